@@ -5,11 +5,13 @@ from glob import glob
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
+# The C headers and Cython includes beside the kernels: a change in one rebuilds them all.
+SHARED = [*glob("formats/kernels/*.h"), *glob("formats/kernels/*.pxi")]
+
 
 def extension(source: str) -> Extension:
-    """The extension of one .pyx; its neighbours' C headers are dependencies, so that a changed header rebuilds it."""
     name = source.removesuffix(".pyx").replace("/", ".")
-    return Extension(name, [source], depends=glob("formats/kernels/*.h"), extra_compile_args=["-O3"])
+    return Extension(name, [source], depends=SHARED, extra_compile_args=["-O3"])
 
 
 kernels = [extension(source) for source in sorted(glob("formats/kernels/*.pyx"))]
