@@ -1,19 +1,21 @@
 """Every way in which bytes can fail to be what a format says: one small tree, each error with its byte position.
 
-    FormatError
-      Truncated      the bytes end before the value does
-      BadMagic       a marker byte or word is not the one that this format begins with
-      BadChecksum    stored and computed checksum differ
-      BadLength      a length is negative, too small or too large for what holds it
-      BadVarint      a variable-length integer is longer than its type allows
-      BadCount       a count differs from what is there, or cannot be
-      BadCodec       an unknown compression codec id
-      BadCompression a payload that its codec does not decompress, or bytes behind its end
-      LimitExceeded  sound perhaps, but larger than the caller allows
-      BadValue       anything else that is not as the format says
-      UnknownVersion a version that this format does not have
-      UnknownType    a type id that this format does not have
+FormatError
+  Truncated      the bytes end before the value does
+  BadMagic       a marker byte or word is not the one that this format begins with
+  BadChecksum    stored and computed checksum differ
+  BadLength      a length is negative, too small or too large for what holds it
+  BadVarint      a variable-length integer is longer than its type allows
+  BadCount       a count differs from what is there, or cannot be
+  BadCodec       an unknown compression codec id
+  BadCompression a payload that its codec does not decompress, or bytes behind its end
+  LimitExceeded  sound perhaps, but larger than the caller allows
+  BadValue       anything else that is not as the format says
+  UnknownVersion a version that this format does not have
+  UnknownType    a type id that this format does not have
 """
+
+# ruff: noqa: N818 (the names say what is wrong, as in Python's own KeyboardInterrupt and StopIteration)
 
 from typing import Self
 
