@@ -1,18 +1,20 @@
-"""The compiled part of the build: every formats/kernels/*.pyx becomes one extension module. All else is in pyproject.toml."""
+"""The compiled part of the build: each formats/kernels/*.pyx becomes an extension module. All else is in pyproject.toml."""
 
-from glob import glob
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
+KERNELS = Path("formats/kernels")
+
 # The C headers and Cython includes beside the kernels: a change in one rebuilds them all.
-SHARED = [*glob("formats/kernels/*.h"), *glob("formats/kernels/*.pxi")]
+SHARED = [str(path) for pattern in ("*.h", "*.pxi") for path in KERNELS.glob(pattern)]
 
 
-def extension(source: str) -> Extension:
-    name = source.removesuffix(".pyx").replace("/", ".")
-    return Extension(name, [source], depends=SHARED, extra_compile_args=["-O3"])
+def extension(source: Path) -> Extension:
+    name = ".".join(source.with_suffix("").parts)
+    return Extension(name, [str(source)], depends=SHARED, extra_compile_args=["-O3"])
 
 
-kernels = [extension(source) for source in sorted(glob("formats/kernels/*.pyx"))]
+kernels = [extension(source) for source in sorted(KERNELS.glob("*.pyx"))]
 setup(ext_modules=cythonize(kernels, compiler_directives={"language_level": "3"}))

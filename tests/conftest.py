@@ -14,10 +14,9 @@ Json = dict[str, Any]
 
 def read_jsonl(path: Path) -> Iterator[Json]:
     """The objects of a .jsonl or .jsonl.gz file, one a line."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-    with opened as lines:
-        for line in lines:
-            yield json.loads(line)
+    data = path.read_bytes()
+    for line in (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines():
+        yield json.loads(line)
 
 
 def dump_runs(golden_set: str) -> Iterator[Json]:
@@ -29,6 +28,6 @@ def dump_runs(golden_set: str) -> Iterator[Json]:
 
 
 def truth(path: str) -> list[Json]:
-    """The records of one truth file, named below golden ("codecs/expected/truth/mixed.jsonl.gz"), as a Java consumer read
-    them: topic, partition, offset, timestamp, timestamp_type, key and value (base64 or null), headers, leader_epoch."""
+    """The records of one truth file, named below golden ("codecs/expected/truth/mixed.jsonl.gz"), as a consumer read them:
+    topic, partition, offset, timestamp, timestamp_type, key and value (base64 or null), headers, leader_epoch."""
     return list(read_jsonl(GOLDEN / path))
