@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# make demo: what kcli shows of the samples. Prints each command, then its output; fails if a command ends in an unexpected way.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# run EXIT COMMAND...: show a command and run it; it must end with EXIT
+run() {
+    local expected=$1 status=0
+    shift
+    printf '\n\033[1m$ %s\033[0m\n' "$*"
+    "$@" || status=$?
+    if [ "$status" -ne "$expected" ]; then
+        echo "demo: exit status $status, expected $expected" >&2
+        exit 1
+    fi
+}
+
+say() { printf '\n# %s\n' "$*"; }
+
+say "A topic compressed with zstd: its batches and records"
+run 0 kcli dump-segment good/java-zstd-0/00000000000000000000.log --limit 8
+
+say "The same records as JSON lines, for other programs: nothing is lost"
+run 0 kcli dump-segment --format jsonl good/java-zstd-0/00000000000000000000.log --limit 3
+
+say "As kafka-dump-log prints it, line for line, without a JVM"
+run 0 kcli dump-segment --format kafka --print-data-log good/t-txn-0/00000000000000000072.log
+
+say "Every other file too: an index, producer state, aborted transactions, a snapshot of the metadata"
+run 0 kcli dump-segment good/t-txn-0/00000000000000000004.txnindex
+run 0 kcli dump-segment good/t-txn-0/00000000000000000072.snapshot
+run 0 kcli dump-segment good/__cluster_metadata-0/*.checkpoint --limit 6
+
+say "Internal topics are decoded: who committed which offset"
+run 0 kcli dump-segment good/__consumer_offsets-0/00000000000000000000.log --limit 6
+
+say "Is all of it sound?"
+run 0 kcli verify good
+
+say "What a flipped bit, a lost page and a lying index look like (exit status 1: there are findings)"
+run 1 kcli verify broken/crc-field-flip-0
+run 1 kcli verify broken/zero-page-in-middle-0
+run 1 kcli verify broken/index-position-past-end-0
+
+say "A zip bomb is a finding, not a crash"
+run 1 kcli verify broken/bomb-zstd-1gib-0
