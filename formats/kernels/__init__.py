@@ -1,0 +1,1 @@
+"""The formats in bulk: Cython kernels over whole windows of log, as columns. See log.pyx."""

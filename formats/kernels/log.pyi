@@ -1,0 +1,120 @@
+"""Types of the compiled module log.pyx, which documents them."""
+
+from collections.abc import Callable
+from typing import Final
+
+from typing_extensions import Buffer
+
+BATCH_COLUMNS: Final[tuple[str, ...]]
+RECORD_COLUMNS: Final[tuple[str, ...]]
+FAULT_REASONS: Final[tuple[str, ...]]
+
+FAULT_SHORT_HEADER: Final[int]
+FAULT_BAD_CODEC: Final[int]
+FAULT_BAD_PAYLOAD: Final[int]
+FAULT_BAD_RECORD: Final[int]
+FAULT_COUNT_TOO_HIGH: Final[int]
+FAULT_COUNT_TOO_LOW: Final[int]
+FAULT_BAD_CRC: Final[int]
+FAULT_OFFSETS_NOT_INCREASING: Final[int]
+FAULT_OFFSET_OUT_OF_RANGE: Final[int]
+FAULT_MAX_TIMESTAMP: Final[int]
+FAULT_HEADER_NOT_UTF8: Final[int]
+FAULT_NEGATIVE_COUNT: Final[int]
+FAULT_CONTROL_KEY: Final[int]
+FAULT_BAD_INNER: Final[int]
+
+SCAN_END: Final[int]
+SCAN_INCOMPLETE: Final[int]
+SCAN_BAD_LENGTH: Final[int]
+SCAN_STOPPED: Final[int]
+
+class _Table(Buffer):
+    @property
+    def count(self) -> int: ...
+    def __len__(self) -> int: ...
+    def row(self, i: int) -> tuple[int, ...]: ...
+
+class BatchTable(_Table):
+    def clear(self) -> None: ...
+    def drop_last(self) -> None: ...
+    def field(self, i: int, column: int) -> int: ...
+    def add_fault(self, i: int, bits: int) -> None: ...
+    def first_fault(self, i: int = 0) -> int: ...
+    def select(
+        self,
+        *,
+        from_offset: int = ...,
+        to_offset: int = ...,
+        from_time: int = ...,
+        to_time: int = ...,
+        producer_id: int | None = None,
+        codec: int = -1,
+    ) -> None: ...
+
+class RecordTable(_Table):
+    fault_reason: Final[int]
+    fault_position: Final[int]
+    fault_batch: Final[int]
+    limit: Final[int]
+    done: Final[int]
+    def __init__(self, capacity: int = 65536) -> None: ...
+    def start(self, buf: Buffer, batches: BatchTable, first: int, last: int, *, payload: bool = False) -> None: ...
+    def next(self) -> bool: ...
+    def select(
+        self,
+        *,
+        from_offset: int = ...,
+        to_offset: int = ...,
+        from_time: int = ...,
+        to_time: int = ...,
+        key: Buffer | None = None,
+        limit: int = ...,
+    ) -> None: ...
+    def explain(self) -> tuple[str, int]: ...
+
+class TextBuffer(Buffer):
+    size: Final[int]
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+    def write(self, data: Buffer) -> None: ...
+
+class KafkaPrinter:
+    gaps: Final[list[tuple[int, int]]]
+    gap_count: Final[int]
+    first_offset: Final[int]
+    last_offset: Final[int]
+    def __init__(
+        self,
+        *,
+        contents: bool = False,
+        metadata: bool = True,
+        control_text: Callable[[bytes | None, bytes | None], str] | None = None,
+        decode: Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]] | None = None,
+    ) -> None: ...
+    def batches(self, table: BatchTable, first: int, last: int, out: TextBuffer) -> None: ...
+    def begin(self, first: int) -> None: ...
+    def records(self, records: RecordTable, out: TextBuffer) -> None: ...
+
+class JsonPrinter:
+    def __init__(
+        self,
+        lead: bytes,
+        decode: Callable[[int, bytes | None, bytes | None, bool], str | None] | None = None,
+    ) -> None: ...
+    def records(self, records: RecordTable, out: TextBuffer) -> None: ...
+
+def scan(
+    buf: Buffer,
+    start: int,
+    stop: int,
+    file_position: int,
+    table: BatchTable,
+    *,
+    check_crc: bool = True,
+    stop_at_bad_crc: bool = False,
+) -> tuple[int, int, int]: ...
+def find_batch(buf: Buffer, start: int, stop: int, file_left: int, work: int = 0) -> tuple[int, bool, int]: ...
+def crc32c(data: Buffer, value: int = 0) -> int: ...
+def crc32(data: Buffer, value: int = 0) -> int: ...
+def java_text(data: Buffer) -> bytes: ...

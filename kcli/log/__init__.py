@@ -1,0 +1,1 @@
+"""A partition on disk: reading its segments, window by window."""

@@ -1,0 +1,222 @@
+"""A segment window by window: batch headers as a table over the bytes that hold them, and the damage in between.
+
+    for part in read_segment(source): a Window (whole batches, in order) or a Damage (bytes that are no batch)
+
+A window begins at a batch. Where the last batch does not end in it, the next window begins there; a batch larger than a
+window gets one to itself, up to `max_batch_bytes`. Memory is a window at a time, whatever the size of the file.
+
+With `resync`, reading goes on behind damage: at the next byte where a batch begins whose CRC holds. A batch with a bad
+CRC whose length still leads on, batch by batch, to that place (or to the end) stays a row of its window; where it leads
+elsewhere its length is not to be trusted, and all bytes up to the next sound batch are Damage.
+Without it, as kafka-dump-log, the first place that is no batch ends the reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from formats.errors import BadChecksum, BadLength, FormatError, LimitExceeded, Truncated
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import (
+    FAULT_SHORT_HEADER,
+    SCAN_BAD_LENGTH,
+    SCAN_END,
+    SCAN_STOPPED,
+    BatchTable,
+    find_batch,
+    scan,
+)
+from kcli.log.source import Source
+
+WINDOW_BYTES = 1 << 20
+MAX_BATCH_BYTES = 128 << 20
+HUNT_BYTES = 4 << 20
+LOG_OVERHEAD_BYTES = 12
+LENGTH_AT = slice(8, 12)
+PREFIX_BYTES = 18  # from here on a batch can be told from the end of a file
+SMALLEST_LENGTH = 14
+
+
+@dataclass(slots=True)
+class Window:
+    """Whole batches in a row: their headers, and the bytes that the rows' `start` counts in.
+
+    `position` is the byte of the file that data[0] is, `stop` the first byte of data behind the last batch.
+    """
+
+    data: bytearray
+    batches: BatchTable
+    position: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes [position, position + length) of the file, which hold no sound batch; `at_end`: nothing sound follows.
+
+    `error` says what is wrong at `position`: BadLength, Truncated (the file ends inside a batch), BadChecksum (and the
+    length leads nowhere) or LimitExceeded.
+    """
+
+    position: int
+    length: int
+    error: FormatError
+    at_end: bool
+
+
+def read_segment(
+    source: Source,
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    check_crc: bool = True,
+    resync: bool = True,
+    window_bytes: int = WINDOW_BYTES,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+) -> Iterator[Window | Damage]:
+    """Read the batches of `source` from byte `start`, where one must begin, to byte `stop` (None: its end).
+
+    Every Window has a buffer of its own: the caller may keep it or hand it to a thread. Raises UnreadableInput.
+    """
+    return _Reader(source, stop, check_crc, resync, window_bytes, max_batch_bytes).parts(start)
+
+
+class _Reader:
+    def __init__(  # noqa: PLR0913 (one per option of read_segment)
+        self, source: Source, stop: int | None, check_crc: bool, resync: bool, window_bytes: int, max_batch_bytes: int
+    ) -> None:
+        self._source = source
+        self._stop = stop
+        self._check_crc = check_crc
+        self._resync = resync
+        self._window_bytes = window_bytes
+        self._max_batch_bytes = max_batch_bytes
+        self._sound: tuple[int, int | None] = (0, 0)  # [from, to): no sound batch begins in it, one does at `to`
+        self._framed_to = -1  # batch lengths are known to lead to this byte
+
+    def parts(self, position: int) -> Iterator[Window | Damage]:
+        want = self._window_bytes
+        while True:
+            data, got = self._load(position, want)
+            if got == 0:
+                return
+            table = BatchTable()
+            trusted = position < self._framed_to
+            done, how, needed = scan(
+                data, 0, got, position, table, check_crc=self._check_crc, stop_at_bad_crc=self._resync and not trusted
+            )
+            damage = None
+            if how == SCAN_STOPPED:
+                damage = self._lost_framing(table, position + done)
+                if damage is not None:
+                    table.drop_last()
+                    done = damage.position - position
+            elif how == SCAN_BAD_LENGTH:
+                damage = self._bad_length(data, done, position + done)
+            elif how != SCAN_END:
+                damage, grown = self._incomplete(position + done, needed, ended=got < want)
+                want = grown if done == 0 else self._window_bytes
+            else:
+                want = self._window_bytes
+            if table.count:
+                yield Window(data, table, position, done)
+            position += done
+            if damage is not None:
+                yield damage
+                if damage.at_end or not self._resync:
+                    return
+                position += damage.length
+                want = self._window_bytes
+
+    def _load(self, position: int, want: int) -> tuple[bytearray, int]:
+        if self._stop is not None:
+            want = max(0, min(want, self._stop - position))
+        data = bytearray(want)
+        return data, self._source.read_at(position, memoryview(data))
+
+    def _end(self) -> int:
+        size = self._source.size()
+        return size if self._stop is None else min(size, self._stop)
+
+    def _incomplete(self, position: int, needed: int, *, ended: bool) -> tuple[Damage | None, int]:
+        """The batch at `position` is not whole in the window: read more, or say why not."""
+        if ended or position + needed > self._end():
+            left = self._end() - position
+            reason = f"the file ends {left:,} bytes into a batch"
+            if needed > PREFIX_BYTES:
+                reason += f" of {needed:,}"
+            return self._damage(position, Truncated(reason, position)), 0
+        if needed > self._max_batch_bytes:
+            reason = f"a batch of {needed:,} bytes is above the limit of {self._max_batch_bytes:,}"
+            return self._damage(position, LimitExceeded(reason, position)), 0
+        return None, max(needed, self._window_bytes)
+
+    def _bad_length(self, data: bytearray, at: int, position: int) -> Damage:
+        length = int.from_bytes(data[at:][LENGTH_AT], "big", signed=True)
+        reason = f"batch length {length:,} is below {SMALLEST_LENGTH}, the smallest there is"
+        return self._damage(position, BadLength(reason, position))
+
+    def _lost_framing(self, table: BatchTable, behind: int) -> Damage | None:
+        """The last batch of the table, which ends at `behind`, is not sound. None where its length still leads to the
+        next sound batch, or to the end."""
+        batch = BatchRow._make(table.row(table.count - 1))
+        sound = self._next_sound(batch.position + 1)
+        target = self._end() if sound is None else sound
+        if self._leads_to(behind, target):
+            self._framed_to = target
+            return None
+        if batch.faults & FAULT_SHORT_HEADER:
+            length = batch.size - LOG_OVERHEAD_BYTES
+            reason = f"batch length {length:,} with magic {batch.magic} leaves no room for a header"
+            return self._damage(batch.position, BadLength(reason, batch.position))
+        reason = f"CRC is {batch.crc:#010x}, bytes give {batch.crc_computed:#010x}, and the length leads to no batch"
+        return self._damage(batch.position, BadChecksum(reason, batch.position))
+
+    def _leads_to(self, position: int, target: int) -> bool:
+        """Do the lengths at `position` and behind lead to byte `target` exactly?"""
+        prefix = bytearray(LOG_OVERHEAD_BYTES)
+        while position < target:
+            if self._source.read_at(position, memoryview(prefix)) < LOG_OVERHEAD_BYTES:
+                return False
+            length = int.from_bytes(prefix[LENGTH_AT], "big", signed=True)
+            if length < SMALLEST_LENGTH:
+                return False
+            position += LOG_OVERHEAD_BYTES + length
+        return position == target
+
+    def _damage(self, position: int, error: FormatError) -> Damage:
+        sound = self._next_sound(position + 1) if self._resync else None
+        behind = self._end() if sound is None else sound
+        return Damage(position, behind - position, error, at_end=sound is None)
+
+    def _next_sound(self, position: int) -> int | None:
+        """The first byte at or after `position` where a batch begins whose CRC holds, or None."""
+        known_from, known_to = self._sound
+        if known_from <= position and (known_to is None or position <= known_to):
+            return known_to
+        found = self._hunt(position)
+        self._sound = (position, found)
+        return found
+
+    def _hunt(self, position: int) -> int | None:
+        end = self._end()
+        want = HUNT_BYTES
+        work = 0
+        while end - position >= PREFIX_BYTES:
+            data, got = self._load(position, want)
+            at, whole, work = find_batch(data, 0, got, end - position, work)
+            if whole:
+                return position + at
+            if got == end - position:
+                return None
+            want = HUNT_BYTES
+            if at == 0:
+                size = LOG_OVERHEAD_BYTES + int.from_bytes(data[LENGTH_AT], "big", signed=True)
+                if got < size <= self._max_batch_bytes:
+                    want = size
+                else:
+                    at = 1
+            position += at
+            work -= 8 * at
+        return None

@@ -1,0 +1,109 @@
+"""Where the bytes of a segment come from: a file read by position, or a pipe spooled as it is read."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+from kcli.errors import UnreadableInput
+
+PIPE_CHUNK_BYTES = 1 << 20
+
+
+class Source(Protocol):
+    """Bytes addressed by position."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `position` on. Returns the bytes read: fewer than its length only at the end."""
+
+    def size(self) -> int:
+        """Bytes there are in all; a pipe is read to its end to tell."""
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+
+
+class FileSource:
+    """A file, read with preadv: a live Kafka truncates its files, and a mapped page behind the new end is SIGBUS.
+
+    Its size is taken once, so that a growing file is read up to where it ended when it was opened. Raises
+    UnreadableInput where the file cannot be opened or read.
+    """
+
+    def __init__(self, path: Path, *, fd: int | None = None) -> None:
+        self.name = str(path)
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if fd is None else os.dup(fd)
+            self._size = os.fstat(self._fd).st_size
+        except OSError as error:
+            raise UnreadableInput(self.name, error.strerror or str(error)) from error
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        buffer = buffer[: max(0, self._size - position)]
+        done = 0
+        try:
+            while done < len(buffer):
+                got = os.preadv(self._fd, [buffer[done:]], position + done)
+                if got == 0:
+                    break
+                done += got
+        except OSError as error:
+            raise UnreadableInput(self.name, f"byte {position + done:,}: {error.strerror}") from error
+        return done
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class PipeSource:
+    """A pipe, spooled to an unlinked temporary file as far as it has been asked for, so that one can look back."""
+
+    def __init__(self, fd: int, name: str) -> None:
+        self.name = name
+        self._pipe = fd
+        self._spool = tempfile.TemporaryFile()
+        self._spooled = 0
+        self._ended = False
+
+    def _fill(self, until: int | None) -> None:
+        while not self._ended and (until is None or self._spooled < until):
+            chunk = os.read(self._pipe, PIPE_CHUNK_BYTES)
+            self._ended = not chunk
+            self._spool.write(chunk)
+            self._spooled += len(chunk)
+        self._spool.flush()
+
+    def size(self) -> int:
+        self._fill(None)
+        return self._spooled
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        self._fill(position + len(buffer))
+        done = 0
+        while done < len(buffer):
+            got = os.preadv(self._spool.fileno(), [buffer[done:]], position + done)
+            if got == 0:
+                break
+            done += got
+        return done
+
+    def close(self) -> None:
+        self._spool.close()
+
+
+def open_stdin() -> Source:
+    """Standard input: by position where it is a file, else spooled."""
+    try:
+        os.lseek(0, 0, os.SEEK_SET)
+    except OSError:
+        return PipeSource(0, "-")
+    return FileSource(Path("-"), fd=0)
