@@ -1,0 +1,77 @@
+"""Messages: any record, key or data structure that Kafka's schemas describe, in any version, from bytes and back.
+
+A value is a plain dict with the fields of that version in schema order, under Kafka's JSON names:
+
+    bool, int8 .. int64, uint16, uint32   bool, int      float64  float
+    string   str; what is not UTF-8 comes as lone surrogates (surrogateescape), so that building gives it back
+    bytes    bytes                                       uuid     22 characters of url-safe base64, as Kafka prints it
+    array    list        struct   dict                   null     None
+    unknown tagged fields        a list of (tag, bytes) under UNKNOWN_TAGS, where there are any
+
+`parse` uses the compiled reader, `build` the Construct definition, which is imported at first use. What Kafka's own
+writers write is rebuilt byte for byte. Source: Kafka's message generator; KIP-482 for tagged fields.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from formats.errors import BadLength
+from formats.message_compiler import Reader, compile_reader, read_uvarint, uuid_bytes, uuid_text
+from formats.message_schema import UNKNOWN_TAGS, Layout, MessageSchema, Versions, schema, schema_files, schemas
+
+if TYPE_CHECKING:
+    from formats.message_construct import Fields
+
+__all__ = [
+    "UNKNOWN_TAGS",
+    "Layout",
+    "MessageSchema",
+    "Reader",
+    "Versions",
+    "build",
+    "definition",
+    "parse",
+    "read_uvarint",
+    "reader",
+    "schema",
+    "schema_files",
+    "schemas",
+    "uuid_bytes",
+    "uuid_text",
+]
+
+
+def parse(name: str, version: int, data: bytes | memoryview) -> dict[str, Any]:
+    """Read a message that fills `data`. Raises FormatError: UnknownType for a name that no schema has, UnknownVersion,
+    BadLength for bytes behind the message, and whatever is wrong inside, each with its position in `data`."""
+    schema(name).check(version)
+    raw = bytes(data)
+    value, end = reader(name, version)(raw, 0)
+    if end < len(raw):
+        raise BadLength(f"{len(raw) - end} bytes behind {name}", end)
+    return value
+
+
+def build(name: str, version: int, value: dict[str, Any]) -> bytes:
+    """Write a message. A field that `value` lacks has its default. Raises UnknownType, UnknownVersion, and BadValue or
+    BadLength for what the schema does not allow; positions are None."""
+    schema(name).check(version)
+    return definition(name, version).build(value)
+
+
+@cache
+def reader(name: str, version: int) -> Reader:
+    """The compiled reader of a message: takes bytes and a position, returns the value and where it ends. A version that
+    the message does not have reads as Kafka's classes read it: as the nearest, UnknownVersion at the first struct."""
+    message = schema(name)
+    layout = message.layout(version)
+    return compile_reader(layout) if layout.version == version else reader(name, layout.version)
+
+
+@cache
+def definition(name: str, version: int) -> "Fields":
+    """The Construct of a message in one version of its own. Raises UnknownType, UnknownVersion."""
+    from formats.message_construct import message_construct
+
+    schema(name).check(version)
+    return message_construct(schema(name).layout(version))
