@@ -1,4 +1,4 @@
-"""The compiled part of the build: each formats/kernels/*.pyx becomes an extension module. All else is in pyproject.toml."""
+"""The compiled part of the build: each formats/kernels/*.pyx becomes an extension module. pyproject.toml has the rest."""
 
 from pathlib import Path
 

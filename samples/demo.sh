@@ -29,7 +29,7 @@ run 0 kcli dump-segment --format kafka --print-data-log good/t-txn-0/00000000000
 say "Every other file too: an index, producer state, aborted transactions, a snapshot of the metadata"
 run 0 kcli dump-segment good/t-txn-0/00000000000000000004.txnindex
 run 0 kcli dump-segment good/t-txn-0/00000000000000000072.snapshot
-run 0 kcli dump-segment good/__cluster_metadata-0/*.checkpoint --limit 6
+run 0 kcli dump-segment good/__cluster_metadata-0/00000000000000000034-0000000001.checkpoint --limit 6
 
 say "Internal topics are decoded: who committed which offset"
 run 0 kcli dump-segment good/__consumer_offsets-0/00000000000000000000.log --limit 6

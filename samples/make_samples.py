@@ -3,9 +3,9 @@
     python samples/make_samples.py            write samples/good, samples/broken and samples/README.md
     python samples/make_samples.py --check    only say what differs; exit 1 if anything does
 
-The bytes are Kafka's: good samples are copies of partition directories, broken ones are copies that were damaged on purpose
-(tests/golden/corrupt/cases.jsonl says at which byte). Each directory is named as Kafka names it, <topic>-<partition>, and
-the topic of a broken one says what is wrong.
+The bytes are Kafka's: good samples are copies of partition directories, broken ones are copies that were damaged on
+purpose (tests/golden/corrupt/cases.jsonl says at which byte). Each directory is named as Kafka names it,
+<topic>-<partition>, and the topic of a broken one says what is wrong.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ BROKEN = {
     "batch-duplicated": "the same batch twice in a row",
     "index-position-past-end": "the offset index points past the end of the log",
     "timeindex-not-monotonic": "the last timestamp of the time index goes back",
-    "txnindex-missing-entry": "an aborted transaction is not in the transaction index: read_committed would return its records",
+    "txnindex-missing-entry": "an aborted transaction is missing: read_committed would return its records",
     "snapshot-bad-crc": "a producer snapshot whose CRC is wrong",
     "epoch-checkpoint-garbage": "a leader-epoch-checkpoint full of garbage: the broker does not start",
     "leftover-swap": "what a cleaning leaves that a crash interrupted before its last rename",
@@ -116,7 +116,7 @@ Small logs written by Apache Kafka 4.3.0 (message formats 0 and 1 by its older c
 
 ## Broken: one fault each
 
-Named by what is wrong. *Kafka* is what a real broker does with the file when it starts without having been shut down cleanly.
+Named by what is wrong. *Kafka* is what a broker does with the file when it starts after an unclean shutdown.
 
 | partition | what is wrong | where | Kafka |
 |---|---|---|---|

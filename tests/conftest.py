@@ -6,10 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+from hypothesis import HealthCheck, settings
+
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLES = Path(__file__).parents[1] / "samples"
 
 Json = dict[str, Any]
+
+# No deadline: a busy machine is not a failure. `make soak` looks a hundred times further.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("soak", settings.get_profile("default"), max_examples=10_000)
+settings.load_profile("default")
 
 
 def read_jsonl(path: Path) -> Iterator[Json]:
@@ -28,6 +36,30 @@ def dump_runs(golden_set: str) -> Iterator[Json]:
 
 
 def truth(path: str) -> list[Json]:
-    """The records of one truth file, named below golden ("codecs/expected/truth/mixed.jsonl.gz"), as a consumer read them:
+    """The records of a truth file, named below golden ("codecs/expected/truth/mixed.jsonl.gz"), as a consumer read them:
     topic, partition, offset, timestamp, timestamp_type, key and value (base64 or null), headers, leader_epoch."""
     return list(read_jsonl(GOLDEN / path))
+
+
+def files_below(root: Path) -> dict[str, tuple[int, int]]:
+    """Path below the root -> size in bytes and time of the last change in ns, of every file."""
+    return {
+        path.relative_to(root).as_posix(): ((stat := path.stat()).st_size, stat.st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_unchanged() -> Iterator[None]:
+    """No test writes to the golden data or the samples. Real kafka-dump-log does: it makes missing index files."""
+    before = files_below(GOLDEN) | files_below(SAMPLES)
+    yield
+    assert files_below(GOLDEN) | files_below(SAMPLES) == before
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that run real Kafka, so that `-m kafka` and `-m 'not kafka'` choose them."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "kafka_jars" in item.fixturenames:
+            item.add_marker("kafka")

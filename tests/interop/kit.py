@@ -1,0 +1,90 @@
+"""Real Apache Kafka 4.3.0 for tests and benchmarks: the script `kafka` beside this file, from Python.
+
+Jars live in ${KAFKA_KIT_DIR:-~/.cache/kafka-kit}; they are fetched there once, with Maven."""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, NamedTuple
+
+SCRIPT = Path(__file__).with_name("kafka")
+DUMP_SERVER = Path(__file__).with_name("DumpServer.java")
+OLDEST_JAVA = 17
+
+
+class KafkaUnavailableError(Exception):
+    """Real Kafka cannot run here; the message says why."""
+
+
+class Output(NamedTuple):
+    """What a run of kafka-dump-log printed (bytes that are not UTF-8 replaced), and its exit status."""
+
+    stdout: str
+    stderr: str
+    exit: int
+
+
+def kit_dir() -> Path:
+    return Path(os.environ.get("KAFKA_KIT_DIR", Path.home() / ".cache" / "kafka-kit"))
+
+
+def set_up() -> Path:
+    """The directory of Kafka's jars, fetched if they are not there yet.
+
+    Raises KafkaUnavailableError where Java is missing or too old, or the jars are missing and cannot be fetched."""
+    if shutil.which("java") is None:
+        raise KafkaUnavailableError("no java on the PATH")
+    version = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', version)
+    if found is None or int(found[1]) < OLDEST_JAVA:
+        raise KafkaUnavailableError(f"Kafka needs Java {OLDEST_JAVA} or newer; java says {version.strip()!r}")
+    kit_dir().mkdir(parents=True, exist_ok=True)
+    with (kit_dir() / ".setup-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run([SCRIPT, "setup"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = "no mvn on the PATH" if shutil.which("mvn") is None else (done.stderr or done.stdout).strip()[-500:]
+        raise KafkaUnavailableError(f"Kafka's jars are not in {kit_dir()} and cannot be fetched: {reason}")
+    return Path(done.stdout.strip().splitlines()[-1])
+
+
+@dataclass
+class DumpServer:
+    """kafka-dump-log in one JVM that stays up while it is asked from the same working directory."""
+
+    jars: Path
+    cwd: Path | None = None
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def dump(self, args: Sequence[str], cwd: Path) -> Output:
+        """Run kafka-dump-log with these arguments in a directory: paths are printed as they are given."""
+        if self.process is None or self.cwd != cwd:
+            self.close()
+            self.process, self.cwd = self._start(cwd), cwd
+        requests, answers = self.process.stdin, self.process.stdout
+        assert requests is not None
+        assert answers is not None
+        requests.write(("\t".join(args) + "\n").encode())
+        requests.flush()
+        status, out_size, err_size = map(int, answers.readline().split())
+        return Output(_text(answers, out_size), _text(answers, err_size), status)
+
+    def _start(self, cwd: Path) -> subprocess.Popen[bytes]:
+        quick = ["-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
+        logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+        command = ["java", *quick, logger, "-cp", f"{self.jars}/*", str(DUMP_SERVER)]
+        return subprocess.Popen(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.communicate()
+            self.process = None
+
+
+def _text(stream: IO[bytes], size: int) -> str:
+    return stream.read(size).decode(errors="replace")
