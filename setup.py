@@ -1,4 +1,4 @@
-"""The compiled part of the build: each formats/kernels/*.pyx becomes an extension module. pyproject.toml has the rest."""
+"""The compiled part of the build: each formats/kernels/*.pyx becomes an extension module; pyproject.toml has all else."""
 
 from pathlib import Path
 

@@ -36,7 +36,7 @@ def dump_runs(golden_set: str) -> Iterator[Json]:
 
 
 def truth(path: str) -> list[Json]:
-    """The records of a truth file, named below golden ("codecs/expected/truth/mixed.jsonl.gz"), as a consumer read them:
+    """The records of a truth file, below golden ("codecs/expected/truth/mixed.jsonl.gz"), as a consumer read them:
     topic, partition, offset, timestamp, timestamp_type, key and value (base64 or null), headers, leader_epoch."""
     return list(read_jsonl(GOLDEN / path))
 

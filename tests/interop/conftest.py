@@ -24,8 +24,8 @@ def kafka_jars() -> Path:
 def kafka_dump(kafka_jars: Path) -> Iterator[KafkaDump]:
     """A function that runs the real kafka-dump-log: `kafka_dump(["--files", "x.log"], cwd=DIR)` gives its output.
 
-    One JVM serves all calls in the same directory: call often, change the directory seldom. The tool makes an empty index
-    where it misses one: let it work on a copy where that can happen."""
+    One JVM serves all calls in the same directory: call often, change the directory seldom. The tool makes an empty
+    index where it misses one: let it work on a copy where that can happen."""
     server = kit.DumpServer(kafka_jars)
 
     def dump(args: Sequence[str], cwd: Path = GOLDEN) -> kit.Output:
