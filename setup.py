@@ -1,4 +1,4 @@
-"""The compiled part of the build: each formats/kernels/*.pyx becomes an extension module; pyproject.toml has all else."""
+"""The compiled part of the build: each formats/kernels/*.pyx becomes an extension module. The rest: pyproject.toml."""
 
 from pathlib import Path
 
