@@ -25,8 +25,6 @@ than one step. Only the codec in use is imported. Functions may be called from s
 Source: Kafka's compress package (GzipCompression, SnappyCompression, Lz4BlockInputStream, ZstdCompression), KIP-110.
 """
 
-# ruff: noqa: PLC0415 (codecs are imported when used: zstandard alone takes 15 ms)
-
 from __future__ import annotations
 
 import zlib

@@ -15,8 +15,6 @@ FormatError
   UnknownType    a type id that this format does not have
 """
 
-# ruff: noqa: N818 (the names say what is wrong, as in Python's own KeyboardInterrupt and StopIteration)
-
 from typing import Self
 
 

@@ -1,0 +1,163 @@
+"""The smallest parts of Kafka's formats as Constructs, and the one way in and out of them.
+
+    varint           zigzag, 7 bits a byte, low ones first, high bit set on all but the last: 1..5 bytes for 32 bits
+    varlong          the same, 1..10 bytes for 64 bits
+    bytes (varint)   varint length, -1 = null, then the bytes
+    bytes (int32)    int32 length, -1 = null, then the bytes
+    sized            varint length of what follows, which fills it exactly
+
+Construct's own VarInt has no bound, its GreedyRange swallows every error and its Prefixed ignores bytes left over: none
+of them is for log data. Every length and count is checked against what remains. Source: ByteUtils, DefaultRecord.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import IO, TYPE_CHECKING, Any
+
+import construct
+
+from formats.errors import BadCount, BadLength, BadValue, BadVarint, FormatError, Truncated
+
+if TYPE_CHECKING:
+    AnyConstruct = construct.Construct[Any, Any]
+else:
+    AnyConstruct = construct.Construct
+
+
+def parse(definition: AnyConstruct, data: bytes | memoryview, position: int = 0) -> tuple[Any, int]:
+    """Parse what begins at byte `position` of `data`: the value and the position behind it. Raises FormatError."""
+    stream = io.BytesIO(data)
+    stream.seek(position)
+    try:
+        value = definition.parse_stream(stream)
+    except construct.StreamError:
+        raise Truncated("the bytes end inside a field", position) from None
+    except construct.ConstructError as error:
+        raise BadValue(str(error), position) from None
+    return value, stream.tell()
+
+
+def build(definition: AnyConstruct, value: object) -> bytes:
+    """The bytes of `value`. Raises BadValue where it is none that the definition can hold."""
+    try:
+        built: bytes = definition.build(value)
+    except (construct.ConstructError, KeyError, TypeError, ValueError) as error:
+        raise BadValue(f"cannot be built: {error}") from None
+    return built
+
+
+class _Varint(AnyConstruct):
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        self.bits = bits
+        self.length_max = (bits + 6) // 7
+
+    def _parse(self, stream: IO[bytes], _context: Any, _path: str) -> int:
+        position = stream.tell()
+        raw = 0
+        for index in range(self.length_max):
+            byte = stream.read(1)
+            if not byte:
+                raise Truncated("the bytes end inside a varint", position)
+            raw |= (byte[0] & 0x7F) << 7 * index
+            if byte[0] < 0x80:
+                raw &= (1 << self.bits) - 1
+                return raw >> 1 ^ -(raw & 1)
+        raise BadVarint(f"a varint of more than {self.length_max} bytes", position)
+
+    def _build(self, value: int, stream: IO[bytes], _context: Any, _path: str) -> Any:
+        if not -(1 << self.bits - 1) <= value < 1 << self.bits - 1:
+            raise BadValue(f"{value} does not fit in {self.bits} bits")
+        raw = (value << 1 ^ value >> self.bits - 1) & (1 << self.bits) - 1
+        while raw > 0x7F:
+            stream.write(bytes([raw & 0x7F | 0x80]))
+            raw >>= 7
+        stream.write(bytes([raw]))
+        return value
+
+
+class _NullableBytes(AnyConstruct):
+    def __init__(self, length: AnyConstruct, *, nullable: bool = True) -> None:
+        super().__init__()
+        self.length = length
+        self.length_min = -1 if nullable else 0
+
+    def _parse(self, stream: IO[bytes], context: Any, path: str) -> bytes | None:
+        position = stream.tell()
+        length: int = self.length._parsereport(stream, context, path)  # noqa: SLF001 (as Construct's own composites do)
+        if length < self.length_min:
+            raise BadLength(f"a length of {length}", position)
+        if length < 0:
+            return None
+        data = stream.read(length)
+        if len(data) < length:
+            raise BadLength(f"a length of {length:,}, but only {len(data):,} bytes remain", position)
+        return data
+
+    def _build(self, value: bytes | None, stream: IO[bytes], context: Any, path: str) -> Any:
+        if value is None and self.length_min == 0:
+            raise BadValue("null where bytes are required")
+        self.length._build(-1 if value is None else len(value), stream, context, path)  # noqa: SLF001
+        stream.write(value or b"")
+        return value
+
+
+class _Array(AnyConstruct):
+    def __init__(self, count: AnyConstruct, item: AnyConstruct) -> None:
+        super().__init__()
+        self.count = count
+        self.item = item
+
+    def _parse(self, stream: IO[bytes], context: Any, path: str) -> list[Any]:
+        position = stream.tell()
+        count: int = self.count._parsereport(stream, context, path)  # noqa: SLF001
+        start = stream.tell()
+        remain = stream.seek(0, io.SEEK_END) - start
+        stream.seek(start)
+        if not 0 <= count <= remain:
+            raise BadCount(f"a count of {count:,}, but only {remain:,} bytes remain", position)
+        return [self.item._parsereport(stream, context, path) for _ in range(count)]  # noqa: SLF001
+
+    def _build(self, value: list[Any], stream: IO[bytes], context: Any, path: str) -> Any:
+        self.count._build(len(value), stream, context, path)  # noqa: SLF001
+        for item in value:
+            self.item._build(item, stream, context, path)  # noqa: SLF001
+        return value
+
+
+class _Sized(AnyConstruct):
+    def __init__(self, body: AnyConstruct) -> None:
+        super().__init__()
+        self.body = body
+
+    def _parse(self, stream: IO[bytes], context: Any, path: str) -> Any:
+        start = stream.tell()
+        data = BytesOfVarint._parsereport(stream, context, path)  # noqa: SLF001
+        try:
+            value, end = parse(self.body, data)
+        except FormatError as error:
+            raise error.at(stream.tell() - len(data)) from None
+        if end != len(data):
+            raise BadLength(f"a length of {len(data):,}, but its fields take {end:,} bytes", start)
+        return value
+
+    def _build(self, value: Any, stream: IO[bytes], context: Any, path: str) -> Any:
+        return BytesOfVarint._build(build(self.body, value), stream, context, path)  # noqa: SLF001
+
+
+Varint = _Varint(32)
+Varlong = _Varint(64)
+BytesOfVarint = _NullableBytes(Varint, nullable=False)
+NullableBytesOfVarint = _NullableBytes(Varint)
+NullableBytesOfInt32 = _NullableBytes(construct.Int32sb)
+
+
+def array(item: AnyConstruct) -> AnyConstruct:
+    """A varint count, then that many items."""
+    return _Array(Varint, item)
+
+
+def sized(body: AnyConstruct) -> AnyConstruct:
+    """A varint length, then `body`, which must fill it exactly."""
+    return _Sized(body)
