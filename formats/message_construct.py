@@ -8,7 +8,7 @@ tags     in flexible versions, behind the fields of every struct: count, then ta
 """
 
 from io import BytesIO
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import construct
 
@@ -27,13 +27,9 @@ from formats.message_schema import (
     refused_version,
     short_bytes,
 )
+from formats.primitives import AnyConstruct
 
-if TYPE_CHECKING:
-    _Construct = construct.Construct[Any, Any]
-else:
-    _Construct = construct.Construct
-
-_FIXED: Final[dict[str, "_Construct"]] = {
+_FIXED: Final[dict[str, AnyConstruct]] = {
     "bool": construct.Flag,
     "int8": construct.Int8sb,
     "int16": construct.Int16sb,
@@ -67,7 +63,7 @@ def _remaining(stream: IO[bytes]) -> int:
     return end - here
 
 
-class Part(_Construct):
+class Part(AnyConstruct):
     """A Construct that never wraps what goes wrong: all its errors are FormatErrors with their position."""
 
     def read(self, stream: IO[bytes]) -> Any:
