@@ -63,6 +63,10 @@ class FixedLayout(Generic[T]):
             raise BadLength(f"{len(data):,} bytes are not a whole number of {self.size}-byte entries", whole)
         return [self._value(*values) for values in self._struct.iter_unpack(data)]
 
+    def used(self, data: bytes) -> int:
+        """Bytes up to the end of the last structure that is not all zeros: what lies behind is preallocated."""
+        return -(-len(data.rstrip(b"\0")) // self.size) * self.size
+
     def pack(self, value: Sequence[int]) -> bytes:
         """The bytes of one structure. Raises BadValue where a number does not fit its field."""
         try:

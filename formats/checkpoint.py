@@ -1,0 +1,117 @@
+"""Checkpoint files: numbers in lines of text.
+
+    leader-epoch-checkpoint            per partition       epoch and start offset of every leader
+    recovery-point-offset-checkpoint   per log directory   up to where each log is flushed
+    replication-offset-checkpoint      per log directory   high watermarks
+    log-start-offset-checkpoint        per log directory   log start offsets beyond the first segment's base offset
+    cleaner-offset-checkpoint          per log directory   up to where the log cleaner has been
+
+    line 1     version, 0
+    line 2     number of entries
+    line 3..   `epoch start-offset`, or `topic partition offset`; anything white between them
+
+An empty file (Kafka makes one before it first writes) and one with nothing behind the version hold no entries. All else
+that is wrong stops a broker from starting, but in replication-offset-checkpoint.
+Source: CheckpointFile, LeaderEpochCheckpointFile, OffsetCheckpointFile.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from formats.errors import BadCount, BadValue, UnknownVersion
+
+VERSION = 0
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_WHITE = re.compile(r"[ \t\v\f]+")
+_END_OF_LINE = re.compile(rb"\r\n|\r|\n")
+
+T = TypeVar("T")
+
+
+class EpochEntry(NamedTuple):
+    """A leader epoch and the offset of the first record that its leader appended."""
+
+    epoch: int
+    start_offset: int
+
+
+class OffsetEntry(NamedTuple):
+    """A partition and its offset."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def parse_leader_epochs(data: bytes) -> tuple[EpochEntry, ...]:
+    """The entries of a leader-epoch-checkpoint in the order of the file. Raises BadValue, BadCount, UnknownVersion."""
+
+    def entry(words: Sequence[str]) -> EpochEntry:
+        epoch, offset = words
+        return EpochEntry(_integer(epoch, 32), _integer(offset, 64))
+
+    return _parse(data, entry)
+
+
+def build_leader_epochs(entries: Sequence[EpochEntry]) -> bytes:
+    """The bytes of a leader-epoch-checkpoint."""
+    return _build(entries)
+
+
+def parse_offsets(data: bytes) -> tuple[OffsetEntry, ...]:
+    """The entries of an offset checkpoint in the order of the file. Raises BadValue, BadCount, UnknownVersion."""
+
+    def entry(words: Sequence[str]) -> OffsetEntry:
+        topic, partition, offset = words
+        return OffsetEntry(topic, _integer(partition, 32), _integer(offset, 64))
+
+    return _parse(data, entry)
+
+
+def build_offsets(entries: Sequence[OffsetEntry]) -> bytes:
+    """The bytes of an offset checkpoint."""
+    return _build(entries)
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, str]]:
+    """Position and text of each line, split where Java's readLine does."""
+    position = 0
+    while position < len(data):
+        end = _END_OF_LINE.search(data, position)
+        stop, behind = end.span() if end else (len(data), len(data))
+        try:
+            yield position, data[position:stop].decode()
+        except UnicodeDecodeError as error:
+            raise BadValue("not UTF-8", position + error.start) from None
+        position = behind
+
+
+def _parse(data: bytes, entry: Callable[[Sequence[str]], T]) -> tuple[T, ...]:
+    entries: list[T] = []
+    expected = count_at = 0
+    for number, (position, line) in enumerate(_lines(data), 1):
+        try:
+            if number == 1 and (version := _integer(line, 32)) != VERSION:
+                raise UnknownVersion(f"line 1: version {version}, not {VERSION}", position)
+            if number == 2:
+                expected, count_at = _integer(line, 32), position
+            if number > 2:
+                entries.append(entry(_WHITE.split(line.rstrip(" \t\v\f"))))
+        except ValueError:
+            raise BadValue(f"line {number} is malformed: {line[:100]!r}", position) from None
+    if len(entries) != expected:
+        raise BadCount(f"line 2: a count of {expected:,}, but {len(entries):,} entries", count_at)
+    return tuple(entries)
+
+
+def _integer(text: str, bits: int) -> int:
+    if not _INTEGER.fullmatch(text) or len(text) > 100 or not -(1 << bits - 1) <= int(text) < 1 << bits - 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def _build(entries: Sequence[EpochEntry] | Sequence[OffsetEntry]) -> bytes:
+    lines = [str(VERSION), str(len(entries)), *(" ".join(map(str, entry)) for entry in entries)]
+    return "".join(f"{line}\n" for line in lines).encode()

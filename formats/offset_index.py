@@ -1,0 +1,50 @@
+"""Offset index (`.index`): where in the segment an offset is, sparsely.
+
+    entry  8 bytes, big endian, sorted, no header
+      relative_offset  int32   last offset of a batch, less the base offset of the segment
+      position         int32   byte in the .log where that batch begins
+
+One entry every `index.interval.bytes` (4 KiB) of log. Kafka preallocates the file and trims it on roll and on close, so
+a crash leaves zeros behind the last entry: they are slack, not damage. The first batch of a segment is never in its
+index, hence an entry of zeros is always slack. Source: OffsetIndex in Kafka's storage module.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from formats.fixed import Field, FixedLayout
+
+
+class OffsetIndexEntry(NamedTuple):
+    """One entry: the offset relative to the segment's base offset, the byte in the `.log`."""
+
+    relative_offset: int
+    position: int
+
+
+ENTRY = FixedLayout(
+    "offset index entry",
+    OffsetIndexEntry,
+    Field("relative_offset", "int32", "last offset of a batch, less the base offset of the segment"),
+    Field("position", "int32", "byte in the .log where that batch begins"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetIndex:
+    """The entries of one file, and how many bytes of zeros lie behind them."""
+
+    entries: tuple[OffsetIndexEntry, ...]
+    slack_bytes: int = 0
+
+
+def parse(data: bytes) -> OffsetIndex:
+    """The index that `data` holds; order and truth are not judged. Raises BadLength behind the last whole entry."""
+    entries = ENTRY.unpack_all(data)
+    used = ENTRY.used(data)
+    return OffsetIndex(tuple(entries[: used // ENTRY.size]), len(data) - used)
+
+
+def build(index: OffsetIndex) -> bytes:
+    """The bytes of an index file. Raises BadValue where a number does not fit."""
+    return ENTRY.pack_all(index.entries) + bytes(index.slack_bytes)
