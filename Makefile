@@ -39,6 +39,7 @@ soak: $(BUILT)
 wheel: $(BUILT)
 	rm -rf dist build
 	.ci/with-compiler $(VENV) $(BIN)/python -m build --no-isolation
+	.ci/check-wheel
 
 lock: $(DEPS)
 	$(PIP) install uv
