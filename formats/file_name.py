@@ -1,0 +1,148 @@
+"""Names of files and directories: what Kafka keeps where, and what state it is in.
+
+    in a partition's directory
+      <offset>.log .index .timeindex .txnindex   a segment; 20 digits: offset of its first record, or a bit below it
+      <offset>.snapshot                          producers, as of the records below the offset
+      <offset>-<epoch>.checkpoint                KRaft snapshot of the metadata log below the offset; 20 and 10 digits
+      leader-epoch-checkpoint partition.metadata quorum-state
+    in a log directory
+      meta.properties bootstrap.checkpoint .kafka_cleanshutdown .lock and four *-offset-checkpoint files
+      remote-log-index-cache/<offset>_<id>.index .timeindex .txnindex   (offset without leading zeros)
+    in tiered storage, as Kafka's LocalTieredStorage lays it out
+      <topic>-<partition>-<topic id>/<offset>-<id>.log .index .timeindex .txnindex .snapshot .leader_epoch_checkpoint
+    behind any of these
+      .deleted   goes after file.delete.delay.ms         .cleaned   being written by the cleaner
+      .swap      replaces segments, then loses the name  .tmp .part  being written
+    directories
+      <topic>-<partition>                     a partition
+      <topic>-<partition>.<unique>-delete     goes after file.delete.delay.ms
+      <topic>-<partition>.<unique>-future     being moved here from another log directory
+      <topic>-<partition>.<unique>-stray      not this broker's by the metadata
+
+Ids are UUIDs in 22 characters of base64.
+Source: LogFileUtils, LocalLog, Snapshots, RemoteIndexCache, LocalTieredStorage.
+"""
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class FileKind(StrEnum):
+    """What a file holds, by the part of its name that says so."""
+
+    LOG = ".log"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TXN_INDEX = ".txnindex"
+    PRODUCER_SNAPSHOT = ".snapshot"
+    REMOTE_LEADER_EPOCHS = ".leader_epoch_checkpoint"
+    KRAFT_SNAPSHOT = ".checkpoint"
+    BOOTSTRAP = "bootstrap.checkpoint"
+    LEADER_EPOCHS = "leader-epoch-checkpoint"
+    RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+    REPLICATION_OFFSETS = "replication-offset-checkpoint"
+    LOG_START_OFFSETS = "log-start-offset-checkpoint"
+    CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+    META_PROPERTIES = "meta.properties"
+    PARTITION_METADATA = "partition.metadata"
+    QUORUM_STATE = "quorum-state"
+    CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+    LOCK = ".lock"
+
+
+class FileName(NamedTuple):
+    """A file name taken apart; None for what it does not have.
+
+    `state` is "" or what follows the name proper: "deleted", "cleaned", "swap", "tmp", "part". `epoch` is that of a
+    KRaft snapshot, `remote_id` that of a segment in tiered storage or of a cached index of one.
+    """
+
+    kind: FileKind
+    base_offset: int | None = None
+    epoch: int | None = None
+    remote_id: str | None = None
+    state: str = ""
+
+
+class DirectoryName(NamedTuple):
+    """A partition directory's name taken apart; `state` is "", "delete", "future", "stray" or "remote".
+
+    `unique` is what makes the name of a directory with a state unique, in tiered storage the topic id.
+    """
+
+    topic: str
+    partition: int
+    state: str = ""
+    unique: str | None = None
+
+
+_HIDDEN = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
+_STATE = r"(?:\.(?P<state>deleted|cleaned|swap|tmp|part))?"
+_ID = "[A-Za-z0-9_-]{22}"
+_OFFSET = "(?P<offset>[0-9]{1,20})"
+_WHOLE_NAMES = "|".join(re.escape(kind) for kind in FileKind if not kind.startswith(".") or kind in _HIDDEN)
+_FILES = tuple(
+    re.compile(pattern + _STATE)
+    for pattern in (
+        rf"{_OFFSET}(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot))",
+        rf"{_OFFSET}-(?P<epoch>[0-9]{{10}})(?:-[0-9]+)?(?P<kind>\.checkpoint)",
+        rf"{_OFFSET}[-_](?P<id>{_ID})(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint))",
+        f"(?P<kind>{_WHOLE_NAMES})",
+    )
+)
+_TOPIC = "(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>[0-9]{1,10})"
+_DIRECTORIES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        _TOPIC,
+        rf"{_TOPIC}\.(?P<unique>[^.\s]+)-(?P<state>delete|future|stray)",
+        rf"{_TOPIC}-(?P<unique>{_ID})(?P<state>)",
+    )
+)
+
+
+def parse(name: str) -> FileName | None:
+    """What the name of a file says, without its directory; None for a name that Kafka does not give."""
+    for pattern in _FILES:
+        if match := pattern.fullmatch(name):
+            found = match.groupdict()
+            offset, epoch = found.get("offset"), found.get("epoch")
+            if offset is not None and int(offset) >= 2**63:
+                return None
+            return FileName(
+                FileKind(found["kind"]),
+                None if offset is None else int(offset),
+                None if epoch is None else int(epoch),
+                found.get("id"),
+                found["state"] or "",
+            )
+    return None
+
+
+def build(name: FileName) -> str:
+    """The file name; of a segment in tiered storage, not of its index in the local cache."""
+    parts = [] if name.base_offset is None else [f"{name.base_offset:020}"]
+    parts += [] if name.epoch is None else [f"-{name.epoch:010}"]
+    parts += [] if name.remote_id is None else [f"-{name.remote_id}"]
+    return "".join([*parts, name.kind, *([f".{name.state}"] if name.state else [])])
+
+
+def parse_directory(name: str) -> DirectoryName | None:
+    """What the name of a directory says, without the directory it is in; None where it is no partition's."""
+    for pattern in _DIRECTORIES:
+        if match := pattern.fullmatch(name):
+            found = match.groupdict()
+            if int(found["partition"]) >= 2**31:
+                return None
+            state = found.get("state", "") or ("remote" if "unique" in found else "")
+            return DirectoryName(found["topic"], int(found["partition"]), state, found.get("unique"))
+    return None
+
+
+def build_directory(name: DirectoryName) -> str:
+    """The directory name."""
+    plain = f"{name.topic}-{name.partition}"
+    if name.state == "remote":
+        return f"{plain}-{name.unique}"
+    return f"{plain}.{name.unique}-{name.state}" if name.state else plain
