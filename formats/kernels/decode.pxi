@@ -342,8 +342,12 @@ cdef class RecordTable(_Table):
 
     cdef bint _enter(self, Batch *b) noexcept nogil:
         """Set up for batch b; False where there is nothing to read in it."""
-        if b.faults & (C_SHORT_HEADER | C_BAD_CODEC | C_BAD_PAYLOAD):
+        if b.faults & (C_SHORT_HEADER | C_BAD_CODEC):
             return False
+        if b.faults & C_BAD_PAYLOAD and not self.view.shape[0]:
+            return False                                # not even a beginning of it decompresses
+        if self.payload and b.faults & C_BAD_RECORD:
+            return False                                # a wrapper without a value; see payload_bounds
         if self.payload:
             self.p = self.buf
             self.stop = self.buf + self.view.shape[0]
@@ -486,3 +490,21 @@ cdef class RecordTable(_Table):
             self.inside = False
             if self.max_timestamp != b.max_timestamp and b.magic == 1:
                 b.faults |= C_MAX_TIMESTAMP
+
+
+def payload_bounds(const uint8_t[::1] buf not None, BatchTable batches not None, Py_ssize_t i):
+    """(start, stop) in `buf` of the compressed payload of batch i: behind a magic 2 header, or the value of a magic 0 or
+    1 message. (-1, -1), and FAULT_BAD_RECORD on the batch, where a wrapper's value cannot be found."""
+    cdef Batch *b
+    cdef Record r
+    if i < 0 or i >= batches.count:
+        raise IndexError(i)
+    b = batches.at(i)
+    if b.start + b.size > buf.shape[0]:
+        raise ValueError("the batches are not of this buffer")
+    if b.magic >= 2:
+        return b.start + V2_HEADER, b.start + b.size
+    if read_message(&buf[0], &buf[b.start + LOG_OVERHEAD], b.size - LOG_OVERHEAD, &r) or r.value_length < 0:
+        b.faults |= C_BAD_RECORD
+        return -1, -1
+    return r.value_start, r.value_start + r.value_length

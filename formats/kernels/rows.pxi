@@ -171,6 +171,22 @@ cdef class BatchTable(_Table):
             raise IndexError((i, column))
         return self.cells[i * self.width + column]
 
+    def run(self, Py_ssize_t i):
+        """(end, codec): rows [i, end) are uncompressed (codec 0), or row i alone is compressed. A codec id above 4 counts
+        as uncompressed: there is nothing to decompress."""
+        cdef Py_ssize_t first = i
+        cdef Batch *b
+        if i < 0 or i >= self.count:
+            raise IndexError(i)
+        while i < self.count:
+            b = self.at(i)
+            if b.attributes & 7 and not b.faults & (C_BAD_CODEC | C_SHORT_HEADER):
+                if i > first:
+                    return i, 0
+                return i + 1, b.attributes & 7
+            i += 1
+        return i, 0
+
     def add_fault(self, Py_ssize_t i, int64_t bits):
         """Set FAULT_* bits on row i."""
         if i < 0 or i >= self.count:

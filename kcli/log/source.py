@@ -10,6 +10,7 @@ from typing import Protocol
 from kcli.errors import UnreadableInput
 
 PIPE_CHUNK_BYTES = 1 << 20
+SMALL_FILE_BYTES = 64 << 20
 
 
 class Source(Protocol):
@@ -98,6 +99,18 @@ class PipeSource:
 
     def close(self) -> None:
         self._spool.close()
+
+
+def read_whole(path: Path, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
+    """The bytes of a small file (an index, a snapshot, a checkpoint). Raises UnreadableInput, also above the limit."""
+    source = FileSource(path)
+    try:
+        if source.size() > limit_bytes:
+            raise UnreadableInput(str(path), f"{source.size():,} bytes are more than such a file can have")
+        data = bytearray(source.size())
+        return bytes(data[: source.read_at(0, memoryview(data))])
+    finally:
+        source.close()
 
 
 def open_stdin() -> Source:

@@ -1,0 +1,241 @@
+"""Index and snapshot files as kafka-dump-log 4.3 prints them, with what it finds wrong in them.
+
+Lines are yielded; complaints (Kafka's tool writes them to stderr) and errors (it ends with them) go into `notes`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from formats import offset_index, producer_snapshot, time_index, txn_index
+from formats.errors import BadLength, BadValue, FormatError
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import RecordTable
+from kcli.errors import UnreadableInput
+from kcli.log.batch_records import decode
+from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.source import FileSource, read_whole
+
+MAX_MESSAGE_BYTES = 5 * 1024 * 1024
+SMALL_WINDOW_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTextOptions:
+    """The options of kafka-dump-log that concern indexes."""
+
+    verify_index_only: bool = False
+    index_sanity_check: bool = False
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+
+
+@dataclass(slots=True)
+class Notes:
+    """Errors end Kafka's tool; complaints are what it says on stderr at its end, by title."""
+
+    errors: list[FormatError | UnreadableInput] = field(default_factory=list)
+    complaints: dict[str, list[str]] = field(default_factory=dict)
+
+    def complain(self, title: str, line: str) -> None:
+        """Add a line under a title."""
+        self.complaints.setdefault(title, []).append(line)
+
+
+def _base_offset(path: Path, notes: Notes) -> int | None:
+    digits = path.name.split(".")[0].partition("-")[0]
+    if digits.isdigit():
+        return int(digits)
+    notes.errors.append(BadValue(f"the name {path.name} begins with no offset"))
+    return None
+
+
+def _sibling(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name.partition(".")[0] + suffix)
+
+
+def print_offset_index(path: Path, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
+    """Lines of an `.index`. `name` is the path as it was given. Raises UnreadableInput."""
+    base_offset = _base_offset(path, notes)
+    data = read_whole(path)
+    if base_offset is None:
+        return
+    entry = offset_index.ENTRY
+    entries = entry.unpack_all(data[: len(data) // entry.size * entry.size])
+    if not entries:
+        yield f"{name} is empty."
+        return
+    if options.index_sanity_check:
+        yield from _sanity(name, base_offset, base_offset + entries[-1].relative_offset, len(data), entry.size, notes)
+        return
+    log = _open_log(path, notes)
+    for i, (relative_offset, position) in enumerate(entries):
+        if relative_offset == 0 and i > 0:
+            break
+        offset = base_offset + relative_offset
+        if log is not None:
+            _check_position(log, offset, position, str(path.absolute()), notes)
+        if not options.verify_index_only:
+            yield f"offset: {offset} position: {position}"
+    if log is not None:
+        log.close()
+
+
+def _sanity(
+    name: str, base_offset: int, last_offset: int, length: int, entry_size: int, notes: Notes
+) -> Iterator[str]:
+    """The check by which a starting broker decides to rebuild an index."""
+    if last_offset < base_offset:
+        notes.errors.append(BadValue(f"last offset {last_offset:,} is less than the base offset {base_offset:,}"))
+    elif length % entry_size:
+        notes.errors.append(BadLength(f"{length:,} bytes are not a multiple of {entry_size}"))
+    else:
+        yield f"{name} passed sanity check."
+
+
+def _open_log(path: Path, notes: Notes) -> FileSource | None:
+    try:
+        return FileSource(_sibling(path, ".log"))
+    except UnreadableInput as error:
+        notes.errors.append(error)
+        return None
+
+
+def _check_position(log: FileSource, offset: int, position: int, name: str, notes: Notes) -> None:
+    header = bytearray(27)
+    if position < 0 or log.read_at(position, memoryview(header)) < len(header):
+        notes.errors.append(BadValue(f"offset {offset:,} points to byte {position:,}, where no batch begins"))
+        return
+    last_offset = int.from_bytes(header[:8], "big", signed=True)
+    if 2 <= header[16] < 128:
+        last_offset += int.from_bytes(header[23:27], "big", signed=True)
+    if last_offset != offset:
+        notes.complain(f"Mismatches in :{name}", f"  Index offset: {offset}, log offset: {last_offset}")
+
+
+def print_time_index(path: Path, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
+    """Lines of a `.timeindex`. Raises UnreadableInput."""
+    base_offset = _base_offset(path, notes)
+    data = read_whole(path)
+    if base_offset is None:
+        return
+    entry = time_index.ENTRY
+    entries = entry.unpack_all(data[: len(data) // entry.size * entry.size])
+    if options.index_sanity_check:
+        last = entries[-1] if entries else time_index.TimeIndexEntry(-1, 0)
+        if entries and last.timestamp < entries[0].timestamp:
+            notes.errors.append(
+                BadValue(f"last timestamp {last.timestamp:,} is less than the first, {entries[0].timestamp:,}")
+            )
+            return
+        yield from _sanity(name, base_offset, base_offset + last.relative_offset, len(data), entry.size, notes)
+        return
+    check = _TimeCheck(path, base_offset, notes)
+    for i, (timestamp, relative_offset) in enumerate(entries):
+        if relative_offset == 0 and i > 0:
+            break
+        check.entry(timestamp, base_offset + relative_offset)
+        if not options.verify_index_only:
+            yield f"timestamp: {timestamp} offset: {base_offset + relative_offset}"
+
+
+class _TimeCheck:
+    """Time index entries against the log: the batch that ends at the offset must have that timestamp as its largest."""
+
+    def __init__(self, path: Path, base_offset: int, notes: Notes) -> None:
+        self._name = str(path.absolute())
+        self._notes = notes
+        self._previous = -1
+        self._log = _open_log(path, notes)
+        self._index: list[tuple[int, int]] = []
+        try:
+            data = read_whole(_sibling(path, ".index"))
+        except UnreadableInput as error:
+            notes.errors.append(error)
+            return
+        size = offset_index.ENTRY.size
+        for relative_offset, position in offset_index.ENTRY.unpack_all(data[: len(data) // size * size]):
+            self._index.append((base_offset + relative_offset, position))
+
+    def entry(self, timestamp: int, offset: int) -> None:
+        if self._log is None:
+            return
+        slot = bisect_right(self._index, (offset, 2**63)) - 1
+        found, largest = self._largest_timestamp(offset, self._index[slot][1] if slot >= 0 else 0)
+        if found != offset:
+            title = f"The following indexed offsets are not found in :{self._name}"
+            self._notes.complain(title, f"Indexed offset: {offset}, found log offset: {found}")
+        else:
+            if largest != timestamp:
+                title = f"Found timestamp mismatch in :{self._name}"
+                self._notes.complain(title, f"  Index timestamp: {timestamp}, log timestamp: {largest}")
+            if self._previous >= timestamp:
+                title = f"Found out of order timestamp in :{self._name}"
+                line = f"  Index timestamp: {timestamp}, Previously indexed timestamp: {self._previous}"
+                self._notes.complain(title, line)
+        self._previous = timestamp
+
+    def _largest_timestamp(self, offset: int, position: int) -> tuple[int, int]:
+        """Last offset of the first batch that reaches `offset`, from byte `position` on, and its largest timestamp."""
+        assert self._log is not None
+        for part in read_segment(self._log, start=max(0, position), resync=False, window_bytes=SMALL_WINDOW_BYTES):
+            if isinstance(part, Damage):
+                break
+            for i in range(part.batches.count):
+                row = BatchRow._make(part.batches.row(i))
+                if row.last_offset < offset:
+                    continue
+                records = RecordTable(4096)
+                largest = -1
+                for _ in decode(part, records, first=i, last=i + 1):
+                    largest = max([largest, *(records.row(k)[1] for k in range(records.count))])
+                return row.last_offset, largest
+        return -1, -1
+
+
+def print_txn_index(path: Path, notes: Notes) -> Iterator[str]:
+    """Lines of a `.txnindex`. Raises UnreadableInput."""
+    data = read_whole(path)
+    entry = txn_index.ENTRY
+    if len(data) % entry.size:
+        notes.errors.append(BadLength(f"{len(data):,} bytes are not a multiple of {entry.size}", len(data)))
+    for i, aborted in enumerate(entry.unpack_all(data[: len(data) // entry.size * entry.size])):
+        version = aborted.version >> 8  # Kafka's AbortedTxn takes the first byte of the int16 for all of it
+        if version > txn_index.VERSION:
+            notes.errors.append(BadValue(f"aborted transaction of version {aborted.version}", i * entry.size))
+            return
+        yield (
+            f"version: {version} producerId: {aborted.producer_id} firstOffset: {aborted.first_offset} "
+            f"lastOffset: {aborted.last_offset} lastStableOffset: {aborted.last_stable_offset}"
+        )
+
+
+def print_producer_snapshot(path: Path, notes: Notes) -> Iterator[str]:
+    """Lines of a `.snapshot`. Raises UnreadableInput."""
+    try:
+        snapshot = producer_snapshot.parse(read_whole(path))
+    except FormatError as error:
+        notes.complain(f"{path}: {error}", "")
+        return
+    for entry in snapshot.entries:
+        open_offset = entry.current_txn_first_offset
+        line = (
+            f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
+            f"coordinatorEpoch: {entry.coordinator_epoch} "
+            f"currentTxnFirstOffset: {'OptionalLong.empty' if open_offset < 0 else f'OptionalLong[{open_offset}]'} "
+            f"lastTimestamp: {entry.timestamp}"
+        )
+        if entry.last_offset >= 0:
+            line += (
+                f" firstSequence: {_first_sequence(entry.last_sequence, entry.offset_delta)} "
+                f"lastSequence: {entry.last_sequence} lastOffset: {entry.last_offset} "
+                f"offsetDelta: {entry.offset_delta} timestamp: {entry.timestamp}"
+            )
+        yield line
+
+
+def _first_sequence(last: int, delta: int) -> int:
+    """Sequences wrap from 2^31 - 1 to 0."""
+    return last - delta if last >= delta else 2**31 - (delta - last)

@@ -1,0 +1,83 @@
+"""`--format kafka`: any file as kafka-dump-log 4.3 prints it, chosen by its name as that tool chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kcli.inspector.kafka_file_text import (
+    IndexTextOptions,
+    Notes,
+    print_offset_index,
+    print_producer_snapshot,
+    print_time_index,
+    print_txn_index,
+)
+from kcli.inspector.kafka_log_text import KafkaTextOptions, log_title, print_log
+from kcli.inspector.ordered import Write
+from kcli.inspector.selection import ALL, Selection
+from kcli.log.source import FileSource, Source
+
+LINES_AT_A_TIME = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaDumpOptions:
+    """Everything kafka-dump-log can be told."""
+
+    log: KafkaTextOptions = field(default_factory=KafkaTextOptions)
+    index: IndexTextOptions = field(default_factory=IndexTextOptions)
+    selection: Selection = ALL
+
+
+def dump_file(path: Path, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0) -> None:
+    """Write what Kafka's tool prints of one file; complaints and errors go into `notes`. Raises UnreadableInput.
+
+    start: the byte of a log where to begin, which must be that of a batch.
+    """
+    write(memoryview(f"Dumping {path}\n".encode("utf-8", "surrogateescape")))
+    match path.suffix:
+        case ".log" | ".checkpoint":
+            source = FileSource(path)
+            try:
+                dump_log(source, path, options, write, notes, start=start)
+            finally:
+                source.close()
+        case ".index":
+            _write_lines(print_offset_index(path, str(path), options.index, notes), write)
+        case ".timeindex":
+            _write_lines(print_time_index(path, str(path), options.index, notes), write)
+        case ".txnindex":
+            _write_lines(print_txn_index(path, notes), write)
+        case ".snapshot":
+            _write_lines(print_producer_snapshot(path, notes), write)
+        case _:
+            notes.complain(f"Ignoring unknown file {path}", "")
+
+
+def dump_log(
+    source: Source, path: Path, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0
+) -> None:
+    """The log part of dump_file, for any source of bytes; `path` only gives the names to print."""
+    write(memoryview(log_title(path).encode()))
+    outcome = print_log(source, options.log, write, selection=options.selection, start=start, name=path.name)
+    notes.errors += outcome.errors
+    for last, following in outcome.gaps:
+        notes.complain(f"Non-consecutive offsets in {path.absolute()}", f"  {last} is followed by {following}")
+    if outcome.gap_count > len(outcome.gaps):
+        more = f"  ... and {outcome.gap_count - len(outcome.gaps):,} more gaps"
+        notes.complain(f"Non-consecutive offsets in {path.absolute()}", more)
+
+
+def _write_lines(lines: Iterable[str], write: Write) -> None:
+    block: list[str] = []
+    for line in lines:
+        block.append(line)
+        if len(block) >= LINES_AT_A_TIME:
+            write(memoryview("\n".join([*block, ""]).encode("utf-8", "surrogateescape")))
+            block.clear()
+    if block:
+        write(memoryview("\n".join([*block, ""]).encode("utf-8", "surrogateescape")))
+
+

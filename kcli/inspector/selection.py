@@ -1,0 +1,54 @@
+"""Which records a reader wants. Applied to whole batches before they are decoded, then to records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from formats.kernels.log import BatchTable, RecordTable
+
+MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
+NO_LIMIT = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Offsets and times (epoch ms): from is inclusive, to exclusive. None of the rest: any."""
+
+    from_offset: int = MIN_INT64
+    to_offset: int = MAX_INT64
+    from_time_ms: int = MIN_INT64
+    to_time_ms: int = MAX_INT64
+    key: bytes | None = None
+    producer_id: int | None = None
+    codec: int | None = None
+    limit: int = NO_LIMIT
+
+    @property
+    def is_all(self) -> bool:
+        """Every record is wanted."""
+        return self == ALL
+
+    def batches(self, table: BatchTable) -> None:
+        """Drop the batches that hold nothing wanted, so that they are not even decompressed."""
+        table.select(
+            from_offset=self.from_offset,
+            to_offset=self.to_offset,
+            from_time=self.from_time_ms,
+            to_time=self.to_time_ms,
+            producer_id=self.producer_id,
+            codec=-1 if self.codec is None else self.codec,
+        )
+
+    def records(self, table: RecordTable, limit: int) -> None:
+        """Drop the records of a slice that are not wanted, and those past `limit`."""
+        table.select(
+            from_offset=self.from_offset,
+            to_offset=self.to_offset,
+            from_time=self.from_time_ms,
+            to_time=self.to_time_ms,
+            key=self.key,
+            limit=limit,
+        )
+
+
+ALL = Selection()

@@ -1,0 +1,142 @@
+"""The records of a window's batches as columns, compressed or not; and what is wrong with a faulty batch, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from formats.compression import DEFAULT_LIMIT, decompress, decompress_prefix
+from formats.errors import BadChecksum, BadCodec, BadCount, BadLength, BadMagic, BadValue, FormatError, LimitExceeded
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import (
+    FAULT_BAD_CODEC,
+    FAULT_BAD_CRC,
+    FAULT_BAD_INNER,
+    FAULT_BAD_PAYLOAD,
+    FAULT_BAD_RECORD,
+    FAULT_CONTROL_KEY,
+    FAULT_COUNT_TOO_HIGH,
+    FAULT_COUNT_TOO_LOW,
+    FAULT_HEADER_NOT_UTF8,
+    FAULT_MAX_TIMESTAMP,
+    FAULT_NEGATIVE_COUNT,
+    FAULT_OFFSET_OUT_OF_RANGE,
+    FAULT_OFFSETS_NOT_INCREASING,
+    FAULT_SHORT_HEADER,
+    BatchTable,
+    RecordTable,
+    payload_bounds,
+)
+from kcli.log.segment_reader import Window
+
+# What keeps Kafka from iterating over a batch; the other faults it does not look at.
+UNREADABLE = (
+    FAULT_SHORT_HEADER
+    | FAULT_BAD_CODEC
+    | FAULT_BAD_PAYLOAD
+    | FAULT_BAD_RECORD
+    | FAULT_COUNT_TOO_HIGH
+    | FAULT_COUNT_TOO_LOW
+)
+CODEC_COLUMN = 7
+
+
+def decode(
+    window: Window, records: RecordTable, *, first: int = 0, last: int | None = None, limit_bytes: int = DEFAULT_LIMIT
+) -> Iterator[memoryview]:
+    """Fill `records` with the next slice of the window's records, until batches [first, last) are done.
+
+    Yields the buffer that the rows' starts count in: the window, or the decompressed payload of one batch. What cannot
+    be read is marked in the batches' faults; see `faults_of`. limit_bytes bounds the payload of one batch.
+    """
+    batches = window.batches
+    data = memoryview(window.data)
+    stop = batches.count if last is None else last
+    at = first
+    while at < stop:
+        end, codec = batches.run(at)
+        end = min(end, stop)
+        if codec:
+            payload, error = _payload(data, batches, at, limit_bytes)
+            buffer = memoryview(payload)
+            if error is not None:
+                batches.add_fault(at, FAULT_BAD_PAYLOAD)
+            records.start(buffer, batches, at, end, payload=True)
+        else:
+            buffer = data
+            records.start(buffer, batches, at, end)
+        while records.next():
+            yield buffer
+        at = end
+
+
+def _payload(data: memoryview, batches: BatchTable, i: int, limit_bytes: int) -> tuple[bytes, FormatError | None]:
+    """The decompressed payload of batch i; where it is damaged, what comes before the damage and why it ends there."""
+    start, stop = payload_bounds(data, batches, i)
+    if start < 0:
+        return b"", None  # payload_bounds has marked the batch
+    row = BatchRow._make(batches.row(i))
+    payload = data[start:stop]
+    try:
+        return decompress(row.codec, payload, magic=row.magic, limit=limit_bytes), None
+    except LimitExceeded as error:
+        return b"", error.at(row.position + start - row.start)
+    except FormatError as error:
+        before, _ = decompress_prefix(row.codec, payload, magic=row.magic, limit=limit_bytes)
+        return before, error.at(row.position + start - row.start)
+
+
+def faults_of(window: Window, i: int, *, limit_bytes: int = DEFAULT_LIMIT) -> list[FormatError]:
+    """Everything that is wrong with batch i, most telling first, each with its byte in the file.
+
+    Looks at the one batch again; for a batch without faults the list is empty. Bytes inside a compressed payload have
+    no place in the file: their faults are placed at the batch, and the reason says which byte of the payload.
+    """
+    row = BatchRow._make(window.batches.row(i))
+    found: list[FormatError] = []
+    if row.magic < 0 or row.magic > 2:
+        found.append(BadMagic(f"magic {row.magic} is none that Kafka has", row.position + 16))
+    if row.faults & FAULT_BAD_CRC:
+        reason = f"CRC is {row.crc:#010x}, bytes give {row.crc_computed:#010x}"
+        found.append(BadChecksum(reason, row.position))
+    if row.faults & FAULT_SHORT_HEADER and row.magic >= 0:
+        found.append(BadLength(f"a batch of {row.size:,} bytes leaves no room for its header", row.position))
+    if row.faults & FAULT_BAD_CODEC:
+        found.append(BadCodec(f"compression codec {row.codec} is none that Kafka has", row.position))
+    found += _record_faults(window, i, row, limit_bytes)
+    for bit, reason in SOFT_FAULTS.items():
+        if row.faults & bit:
+            found.append(BadValue(reason, row.position))
+    return found
+
+
+SOFT_FAULTS = {
+    FAULT_OFFSETS_NOT_INCREASING: "record offsets do not increase",
+    FAULT_OFFSET_OUT_OF_RANGE: "a record's offset lies outside the batch",
+    FAULT_MAX_TIMESTAMP: "the batch's max timestamp is not that of its records",
+    FAULT_HEADER_NOT_UTF8: "a header key is not UTF-8",
+    FAULT_CONTROL_KEY: "a control record without a readable type",
+    FAULT_BAD_INNER: "a wrapped message has a bad CRC",
+}
+
+
+def _record_faults(window: Window, i: int, row: BatchRow, limit_bytes: int) -> list[FormatError]:
+    if row.faults & FAULT_NEGATIVE_COUNT:
+        return [BadCount(f"record count {row.count:,} is negative", row.position + 57)]
+    if row.faults & FAULT_BAD_PAYLOAD:
+        _, error = _payload(memoryview(window.data), window.batches, i, limit_bytes)
+        assert error is not None, "the payload decompresses after all"
+        return [error]
+    if not row.faults & (FAULT_BAD_RECORD | FAULT_COUNT_TOO_HIGH | FAULT_COUNT_TOO_LOW):
+        return []
+    records = RecordTable(1024)
+    seen = 0
+    for _ in decode(window, records, first=i, last=i + 1, limit_bytes=limit_bytes):
+        seen += records.count
+    reason, at = records.explain()
+    if row.faults & FAULT_COUNT_TOO_HIGH:
+        return [BadCount(f"{row.count:,} records stated, the payload ends after {seen:,}", row.position)]
+    where = row.position + at - row.start if row.codec == 0 else row.position
+    inside = "" if row.codec == 0 else f" (byte {at:,} of the decompressed payload)"
+    if row.faults & FAULT_COUNT_TOO_LOW:
+        return [BadCount(f"bytes are left behind the last of {row.count:,} stated records{inside}", where)]
+    return [BadLength(f"record {seen + 1:,} of {row.count:,}: {reason or 'unreadable'}{inside}", where)]
