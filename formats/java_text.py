@@ -5,8 +5,9 @@ differ from Python's in small ways that show in a line-by-line comparison.
 """
 
 import re
+from decimal import Decimal
 from json.encoder import encode_basestring
-from math import isinf, isnan
+from math import copysign, isinf, isnan
 from typing import Any, Final
 
 _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -24,34 +25,33 @@ def java_utf8(data: bytes | memoryview) -> str:
 
 
 def java_double(value: float) -> str:
-    """A double as `Double.toString` gives it (JDK 19 and later; older ones sometimes print more digits than needed)."""
+    """A double as `Double.toString` gives it: at least one digit behind the point, `E` outside of 1e-3 .. 1e7.
+
+    The digits are Java 17's, but for some powers of two and a few doubles beyond 1e22, which it gives a digit too many.
+    """
     if isnan(value):
         return "NaN"
     if isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return repr(value)
-    digits, _, power = f"{abs(value):.1e}".partition("e")
-    if float(f"{digits}e{power}") != abs(value):
-        mantissa, _, power = repr(abs(value)).partition("e")
-        whole, _, fraction = mantissa.partition(".")
-        plain = (whole + fraction).lstrip("0")
-        power = str(int(power or 0) + len(whole) - 1 if whole != "0" else int(power or 0) - _zeros(fraction) - 1)
-        plain = plain.rstrip("0")
-        digits = f"{plain[0]}.{plain[1:] or '0'}"
-    exponent = int(power)
-    sign = "-" if value < 0 else ""
-    if not -3 <= exponent < 7:
-        return f"{sign}{digits}E{exponent}"
-    figures = digits.replace(".", "")
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{figures[:1]}{figures[1:].rstrip('0')}"
-    whole = figures[: exponent + 1].ljust(exponent + 1, "0")
-    return f"{sign}{whole}.{figures[exponent + 1 :].rstrip('0') or '0'}"
+    sign = "-" if copysign(1, value) < 0 else ""
+    figures, exponent = _shortest(abs(value))
+    if value != 0 and not -3 <= exponent < 7:
+        return f"{sign}{figures[0]}.{figures[1:] or '0'}E{exponent}"
+    figures = "0" * -exponent + figures
+    whole = max(exponent, 0) + 1
+    return f"{sign}{figures[:whole].ljust(whole, '0')}.{figures[whole:] or '0'}"
 
 
-def _zeros(fraction: str) -> int:
-    return len(fraction) - len(fraction.lstrip("0"))
+def _shortest(value: float) -> tuple[str, int]:
+    """The digits that tell a double from all others, and the power of ten of the first."""
+    if 2**53 <= value < 2**63:
+        # Java 17 rounds whole numbers by how many of their digits a double cannot hold, which leaves some too many.
+        spare = len(str(2 ** max(int(value).bit_length() - 55, 0))) - 1
+        digits = str((int(value) + 10**spare // 2) // 10**spare)
+        return digits.rstrip("0"), len(digits) - 1 + spare
+    two_digits = f"{value:.1e}"
+    mantissa, _, power = (two_digits if float(two_digits) == value else f"{Decimal(repr(value)):e}").partition("e")
+    return mantissa.replace(".", "").rstrip("0") or "0", int(power)
 
 
 def jackson(node: Any) -> str:

@@ -250,8 +250,8 @@ class Tags(Part):
     def __init__(self, layout: Layout) -> None:
         super().__init__()
         self.version = layout.version
-        self.slots = {slot.tag: slot for slot in layout.tagged}
-        self.subcons = {slot.tag: _whole(slot) for slot in layout.tagged}
+        self.slots = {slot.tag: slot for slot in layout.tagged if slot.tag is not None}
+        self.subcons = {tag: _whole(slot) for tag, slot in self.slots.items()}
         self.refused = layout.refused_tags
         self.count = UVarint("the count of tagged fields")
         self.tag = UVarint("a tag")
@@ -278,15 +278,17 @@ class Tags(Part):
 
     def write(self, obj: dict[str, Any], stream: IO[bytes]) -> None:
         parts: list[tuple[int, bytes]] = []
+        unknown = _unknown_parts(obj, {*self.subcons, *self.refused})
         for tag, subcon in self.subcons.items():
             slot = self.slots[tag]
             value = obj.get(slot.name, slot.default)
             if value != slot.default or type(value) is not type(slot.default):
                 out = BytesIO()
                 subcon.write(value, out)
-                parts.append((tag or 0, out.getvalue()))
-        parts += _unknown_parts(obj, {*self.subcons, *self.refused})
-        parts.sort(key=lambda part: part[0])
+                while unknown and unknown[0][0] < tag:
+                    parts.append(unknown.pop(0))
+                parts.append((tag, out.getvalue()))
+        parts += unknown
         self.count.write(len(parts), stream)
         for tag, content in parts:
             self.tag.write(tag, stream)
@@ -294,7 +296,7 @@ class Tags(Part):
             stream.write(content)
 
 
-def _unknown_parts(obj: dict[str, Any], known: set[int | None]) -> list[tuple[int, bytes]]:
+def _unknown_parts(obj: dict[str, Any], known: set[int]) -> list[tuple[int, bytes]]:
     parts = obj.get(UNKNOWN_TAGS, [])
     for part in parts:
         match part:
