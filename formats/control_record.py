@@ -9,7 +9,8 @@
     value   the message named above; those of types 2 to 6 begin with their own version
 
 A batch with the control bit holds control records and nothing else; one, where it is a marker.
-Field tables: schemas/control_records.json. Source: ControlRecordType, EndTransactionMarker, ControlRecordUtils; KIP-98, KIP-595, KIP-630.
+Field tables: schemas/control_records.json.
+Source: ControlRecordType, EndTransactionMarker, ControlRecordUtils; KIP-98, KIP-595, KIP-630.
 """
 
 from dataclasses import dataclass
