@@ -5,7 +5,6 @@ differ from Python's in small ways that show in a line-by-line comparison.
 """
 
 import re
-from decimal import Decimal
 from json.encoder import encode_basestring
 from math import copysign, isinf, isnan
 from typing import Any, Final
@@ -49,8 +48,10 @@ def _shortest(value: float) -> tuple[str, int]:
         spare = len(str(2 ** max(int(value).bit_length() - 55, 0))) - 1
         digits = str((int(value) + 10**spare // 2) // 10**spare)
         return digits.rstrip("0"), len(digits) - 1 + spare
-    two_digits = f"{value:.1e}"
-    mantissa, _, power = (two_digits if float(two_digits) == value else f"{Decimal(repr(value)):e}").partition("e")
+    for places in range(1, 17):
+        mantissa, _, power = f"{value:.{places}e}".partition("e")
+        if float(f"{mantissa}e{power}") == value:
+            break
     return mantissa.replace(".", "").rstrip("0") or "0", int(power)
 
 

@@ -58,6 +58,8 @@ def read_uvarint(data: bytes, position: int, name: str = "a varint") -> tuple[in
     Raises Truncated, BadVarint."""
     begin = position
     end = len(data)
+    if begin < end and data[begin] < 0x80:
+        return data[begin], begin + 1
     value = shift = 0
     while shift <= 28:
         if position >= end:
@@ -130,11 +132,18 @@ def _count(data: bytes, begin: int, position: int, count: int, name: str, nullab
 
 
 def _compact_string(data: bytes, position: int, name: str, nullable: bool) -> tuple[str | None, int]:
+    if position < len(data) and 0 < (more := data[position]) < 0x80 and position + more <= len(data):
+        return str(data[position + 1 : position + more], "utf-8", "surrogateescape"), position + more
     length, after = _compact_length(data, position, name)
     return _string(data, position, after, length, name, nullable)
 
 
 def _plain_string(data: bytes, position: int, name: str, nullable: bool) -> tuple[str | None, int]:
+    after = position + 2
+    if after <= len(data) and (end := after + (data[position] << 8 | data[position + 1])) <= min(
+        len(data), after + 0x7FFF
+    ):
+        return str(data[after:end], "utf-8", "surrogateescape"), end
     length, after = _short_length(data, position, name)
     return _string(data, position, after, length, name, nullable)
 
@@ -150,6 +159,8 @@ def _plain_bytes(data: bytes, position: int, name: str, nullable: bool) -> tuple
 
 
 def _compact_count(data: bytes, position: int, name: str, nullable: bool) -> tuple[int, int]:
+    if position < len(data) and 0 < (more := data[position]) < 0x80 and position + more <= len(data):
+        return more - 1, position + 1
     count, after = _compact_length(data, position, name)
     return _count(data, position, after, count, name, nullable)
 

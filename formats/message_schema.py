@@ -11,10 +11,10 @@ form are all made from that layout. Kafka's generator has the same rules: `Messa
 """
 
 import json
+import pkgutil
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Any, Final, Self
 
 from formats.errors import BadCount, BadLength, BadValue, BadVarint, Truncated, UnknownType, UnknownVersion
@@ -209,7 +209,9 @@ def _by_name(name: str) -> MessageSchema | None:
 
 @cache
 def _text(file: str) -> str:
-    return (resources.files("formats") / "schemas" / f"{file}.json").read_text(encoding="utf-8")
+    data = pkgutil.get_data("formats", f"schemas/{file}.json")
+    assert data is not None, "the package's own loader has its data"
+    return data.decode("utf-8")
 
 
 def _message(entry: dict[str, Any]) -> MessageSchema:

@@ -14,13 +14,14 @@ Texts are Kafka 4.3's to the letter, its error messages included. Source: `DumpL
 import re
 import struct
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from formats.errors import BadValue, FormatError, Truncated, UnknownType, UnknownVersion
 from formats.internal_topic import EMBEDDED, record_types
 from formats.java_text import jackson, java_utf8
 from formats.message import MessageSchema, read_uvarint, reader
-from formats.message_json import printable, to_json
+from formats.message_json import json_text, printable, to_json
 
 __all__ = ["DECODERS", "Decoder", "control_text", "decoder", "java_utf8"]
 
@@ -117,18 +118,17 @@ def _coordinator_record(
     key_schema, value_schema = types[record_type]
     # Kafka takes the type for the version of the key, which matters only where a key cannot be read.
     data = _message_behind_int16(key_schema.name, record_type, key, "key")
-    key_text = jackson({"type": str(record_type), "data": to_json(key_schema.name, 0, data)})
+    key_text = f'{{"type":"{record_type}","data":{json_text(key_schema.name, 0, data)}}}'
     if value is None:
         return key_text, "<DELETE>"
     version = _leading_int16(value, "value")
     if version not in value_schema.versions:
         raise UnknownVersion(f"Found an unknown record version {version} for {record_type} type")
     data = _message_behind_int16(value_schema.name, version, value, "value")
-    node = to_json(value_schema.name, version, data)
-    if value_schema.name == "GroupMetadataValue" and node["protocolType"] == "consumer":
-        for member, raw in zip(node["members"], data["members"], strict=True):
-            _replace_embedded(member, raw)
-    return key_text, jackson({"version": str(version), "data": node})
+    if value_schema.name == "GroupMetadataValue" and data["protocolType"] == "consumer":
+        for member in data["members"]:
+            _print_embedded(member)
+    return key_text, f'{{"version":"{version}","data":{json_text(value_schema.name, version, data)}}}'
 
 
 def _leading_int16(data: bytes, part: str) -> int:
@@ -146,13 +146,13 @@ def _message_behind_int16(name: str, version: int, data: bytes, part: str) -> di
         raise BadValue(reason) from None
 
 
-def _replace_embedded(node: dict[str, Any], member: dict[str, Any]) -> None:
+def _print_embedded(member: dict[str, Any]) -> None:
     """Print a member's subscription and assignment as what they hold, of any version; as base64 where they do not."""
     for field, message in EMBEDDED.items():
         raw = member[field]
         try:
             version = _leading_int16(raw, field)
-            node[field] = to_json(message, version, reader(message, version)(raw, 2)[0])
+            member[field] = json_text(message, version, reader(message, version)(raw, 2)[0])
         except FormatError:
             continue
 
@@ -162,8 +162,8 @@ def _cluster_metadata(offset: int, _key: bytes | None, value: bytes | None) -> t
         message, version, data = _framed("__cluster_metadata", value)
     except FormatError as error:
         return None, f"Error at {offset}, skipping. {error.reason}"
-    node = {"type": _enum_name(message.name), "version": version, "data": to_json(message.name, version, data)}
-    return None, jackson(node)
+    text = json_text(message.name, version, data)
+    return None, f'{{"type":"{_enum_name(message.name)}","version":{version},"data":{text}}}'
 
 
 def _remote_log_metadata(offset: int, _key: bytes | None, value: bytes | None) -> tuple[None, str]:
@@ -219,6 +219,7 @@ def _frame_part(value: bytes | None, position: int, entity: str) -> tuple[int, i
     return ((number + 0x8000) & 0xFFFF) - 0x8000, position
 
 
+@cache
 def _enum_name(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()
 

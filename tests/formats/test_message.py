@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formats.errors import BadCount, BadLength, BadValue, BadVarint, FormatError, Truncated, UnknownType, UnknownVersion
+from formats.java_text import jackson
 from formats.message import UNKNOWN_TAGS, MessageSchema, build, definition, parse, reader, schema, uuid_bytes
-from formats.message_json import to_json
+from formats.message_json import json_text, to_json
 from tests.formats.message_values import VERSIONS, any_value
 
 IDS = [f"{message.name}-v{version}" for message, version in VERSIONS]
@@ -42,6 +43,7 @@ def test_builds_what_it_parses(message: MessageSchema, version: int) -> None:
         assert repr(parse(message.name, version, data)) == repr(value)
         assert repr(definition(message.name, version).parse(data)) == repr(value)
         assert list(parse(message.name, version, data)) == list(value)
+        assert json_text(message.name, version, value) == jackson(to_json(message.name, version, value))
 
 
 @EACH_VERSION
