@@ -157,7 +157,8 @@ def _unescape(text: str, position: int) -> str:
             raise BadValue("a malformed \\uXXXX", position)
         return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _LETTERS.get(escaped, escaped)
 
-    return _ESCAPE.sub(char, text)
+    units = _ESCAPE.sub(char, text).encode("utf-16-be", "surrogatepass")  # an escape is half of what is beyond 16 bits
+    return units.decode("utf-16-be", "replace")
 
 
 def _escape(text: str, *, key: bool = False) -> str:

@@ -1,0 +1,158 @@
+"""Checkpoints, properties and quorum state: what Kafka reads, what it refuses, and what it would write."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formats import checkpoint, properties, quorum_state
+from formats.checkpoint import EpochEntry, OffsetEntry
+from formats.errors import BadCount, BadValue, FormatError, UnknownVersion
+from formats.properties import MetaProperties, PartitionMetadata, Properties
+from formats.quorum_state import QuorumState
+
+INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+ID = "mz8cEJEaNH3MNdRqSwDeqA"
+
+
+@given(st.lists(st.builds(EpochEntry, INT32, INT64), max_size=5).map(tuple))
+def test_leader_epochs_there_and_back(entries: tuple[EpochEntry, ...]) -> None:
+    assert checkpoint.parse_leader_epochs(checkpoint.build_leader_epochs(entries)) == entries
+
+
+@given(st.lists(st.builds(OffsetEntry, st.from_regex(r"[a-z0-9._-]+", fullmatch=True), INT32, INT64), max_size=5))
+def test_offsets_there_and_back(entries: list[OffsetEntry]) -> None:
+    assert checkpoint.parse_offsets(checkpoint.build_offsets(entries)) == tuple(entries)
+
+
+@pytest.mark.parametrize(
+    ("data", "entries"),
+    [
+        (b"", ()),
+        (b"0", ()),
+        (b"0\n0\n", ()),
+        (b"+0\r\n1\r3 \t 4\t", (EpochEntry(3, 4),)),
+        (b"0\n1\n-1 9223372036854775807", (EpochEntry(-1, 2**63 - 1),)),
+        ("0\n1\n\u0664 5\n".encode(), (EpochEntry(4, 5),)),  # Java reads any digits
+    ],
+)
+def test_checkpoints_that_kafka_reads(data: bytes, entries: tuple[EpochEntry, ...]) -> None:
+    assert checkpoint.parse_leader_epochs(data) == entries
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "position", "reason"),
+    [
+        (b"garbage\n", BadValue, 0, "line 1 is malformed: 'garbage'"),
+        (b" 0\n", BadValue, 0, "line 1"),
+        (b"\n0\n", BadValue, 0, "line 1"),
+        (b"7\n0\n", UnknownVersion, 0, "version 7"),
+        (b"0\nabc\n", BadValue, 2, "line 2 is malformed: 'abc'"),
+        (b"0\n-1\n", BadCount, 2, "a count of -1, but 0 entries"),
+        (b"0\n2\n1 2\n", BadCount, 2, "a count of 2, but 1 entries"),
+        (b"0\n1\n1 2\n\n", BadValue, 8, "line 4"),
+        (b"0\n1\n 1 2\n", BadValue, 4, "line 3"),
+        (b"0\n1\n1 2 3\n", BadValue, 4, "line 3"),
+        (b"0\n1\n1 9223372036854775808\n", BadValue, 4, "line 3"),
+        (b"0\n1\n2147483648 1\n", BadValue, 4, "line 3"),
+        (b"0\n1\n1 2\xff\n", BadValue, 7, "not UTF-8"),
+        (b"0\n1\n1 " + b"9" * 9999, BadValue, 4, "line 3"),
+    ],
+)
+def test_checkpoints_that_kafka_refuses(data: bytes, error: type[FormatError], position: int, reason: str) -> None:
+    with pytest.raises(error) as caught:
+        checkpoint.parse_leader_epochs(data)
+    assert caught.value.position == position
+    assert reason in caught.value.reason
+
+
+@given(st.dictionaries(TEXT, TEXT, max_size=5))
+def test_properties_there_and_back(entries: dict[str, str]) -> None:
+    built = properties.build(Properties(entries, ("", "a comment")))
+    assert built.isascii()
+    again = properties.parse(built)
+    assert again == Properties(entries, ("", "a comment"))
+
+
+@pytest.mark.parametrize(
+    ("data", "entries"),
+    [
+        (b"a=1\nb: 2\nc 3\n  d\t=\t4 ", {"a": "1", "b": "2", "c": "3", "d": "4 "}),
+        (b"# c\n! d\n\n \t\na=#1", {"a": "#1"}),
+        (b"a=one\\\n   two\\\r\n# three", {"a": "onetwo# three"}),
+        (b"a=x\\\\\nb=y", {"a": "x\\", "b": "y"}),
+        (b"k\\=\\ \\:=v\\u0041\\t\\q", {"k= :": "vA\tq"}),
+        (b"a\nb=\n=c", {"a": "", "b": "", "": "c"}),
+        (b"a=1\ra=2", {"a": "2"}),
+        (b"a=b\\", {"a": "b"}),
+        (b"a=\xe9", {"a": "\u00e9"}),
+    ],
+)
+def test_properties_as_java_reads_them(data: bytes, entries: dict[str, str]) -> None:
+    assert properties.parse(data).entries == entries
+
+
+def test_malformed_escape() -> None:
+    with pytest.raises(BadValue) as caught:
+        properties.parse(b"a=1\nb=\\u00g1")
+    assert caught.value.position == 4
+
+
+def test_meta_properties() -> None:
+    def meta(text: str) -> MetaProperties:
+        return properties.meta_properties(properties.parse(text.encode()))
+
+    assert meta(f"version=1\ncluster.id=c\nnode.id=7\ndirectory.id={ID}") == MetaProperties(1, "c", 7, ID)
+    assert meta("") == MetaProperties(0, None, None, None)
+    assert meta("version=0\nbroker.id=3") == MetaProperties(0, None, 3, None)
+    for text, reason in (
+        ("version=1\nnode.id=1", "cluster.id"),
+        ("version=1\ncluster.id=c", "node.id"),
+        ("version=1\ncluster.id=c\nnode.id=x", "node.id"),
+        ("version=1\ncluster.id=c\nnode.id=2147483648", "node.id"),
+        ("directory.id=short", "directory.id"),
+        ("version=9", "version"),
+    ):
+        with pytest.raises((BadValue, UnknownVersion), match=reason):
+            meta(text)
+
+
+def test_partition_metadata() -> None:
+    data = f"version: 0\ntopic_id: {ID}".encode()
+    assert properties.parse_partition_metadata(data) == PartitionMetadata(0, ID)
+    assert properties.parse_partition_metadata(data + b"\n") == PartitionMetadata(0, ID)
+    for wrong in (b"", b"version: 1\n", data[:-1], data + b"\nmore", b"topic_id: " + ID.encode(), b"version 0"):
+        with pytest.raises((BadValue, UnknownVersion)):
+            properties.parse_partition_metadata(wrong)
+
+
+@given(INT32, INT32, INT32, TEXT, INT64, st.one_of(st.none(), st.lists(INT32, max_size=4).map(tuple)))
+def test_quorum_state_there_and_back(
+    leader: int, epoch: int, voted: int, cluster: str, applied: int, voters: tuple[int, ...] | None
+) -> None:
+    old = QuorumState(0, leader, epoch, voted, None, cluster, applied, voters)
+    new = QuorumState(1, leader, epoch, voted, ID)
+    assert quorum_state.parse(quorum_state.build(old)) == old
+    assert quorum_state.parse(quorum_state.build(new)) == new
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b"{}",
+        b'{"data_version":1}',
+        b'{"data_version":2,"leaderId":1,"leaderEpoch":1,"votedId":1}',
+        b'{"data_version":1,"leaderId":true,"leaderEpoch":1,"votedId":1}',
+        b'{"data_version":1,"leaderId":9999999999,"leaderEpoch":1,"votedId":1}',
+        b'{"data_version":1,"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"x"}',
+        b'{"data_version":0,"leaderId":1,"leaderEpoch":1,"votedId":1,"clusterId":1}',
+        b'{"data_version":0,"leaderId":1,"leaderEpoch":1,"votedId":1,"clusterId":"","appliedOffset":0,"currentVoters":[1]}',
+    ],
+)
+def test_quorum_state_that_is_none(data: bytes) -> None:
+    with pytest.raises((BadValue, UnknownVersion)):
+        quorum_state.parse(data)
