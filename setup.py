@@ -13,7 +13,7 @@ SHARED = [str(path) for pattern in ("*.h", "*.pxi") for path in KERNELS.glob(pat
 
 def extension(source: Path) -> Extension:
     name = ".".join(source.with_suffix("").parts)
-    return Extension(name, [str(source)], depends=SHARED, extra_compile_args=["-O3"])
+    return Extension(name, [str(source)], depends=SHARED, extra_compile_args=["-O3", "-g0"])
 
 
 kernels = [extension(source) for source in sorted(KERNELS.glob("*.pyx"))]
