@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 
 from formats.errors import BadLength, BadValue, FormatError, Truncated, UnknownType, UnknownVersion
 from formats.message import MessageSchema, build, parse, read_uvarint, reader, schemas
+from formats.message import to_json as message_json
 
 FRAME_VERSION: Final = 1
 """The only frame version of metadata records."""
@@ -111,6 +112,22 @@ def encode(topic: str, record: DecodedRecord) -> tuple[bytes | None, bytes | Non
     return key, _int16(record.value_version) + raw + record.value_rest
 
 
+def to_json(record: DecodedRecord) -> dict[str, Any]:
+    """A decoded record as JSON can hold it, under the names of DecodedRecord's fields, the bytes behind it left out;
+    keys and values as Kafka's JSON converters print them, embedded messages as {"version", "data"}."""
+    value = None
+    if record.value is not None and record.value_version is not None:
+        value = _value_json(record.value_name, record.value_version, record.value)
+    return {
+        "key_type": record.key_type,
+        "key_name": record.key_name,
+        "key": None if record.key is None or record.key_name is None else message_json(record.key_name, 0, record.key),
+        "value_version": record.value_version,
+        "value_name": record.value_name,
+        "value": value,
+    }
+
+
 @cache
 def record_types(topic: str) -> dict[int, tuple[MessageSchema, MessageSchema]]:
     """The record types of an internal topic, by id: the messages of key and value; in metadata both are the value's."""
@@ -190,6 +207,21 @@ def _build_member(member: dict[str, Any]) -> dict[str, Any]:
             case {"version": int(version), "data": dict(data)}:
                 built[field] = _int16(version) + build(message, version, data)
     return built
+
+
+def _value_json(name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
+    if name != "GroupMetadataValue":
+        return message_json(name, version, value)
+    bare = [
+        member | {field: b"" for field in EMBEDDED if isinstance(member[field], dict)} for member in value["members"]
+    ]
+    node = message_json(name, version, value | {"members": bare})
+    for printed, member in zip(node["members"], value["members"], strict=True):
+        for field, message in EMBEDDED.items():
+            match member[field]:
+                case {"version": int(its_version), "data": dict(data)}:
+                    printed[field] = {"version": its_version, "data": message_json(message, its_version, data)}
+    return node
 
 
 def _read_int16(data: bytes, name: str) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import BadLength
 from formats.message_compiler import Reader, compile_reader, read_uvarint, uuid_bytes, uuid_text
+from formats.message_json import json_text, to_json
 from formats.message_schema import UNKNOWN_TAGS, Layout, MessageSchema, Versions, schema, schema_files, schemas
 
 if TYPE_CHECKING:
@@ -30,12 +31,14 @@ __all__ = [
     "Versions",
     "build",
     "definition",
+    "json_text",
     "parse",
     "read_uvarint",
     "reader",
     "schema",
     "schema_files",
     "schemas",
+    "to_json",
     "uuid_bytes",
     "uuid_text",
 ]

@@ -132,15 +132,15 @@ class Fixed(Part):
 
 
 class Length(Part):
-    """The length or count before a string, bytes or an array; None where it says null."""
+    """The length or count before a string, bytes or an array; None where it says null. `plain`: its type where the
+    version is not flexible."""
 
-    def __init__(self, slot: Slot, name: str, nullable: bool) -> None:
-        plain = "int16" if slot.type == "string" and not (slot.is_array and name == slot.name) else "int32"
+    def __init__(self, plain: str, label: str, *, flexible: bool, nullable: bool) -> None:
         super().__init__()
-        self.subcon = UVarint(name) if slot.flexible else Fixed(plain, name)
-        self.label = name
+        self.subcon = UVarint(label) if flexible else Fixed(plain, label)
+        self.label = label
         self.nullable = nullable
-        self.offset = 1 if slot.flexible else 0
+        self.offset = 1 if flexible else 0
 
     def read(self, stream: IO[bytes]) -> int | None:
         begin = stream.tell()
@@ -161,11 +161,12 @@ class Length(Part):
 class Sized(Part):
     """A string (text, surrogateescape for what is not UTF-8) or bytes behind their length."""
 
-    def __init__(self, slot: Slot, name: str, nullable: bool) -> None:
+    def __init__(self, slot: Slot, label: str, *, nullable: bool) -> None:
         super().__init__()
-        self.label = name
+        self.label = label
         self.type = slot.type
-        self.length = Length(slot, name, nullable)
+        plain = "int16" if slot.type == "string" else "int32"
+        self.length = Length(plain, label, flexible=slot.flexible, nullable=nullable)
 
     def read(self, stream: IO[bytes]) -> str | bytes | None:
         begin = stream.tell()
@@ -201,7 +202,7 @@ class Counted(Part):
     def __init__(self, slot: Slot) -> None:
         super().__init__()
         self.label = slot.name
-        self.count = Length(slot, slot.name, slot.nullable)
+        self.count = Length("int32", slot.name, flexible=slot.flexible, nullable=slot.nullable)
         self.element = _element(slot)
 
     def read(self, stream: IO[bytes]) -> list[Any] | None:
@@ -349,7 +350,7 @@ def _whole(slot: Slot) -> Part:
         return Nullable(slot, fields) if slot.nullable else fields
     if slot.type in FIXED:
         return Fixed(slot.type, slot.name)
-    return Sized(slot, slot.name, slot.nullable)
+    return Sized(slot, slot.name, nullable=slot.nullable)
 
 
 def _element(slot: Slot) -> Part:

@@ -95,7 +95,6 @@ class Field:
     tag: int | None
     flexible: Versions | None
     default: object
-    zero_copy: bool
     struct: "Struct | None"
 
     @property
@@ -127,7 +126,6 @@ class Slot:
     flexible: bool
     tag: int | None
     default: Any
-    zero_copy: bool
     element: "Layout | None"
 
 
@@ -248,7 +246,6 @@ def _field(entry: dict[str, Any], struct: Struct | None) -> Field:
         tag=entry.get("tag"),
         flexible=None if flexible is None else Versions.parse(flexible),
         default=_default(entry["type"], entry.get("default")),
-        zero_copy=entry.get("zeroCopy", False),
         struct=struct,
     )
 
@@ -289,7 +286,6 @@ def _layout(struct: Struct, version: int, flexible: Versions) -> Layout:
             flexible=near in (flexible if each.flexible is None else each.flexible),
             tag=each.tag if is_tagged else None,
             default=element.default() if element is not None and each.default == {} else each.default,
-            zero_copy=each.zero_copy,
             element=element,
         )
         (tagged if is_tagged else slots).append(slot)

@@ -1,5 +1,6 @@
 """Internal topics: every golden record decodes and is built again byte for byte; what bad ones give."""
 
+import json
 import struct
 from collections import Counter
 from dataclasses import replace
@@ -8,7 +9,7 @@ from random import Random
 import pytest
 
 from formats.errors import BadLength, BadValue, FormatError, Truncated, UnknownType, UnknownVersion
-from formats.internal_topic import DecodedRecord, decode, encode, is_internal, record_types
+from formats.internal_topic import DecodedRecord, decode, encode, is_internal, record_types, to_json
 from formats.message import build
 from tests.formats.internal_records import decoded_runs, raw_records
 from tests.inspector.record_text_cases import TOPICS, any_record
@@ -47,6 +48,31 @@ def test_what_a_record_says() -> None:
     tombstone = decode("__consumer_offsets", key, None)
     assert (tombstone.value_version, tombstone.value, tombstone.value_name) == (None, None, "GroupMetadataValue")
     assert encode("__consumer_offsets", tombstone) == (key, None)
+
+
+def test_a_decoded_record_as_json() -> None:
+    kinds: dict[str, str] = {}
+    for path, decoder, _ in decoded_runs():
+        for record in raw_records(path):
+            if not record.is_control:
+                node = to_json(decode(TOPICS[decoder], record.key, record.value))
+                kinds[node["value_name"]] = json.dumps(node)
+    assert json.loads(kinds["NoOpRecord"]) == {
+        "key_type": 20,
+        "key_name": None,
+        "key": None,
+        "value_version": 0,
+        "value_name": "NoOpRecord",
+        "value": {},
+    }
+    key = struct.pack(">h", 2) + build("GroupMetadataKey", 0, {"group": "g"})
+    subscription = struct.pack(">h", 0) + build("ConsumerProtocolSubscription", 0, {"userData": b"\x00"})
+    members = [{"subscription": subscription, "assignment": b"\xff"}]
+    raw = struct.pack(">h", 0) + build("GroupMetadataValue", 0, {"protocolType": "consumer", "members": members})
+    member = to_json(decode("__consumer_offsets", key, raw))["value"]["members"][0]
+    assert member["subscription"] == {"version": 0, "data": {"topics": [], "userData": "AA=="}}
+    assert member["assignment"] == "/w=="
+    assert to_json(decode("__consumer_offsets", key, None))["value"] is None
 
 
 def test_bytes_behind_a_coordinator_record_are_kept() -> None:

@@ -5,6 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from formats.errors import FormatError
 from kcli.inspector.record_text import DECODERS, control_text, decoder
@@ -55,6 +57,13 @@ def test_odd_records_as_kafka_prints_them(path: Path) -> None:
         ended += text is None
     print(f"{name}: {compared} odd records compared and equal, {ended} of which end Kafka's tool")
     assert compared
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from([*DECODERS, "control"]), st.binary(max_size=24), st.binary(max_size=60))
+def test_no_bytes_break_it(name: str, key: bytes, value: bytes) -> None:
+    shown(name, 0, key, value)
+    shown(name, 0, b"\x00" + key[:1] + key, b"\x01" + value)
 
 
 @pytest.mark.parametrize("name", ["offsets", "transaction-log", "share-group-state"])
