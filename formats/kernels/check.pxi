@@ -23,11 +23,12 @@ cdef enum:
     E_SEQUENCE_GAP = 17
     E_PRODUCER_EPOCH = 18
     E_CONTROL = 19            # found: the reason as text
+    E_NEW_EPOCH = 20           # found: another leader epoch than that of the batch before
 
 EVENT_NAMES = (
     "faults", "magic", "sound", "negative-offset", "below-name", "below-base", "beyond-int", "into-next-segment",
     "back", "ahead", "runs-into-next", "gap", "more-gaps", "leader-epoch", "no-producer", "no-sequence",
-    "sequence-back", "sequence-gap", "producer-epoch", "control",
+    "sequence-back", "sequence-gap", "producer-epoch", "control", "new-epoch",
 )
 
 # LogCheck.index_events: (entry number, cause, expected). For a time index entry `expected` is a timestamp or an offset.
@@ -262,8 +263,10 @@ cdef class LogCheck:
 
     def aborted(self):
         """Take the transactions aborted since the last call: (producer_id, first_offset, last_offset,
-        last_stable_offset, certain). first_offset -1: it began where nothing was seen, or was empty. Not certain: the log
-        in between has gaps."""
+        last_stable_offset, indexed, certain).
+
+        first_offset -1: it began where nothing was seen, or was empty. indexed: nothing in between is missing, so the
+        transaction index must have it. certain: the offsets are exactly these; else they are the highest possible."""
         taken = self._aborted
         self._aborted = []
         return taken
@@ -437,6 +440,9 @@ cdef class LogCheck:
                         self.gap_pending = True
                         self.gap = here[0]
                         self.gap_expected = expected
+        if b.magic == 2 and b.count != last - first + 1:
+            self.complete = False                       # compacted: records of it are gone
+            self.breaks += 1
         self.before_previous = expected - 1
         self.previous = here[0]
         self.previous_count = b.count
@@ -476,6 +482,8 @@ cdef class LogCheck:
                     self._event(E_LEADER_EPOCH, here, self.epoch, b.leader_epoch)
         else:
             self.epoch_before = self.epoch
+        with gil:
+            self._event(E_NEW_EPOCH, here, self.epoch, b.leader_epoch)
         self.epoch = b.leader_epoch
         self.epoch_run = 1
         self.epoch_start = here[0]
@@ -560,7 +568,7 @@ cdef class LogCheck:
 
     cdef int _marker(self, Producer *p, Batch *b, bint abort, int64_t coordinator_epoch) except -1 nogil:
         cdef int64_t first = p.txn_first, stable
-        cdef bint certain, fresh = p.last_offset < 0 and p.coordinator_epoch < 0 and p.epoch < 0
+        cdef bint indexed, certain, fresh = p.last_offset < 0 and p.coordinator_epoch < 0 and p.epoch < 0
         if p.epoch != b.producer_epoch:
             p.epoch = b.producer_epoch
             p.last_sequence = -1
@@ -568,18 +576,18 @@ cdef class LogCheck:
             p.offset_delta = 0
         p.coordinator_epoch = <int32_t>coordinator_epoch
         p.timestamp = b.max_timestamp
-        if first >= 0:
-            certain = p.txn_certain and p.txn_breaks == self.breaks
-        else:
-            certain = self.complete or (not fresh and p.seen_breaks == self.breaks)
+        indexed = first >= 0 and p.txn_breaks == self.breaks
+        certain = indexed and self.complete
         if first >= 0:
             p.txn_first = -1
             self.open[p.txn_slot].first_offset = -1
-        if abort and (first >= 0 or not certain):
+        elif self.complete or (not fresh and p.seen_breaks == self.breaks):
+            return 0                                    # nothing of it was written
+        if abort:
             stable = self._first_open()
             with gil:
                 self._aborted.append((b.producer_id, first, b.base_offset, stable if stable >= 0 else b.base_offset + 1,
-                                      bool(certain)))
+                                      bool(indexed), bool(certain)))
         return 0
 
     cdef int64_t _first_open(self) noexcept nogil:

@@ -237,7 +237,7 @@ cdef class RecordTable(_Table):
     cdef BatchTable batches
     cdef const uint8_t[::1] view
     cdef const uint8_t *buf
-    cdef Py_ssize_t batch, last
+    cdef Py_ssize_t first, batch, last
     cdef bint payload, inside
     cdef const uint8_t *p
     cdef const uint8_t *stop
@@ -262,6 +262,16 @@ cdef class RecordTable(_Table):
         """Batches [first, done) are complete: no further rows of them will come."""
         return self.batch
 
+    @property
+    def is_payload(self):
+        """The rows' starts count in the decompressed payload of one batch, not in the window."""
+        return self.payload
+
+    @property
+    def run_start(self):
+        """The first batch of the current run: what start() was given as `first`."""
+        return self.first
+
     def row(self, Py_ssize_t i):
         """Row i as a tuple in the order of RECORD_COLUMNS."""
         return self._row(i)
@@ -277,6 +287,7 @@ cdef class RecordTable(_Table):
         self.view = buf
         self.buf = &buf[0] if buf.shape[0] else NULL
         self.batches = batches
+        self.first = first
         self.batch = first
         self.last = last
         self.payload = payload

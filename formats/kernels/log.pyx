@@ -11,8 +11,9 @@ the two equal. No I/O, no Python object per record; everything heavy runs withou
 Layouts: KIP-98 (magic 2), KIP-32 (magic 1). What Kafka accepts: DefaultRecord, LegacyRecord, FileLogInputStream.
 """
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 cdef extern from "crc.h" nogil:
@@ -25,5 +26,6 @@ crc_init()
 include "rows.pxi"
 include "scan.pxi"
 include "decode.pxi"
+include "check.pxi"
 include "text.pxi"
 include "table.pxi"

@@ -171,6 +171,12 @@ cdef class BatchTable(_Table):
             raise IndexError((i, column))
         return self.cells[i * self.width + column]
 
+    def header_size(self, Py_ssize_t i):
+        """Bytes of batch i before its records: 61 in magic 2; a magic 0 or 1 message has no header of its own."""
+        if i < 0 or i >= self.count:
+            raise IndexError(i)
+        return 61 if self.at(i).magic >= 2 else 0
+
     def run(self, Py_ssize_t i):
         """(end, codec): rows [i, end) are uncompressed (codec 0), or row i alone is compressed. A codec id above 4 counts
         as uncompressed: there is nothing to decompress."""

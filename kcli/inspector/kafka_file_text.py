@@ -39,9 +39,9 @@ class Notes:
     errors: list[FormatError | UnreadableInput] = field(default_factory=list)
     complaints: dict[str, list[str]] = field(default_factory=dict)
 
-    def complain(self, title: str, line: str) -> None:
-        """Add a line under a title."""
-        self.complaints.setdefault(title, []).append(line)
+    def complain(self, title: str, *lines: str) -> None:
+        """Add lines under a title."""
+        self.complaints.setdefault(title, []).extend(lines)
 
 
 def _base_offset(path: Path, notes: Notes) -> int | None:
@@ -217,7 +217,7 @@ def print_producer_snapshot(path: Path, notes: Notes) -> Iterator[str]:
     try:
         snapshot = producer_snapshot.parse(read_whole(path))
     except FormatError as error:
-        notes.complain(f"{path}: {error}", "")
+        notes.complain(f"{path}: {error}")
         return
     for entry in snapshot.entries:
         open_offset = entry.current_txn_first_offset

@@ -51,10 +51,12 @@ class LogOutcome:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     gap_count: int = 0
     last_offset: int = -1
+    shown: int = 0
 
     def add(self, part: LogOutcome, first_offset: int) -> None:
         """Take in the outcome of the next window, whose first record has offset `first_offset` (-1: no records)."""
         self.errors += part.errors
+        self.shown += part.shown
         if first_offset >= 0:
             if self.last_offset >= 0 and first_offset != self.last_offset + 1:
                 self.gaps.append((self.last_offset, first_offset))
@@ -120,15 +122,15 @@ class _Renderer:
         if not self._options.deep:
             last = min(batches.count, self.left)
             printer.batches(batches, 0, last, out)
-            self.left -= last if self.threads == 1 else 0
+            self._count(last, outcome)
             return outcome, -1
         printer.begin(0)
         records = self._free.pop() if self._free else RecordTable(16384)
         for _ in decode(window, records):
             if not self._selection.is_all:
                 self._selection.records(records, self.left)
-                self.left -= records.count if self.threads == 1 else 0
             printer.records(records, out)
+            self._count(records.count, outcome)
             flush()
             if self.left <= 0:
                 break
@@ -138,6 +140,11 @@ class _Renderer:
         outcome.gaps, outcome.gap_count = printer.gaps, printer.gap_count
         outcome.last_offset = printer.last_offset
         return outcome, printer.first_offset
+
+    def _count(self, shown: int, outcome: LogOutcome) -> None:
+        outcome.shown += shown
+        if self.threads == 1:
+            self.left -= shown
 
     def _printer(self, outcome: LogOutcome) -> KafkaPrinter:
         options = self._options

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kcli.inspector.inputs import FileType
 from kcli.inspector.kafka_file_text import (
     IndexTextOptions,
     Notes,
@@ -31,34 +32,54 @@ class KafkaDumpOptions:
     selection: Selection = ALL
 
 
-def dump_file(path: Path, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0) -> None:
-    """Write what Kafka's tool prints of one file; complaints and errors go into `notes`. Raises UnreadableInput.
+SUFFIXES = {
+    ".log": FileType.LOG,
+    ".checkpoint": FileType.KRAFT_SNAPSHOT,
+    ".index": FileType.INDEX,
+    ".timeindex": FileType.TIMEINDEX,
+    ".txnindex": FileType.TXNINDEX,
+    ".snapshot": FileType.SNAPSHOT,
+}
 
-    start: the byte of a log where to begin, which must be that of a batch.
+
+def dump_file(
+    path: Path,
+    options: KafkaDumpOptions,
+    write: Write,
+    notes: Notes,
+    *,
+    file_type: FileType | None = None,
+    start: int = 0,
+) -> int:
+    """Write what Kafka's tool prints of one file; complaints and errors go into `notes`. Returns the records shown.
+
+    file_type: what it holds, where the name does not tell; start: the byte of a log where to begin, which must be that
+    of a batch. Raises UnreadableInput.
     """
     write(memoryview(f"Dumping {path}\n".encode("utf-8", "surrogateescape")))
-    match path.suffix:
-        case ".log" | ".checkpoint":
+    match file_type or SUFFIXES.get(path.suffix):
+        case FileType.LOG | FileType.KRAFT_SNAPSHOT:
             source = FileSource(path)
             try:
-                dump_log(source, path, options, write, notes, start=start)
+                return dump_log(source, path, options, write, notes, start=start)
             finally:
                 source.close()
-        case ".index":
+        case FileType.INDEX:
             _write_lines(print_offset_index(path, str(path), options.index, notes), write)
-        case ".timeindex":
+        case FileType.TIMEINDEX:
             _write_lines(print_time_index(path, str(path), options.index, notes), write)
-        case ".txnindex":
+        case FileType.TXNINDEX:
             _write_lines(print_txn_index(path, notes), write)
-        case ".snapshot":
+        case FileType.SNAPSHOT:
             _write_lines(print_producer_snapshot(path, notes), write)
         case _:
-            notes.complain(f"Ignoring unknown file {path}", "")
+            notes.complain(f"Ignoring unknown file {path}")
+    return 0
 
 
 def dump_log(
     source: Source, path: Path, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0
-) -> None:
+) -> int:
     """The log part of dump_file, for any source of bytes; `path` only gives the names to print."""
     write(memoryview(log_title(path).encode()))
     outcome = print_log(source, options.log, write, selection=options.selection, start=start, name=path.name)
@@ -68,6 +89,7 @@ def dump_log(
     if outcome.gap_count > len(outcome.gaps):
         more = f"  ... and {outcome.gap_count - len(outcome.gaps):,} more gaps"
         notes.complain(f"Non-consecutive offsets in {path.absolute()}", more)
+    return outcome.shown
 
 
 def _write_lines(lines: Iterable[str], write: Write) -> None:

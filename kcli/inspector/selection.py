@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from formats.kernels.log import BatchTable, RecordTable
 
@@ -27,6 +28,10 @@ class Selection:
     def is_all(self) -> bool:
         """Every record is wanted."""
         return self == ALL
+
+    def narrowed(self, **changes: Any) -> Selection:
+        """The same selection with these fields changed; None leaves a field as it is."""
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def batches(self, table: BatchTable) -> None:
         """Drop the batches that hold nothing wanted, so that they are not even decompressed."""

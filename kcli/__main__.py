@@ -1,0 +1,5 @@
+"""`python -m kcli`."""
+
+from kcli.cli import main
+
+main()

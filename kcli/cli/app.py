@@ -1,0 +1,40 @@
+"""The Typer application: every command, by name. Commands import what they need when they run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kcli.cli.dump_segment import EPILOG as DUMP_SEGMENT_EXAMPLES
+from kcli.cli.dump_segment import dump_segment
+
+app = typer.Typer(
+    name="kcli",
+    help="Read, check and repair Apache Kafka logs, without a JVM.",
+    epilog="Exit status: 0 fine, 1 findings or a failure, 2 usage or unreadable input. See also kcli(1).",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 (Typer's callback)
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        print(f"kcli {version('kcli')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[  # noqa: ARG001 (the callback does all)
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Read, check and repair Apache Kafka logs, without a JVM."""
+
+
+app.command("dump-segment", no_args_is_help=True, epilog=DUMP_SEGMENT_EXAMPLES)(dump_segment)

@@ -1,0 +1,232 @@
+"""The three faces of dump-segment. Each takes files one by one, says on stderr what was wrong, and returns the status."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from formats.compression import CODEC_NAMES
+from formats.errors import FormatError
+from formats.kernels.log import LogSummary, iso_time
+from kcli.cli.output import note, on_terminal, terminal_width, write, write_text
+from kcli.errors import UnreadableInput
+from kcli.inspector.inputs import LOGS, FileType, InputFile, input_files
+from kcli.inspector.kafka_file_text import Notes
+from kcli.inspector.kafka_text import KafkaDumpOptions, dump_file, dump_log
+from kcli.inspector.log_records import LogReport, TableOptions, print_jsonl, print_table
+from kcli.inspector.seek import start_position
+from kcli.inspector.selection import Selection
+from kcli.log.source import FileSource, Source, open_stdin
+
+FINDINGS, UNREADABLE = 1, 2
+
+STYLES = [
+    (b"\x1b[1;36m", b"\x1b[0m"),  # batch
+    (b"\x1b[33m", b"\x1b[0m"),  # offset
+    (b"\x1b[2m", b"\x1b[0m"),  # time
+    (b"\x1b[34m", b"\x1b[0m"),  # label
+    (b"", b""),  # value
+    (b"\x1b[1;31m", b"\x1b[0m"),  # fault
+]
+
+
+def _open(file: InputFile) -> Source:
+    return open_stdin() if file.is_stdin else FileSource(file.path)
+
+
+def _each(files: Iterable[InputFile], show: Callable[[InputFile], int]) -> int:
+    """Show every file, going on behind one that cannot be read. The worst status."""
+    worst = 0
+    remaining = iter(files)
+    while True:
+        try:
+            file = next(remaining, None)
+            if file is None:
+                return worst
+            worst = max(worst, show(file))
+        except UnreadableInput as error:
+            note(f"kcli: {error}")
+            worst = UNREADABLE
+
+
+class _Limit:
+    """--limit counts over all files."""
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+
+    def used(self, records: int) -> None:
+        self.selection = self.selection.narrowed(limit=max(0, self.selection.limit - records))
+
+    @property
+    def reached(self) -> bool:
+        return self.selection.limit == 0
+
+
+def as_jsonl(files: Iterable[InputFile], selection: Selection) -> int:
+    """One JSON object a record; of a small file, one an entry."""
+    left = _Limit(selection)
+
+    def show(file: InputFile) -> int:
+        if left.reached:
+            return 0
+        if file.type not in LOGS:
+            return _jsonl_entries(file)
+        source = _open(file)
+        start = start_position(file.path, selection)
+        report = print_jsonl(source, file.topic, file.partition, write, selection=left.selection, start=start)
+        source.close()
+        left.used(report.summary.records)
+        return _tell(file, report.errors)
+
+    return _each(files, show)
+
+
+def _jsonl_entries(file: InputFile) -> int:
+    from kcli.inspector.file_entries import file_entries  # noqa: PLC0415 (formats of their own)
+
+    errors: list[FormatError] = []
+    lead = {"file": str(file.path), "type": str(file.type)}
+    try:
+        for entry in file_entries(file.path, file.type):
+            write_text(json.dumps(lead | entry, separators=(",", ":"), ensure_ascii=False) + "\n")
+    except FormatError as error:
+        errors.append(error)
+    return _tell(file, errors)
+
+
+def _tell(file: InputFile, errors: list[FormatError]) -> int:
+    for error in errors:
+        note(f"kcli: {file.path}: {error}")
+    return FINDINGS if errors else 0
+
+
+def as_table(
+    files: Iterable[InputFile], selection: Selection, *, batches_only: bool, raw_time: bool, unfolded: bool
+) -> int:
+    """Lines for people: a title, what is in the file, a line of sums."""
+    coloured = on_terminal()
+    options = TableOptions(
+        batches_only=batches_only,
+        raw_time=raw_time,
+        fold_bytes=max(40, terminal_width()) if coloured and not unfolded else -1,
+        styles=STYLES if coloured else None,
+    )
+    left = _Limit(selection)
+
+    def show(file: InputFile) -> int:
+        if left.reached:
+            return 0
+        if file.type not in LOGS:
+            return _table_entries(file)
+        began = time.monotonic()
+        source = _open(file)
+        size = "" if file.is_stdin else f"  {source.size():,} B"
+        write_text(f"{file.path}{size}\n")
+        start = start_position(file.path, selection)
+        report = print_table(source, file.topic, write, options, selection=left.selection, start=start)
+        source.close()
+        left.used(report.summary.records)
+        write_text(_sums(report, time.monotonic() - began) + "\n")
+        return FINDINGS if report.errors else 0
+
+    return _each(files, show)
+
+
+def _sums(report: LogReport, seconds: float) -> str:
+    summary = report.summary
+    parts = [_count(summary.batches, "batch", "batches"), _count(summary.records, "record", "records")]
+    if summary.records:
+        parts.append(f"offsets {summary.first_offset}..{summary.last_offset}")
+        missing = f"{_count(summary.gaps, 'gap', 'gaps')} ({summary.missing_offsets:,} offsets)"
+        parts.append(missing if summary.gaps else "no gaps")
+    if summary.max_timestamp != -1:
+        parts.append(f"{iso_time(summary.min_timestamp)} .. {iso_time(summary.max_timestamp)}")
+    parts += _codecs(summary)
+    if summary.producers:
+        parts.append(_count(len(summary.producers), "producer", "producers"))
+    if report.errors:
+        parts.append(_count(len(report.errors), "fault", "faults"))
+        if report.damaged_bytes:
+            parts.append(f"{report.damaged_bytes:,} B damaged")
+    elif summary.batches:
+        parts.append("CRC ok")
+    return "  ".join([*parts, f"{seconds:.2f} s"])
+
+
+def _codecs(summary: LogSummary) -> list[str]:
+    names = [
+        f"{CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f'unknown({codec})'} {batches:,}"
+        for codec, batches in summary.codecs.items()
+    ]
+    size = f"{summary.bytes_stored:,} B"
+    if set(summary.codecs) - {0} and summary.bytes_stored:
+        ratio = summary.bytes_decompressed / summary.bytes_stored
+        size += f" -> {summary.bytes_decompressed:,} B ({ratio:.1f}x)"
+    return [", ".join(names), size] if names else []
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _table_entries(file: InputFile) -> int:
+    from kcli.inspector.file_entries import file_entries  # noqa: PLC0415
+
+    errors: list[FormatError] = []
+    count = 0
+    write_text(f"{file.path}\n")
+    try:
+        for entry in file_entries(file.path, file.type):
+            count += 1
+            write_text("  " + "  ".join(f"{name} {_shown(file.type, name, value)}" for name, value in entry.items()) + "\n")
+    except FormatError as error:
+        errors.append(error)
+        write_text(f"  ! {error}\n")
+    write_text(_count(count, "entry", "entries") + (f"  {_count(len(errors), 'fault', 'faults')}" if errors else "") + "\n")
+    return FINDINGS if errors else 0
+
+
+def _shown(file_type: FileType, name: str, value: object) -> str:
+    if name == "timestamp" and file_type in (FileType.TIMEINDEX, FileType.SNAPSHOT) and isinstance(value, int):
+        return f"{value} ({iso_time(value)})" if value >= 0 else str(value)
+    return str(value)
+
+
+def as_kafka(
+    paths: list[Path], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions
+) -> int:
+    """Line for line what kafka-dump-log prints; what it has to say of the bytes goes to stderr, at the end."""
+    left = _Limit(selection)
+    notes = Notes()
+
+    def show(file: InputFile) -> int:
+        if left.reached:
+            return 0
+        before = len(notes.errors)
+        chosen = replace(options, selection=left.selection)
+        if file.is_stdin:
+            left.used(dump_log(open_stdin(), file.path, chosen, write, notes))
+        else:
+            start = start_position(file.path, selection)
+            left.used(dump_file(file.path, chosen, write, notes, file_type=file_type, start=start))
+        for error in notes.errors[before:]:
+            note(f"kcli: {error if isinstance(error, UnreadableInput) else f'{file.path}: {error}'}")
+        return FINDINGS if len(notes.errors) > before else 0
+
+    status = _each(_kafka_files(paths, file_type), show)
+    for title, lines in notes.complaints.items():
+        note("\n".join([title, *lines]))
+    return status
+
+
+def _kafka_files(paths: list[Path], file_type: FileType | None) -> Iterator[InputFile]:
+    """Files as they are named, whatever they are called; directories as their logs."""
+    for path in paths:
+        if path.is_dir():
+            yield from input_files([path], file_type)
+        else:
+            yield InputFile(path, file_type or FileType.LOG, None, None)

@@ -1,0 +1,61 @@
+"""Values that options take: times, keys, output formats."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from kcli.errors import UsageError
+
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+class Format(StrEnum):
+    """How a command shows its result."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+
+
+class DumpFormat(StrEnum):
+    """How dump-segment shows a file."""
+
+    TABLE = "table"
+    KAFKA = "kafka"
+    JSONL = "jsonl"
+
+
+class Codec(StrEnum):
+    """Compression codecs, in the order of their ids."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+def time_ms(text: str, option: str) -> int:
+    """Epoch milliseconds from `1700000000000`, ISO 8601 (UTC where it names no zone) or a time ago (`-2h`, `-90s`).
+
+    Raises UsageError, which names the option.
+    """
+    if ago := re.fullmatch(r"-(\d+)(ms|s|m|h|d|w)", text):
+        return int(time.time() * 1000) - int(ago[1]) * UNITS_MS[ago[2]]
+    if re.fullmatch(r"-?\d{1,19}", text):
+        return int(text)
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        reason = "is no time: give epoch milliseconds, ISO 8601 (2026-11-20T22:14:03Z) or a time ago (-2h)"
+        raise UsageError(f"{option} {text!r} {reason}") from None
+    return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def key_bytes(text: str) -> bytes:
+    """The key that --key names: hexadecimal behind 0x, as keys that are no text are shown; else UTF-8."""
+    if re.fullmatch(r"0x([0-9a-fA-F]{2})+", text):
+        return bytes.fromhex(text[2:])
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,74 @@
+"""The small files (indexes, snapshots, checkpoints, properties) as one dict an entry, for both faces of a dump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from formats import checkpoint, offset_index, producer_snapshot, properties, quorum_state, time_index, txn_index
+from formats.errors import Truncated
+from formats.file_name import parse as parse_name
+from kcli.inspector.inputs import FileType
+from kcli.log.source import read_whole
+
+Entry = dict[str, Any]
+
+
+def file_entries(path: Path, file_type: FileType) -> Iterator[Entry]:
+    """The entries of one file, in its order, as far as they can be read. Numbers are as stored; offsets of indexes are
+    absolute where the file's name gives the base offset.
+
+    Raises FormatError behind the last readable entry, and UnreadableInput.
+    """
+    data = read_whole(path)
+    name = parse_name(path.name)
+    base_offset = (name.base_offset if name else None) or 0
+    match file_type:
+        case FileType.INDEX:
+            yield from _offset_index(data, base_offset)
+        case FileType.TIMEINDEX:
+            yield from _time_index(data, base_offset)
+        case FileType.TXNINDEX:
+            yield from _txn_index(data)
+        case FileType.SNAPSHOT:
+            yield from (entry._asdict() for entry in producer_snapshot.parse(data).entries)
+        case FileType.LEADER_EPOCH_CHECKPOINT:
+            yield from (entry._asdict() for entry in checkpoint.parse_leader_epochs(data))
+        case FileType.OFFSET_CHECKPOINT:
+            yield from (entry._asdict() for entry in checkpoint.parse_offsets(data))
+        case FileType.META_PROPERTIES:
+            yield dict(properties.parse(data).entries)
+        case FileType.PARTITION_METADATA:
+            yield asdict(properties.parse_partition_metadata(data))
+        case FileType.QUORUM_STATE:
+            yield {name: value for name, value in asdict(quorum_state.parse(data)).items() if value is not None}
+        case _:
+            raise AssertionError(f"{file_type} is no small file")
+
+
+def _offset_index(data: bytes, base_offset: int) -> Iterator[Entry]:
+    whole = len(data) - len(data) % offset_index.ENTRY.size
+    for entry in offset_index.parse(data[:whole]).entries:
+        yield {"offset": base_offset + entry.relative_offset, "position": entry.position}
+    _no_rest(data, whole, offset_index.ENTRY.size)
+
+
+def _time_index(data: bytes, base_offset: int) -> Iterator[Entry]:
+    whole = len(data) - len(data) % time_index.ENTRY.size
+    for entry in time_index.parse(data[:whole]).entries:
+        yield {"timestamp": entry.timestamp, "offset": base_offset + entry.relative_offset}
+    _no_rest(data, whole, time_index.ENTRY.size)
+
+
+def _txn_index(data: bytes) -> Iterator[Entry]:
+    whole = len(data) - len(data) % txn_index.ENTRY.size
+    for entry in txn_index.parse(data[:whole]):
+        yield entry._asdict()
+    _no_rest(data, whole, txn_index.ENTRY.size)
+
+
+def _no_rest(data: bytes, whole: int, size: int) -> None:
+    if len(data) > whole:
+        raise Truncated(f"{len(data) - whole} bytes are left behind the last whole entry of {size}", whole)

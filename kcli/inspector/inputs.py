@@ -1,0 +1,115 @@
+"""What a command line names: files, directories of partitions, whole log directories, standard input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from formats.file_name import DirectoryName, FileKind, parse, parse_directory
+from kcli.errors import UnreadableInput
+
+
+class FileType(StrEnum):
+    """What a file holds, as --type says it."""
+
+    LOG = "log"
+    INDEX = "index"
+    TIMEINDEX = "timeindex"
+    TXNINDEX = "txnindex"
+    SNAPSHOT = "snapshot"
+    KRAFT_SNAPSHOT = "kraft-snapshot"
+    LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+    OFFSET_CHECKPOINT = "offset-checkpoint"
+    META_PROPERTIES = "meta.properties"
+    PARTITION_METADATA = "partition.metadata"
+    QUORUM_STATE = "quorum-state"
+
+
+_TYPES = {
+    FileKind.LOG: FileType.LOG,
+    FileKind.OFFSET_INDEX: FileType.INDEX,
+    FileKind.TIME_INDEX: FileType.TIMEINDEX,
+    FileKind.TXN_INDEX: FileType.TXNINDEX,
+    FileKind.PRODUCER_SNAPSHOT: FileType.SNAPSHOT,
+    FileKind.KRAFT_SNAPSHOT: FileType.KRAFT_SNAPSHOT,
+    FileKind.BOOTSTRAP: FileType.KRAFT_SNAPSHOT,
+    FileKind.LEADER_EPOCHS: FileType.LEADER_EPOCH_CHECKPOINT,
+    FileKind.REMOTE_LEADER_EPOCHS: FileType.LEADER_EPOCH_CHECKPOINT,
+    FileKind.RECOVERY_POINTS: FileType.OFFSET_CHECKPOINT,
+    FileKind.REPLICATION_OFFSETS: FileType.OFFSET_CHECKPOINT,
+    FileKind.LOG_START_OFFSETS: FileType.OFFSET_CHECKPOINT,
+    FileKind.CLEANER_OFFSETS: FileType.OFFSET_CHECKPOINT,
+    FileKind.META_PROPERTIES: FileType.META_PROPERTIES,
+    FileKind.PARTITION_METADATA: FileType.PARTITION_METADATA,
+    FileKind.QUORUM_STATE: FileType.QUORUM_STATE,
+}
+LOGS = (FileType.LOG, FileType.KRAFT_SNAPSHOT)
+METADATA_TOPIC = "__cluster_metadata"
+STDIN = Path("-")
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file to read: what it is, and the partition it belongs to as far as names tell (else None)."""
+
+    path: Path
+    type: FileType
+    topic: str | None
+    partition: int | None
+
+    @property
+    def is_stdin(self) -> bool:
+        """Standard input, named `-`."""
+        return self.path == STDIN
+
+
+def input_files(paths: list[Path], file_type: FileType | None) -> Iterator[InputFile]:
+    """The files that `paths` name, in the order given; those of a directory by partition and base offset.
+
+    A directory stands for its files of `file_type` (None: log segments): those in it and in the partition directories
+    in it, but not what Kafka is about to delete or move. Raises UnreadableInput: nothing there, nothing of that type,
+    or a file whose name says no type where `file_type` is None.
+    """
+    for path in paths:
+        if path == STDIN:
+            yield InputFile(path, file_type or FileType.LOG, None, None)
+        elif path.is_dir():
+            found = list(_in_directory(path, file_type or FileType.LOG))
+            if not found:
+                raise UnreadableInput(str(path), f"no {file_type or FileType.LOG} file in this directory")
+            yield from found
+        elif not path.exists():
+            raise UnreadableInput(str(path), "no such file or directory")
+        else:
+            yield _file(path, file_type)
+
+
+def _file(path: Path, file_type: FileType | None) -> InputFile:
+    name = parse(path.name)
+    found = file_type or (_TYPES.get(name.kind) if name else None)
+    if found is None:
+        types = ", ".join(FileType)
+        raise UnreadableInput(str(path), f"the name does not say what the file holds; give --type ({types})")
+    if found is FileType.KRAFT_SNAPSHOT:
+        return InputFile(path, found, METADATA_TOPIC, 0)
+    directory = parse_directory(path.absolute().parent.name)
+    return InputFile(path, found, directory.topic if directory else None, directory.partition if directory else None)
+
+
+def _in_directory(path: Path, file_type: FileType) -> Iterator[InputFile]:
+    try:
+        entries = list(path.iterdir())
+    except OSError as error:
+        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+    here = [(name, each) for each in entries if (name := parse(each.name)) and not name.state and each.is_file()]
+    for name, each in sorted(here, key=lambda pair: (pair[0].base_offset or 0, pair[1].name)):
+        if _TYPES.get(name.kind) is file_type:
+            yield _file(each, None)
+    partitions: list[tuple[DirectoryName, Path]] = []
+    for each in entries:
+        if (directory := parse_directory(each.name)) and directory.state in ("", "remote") and each.is_dir():
+            partitions.append((directory, each))
+    for _, each in sorted(partitions, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1].name)):
+        yield from _in_directory(each, file_type)
