@@ -55,11 +55,16 @@ def _shortest(value: float) -> tuple[str, int]:
     return mantissa.replace(".", "").rstrip("0") or "0", int(power)
 
 
+def quoted(text: str) -> str:
+    """A JSON string as Jackson prints it: nothing but quotes, backslashes and control characters escaped."""
+    plain = encode_basestring(text)
+    return _ESCAPED.sub(_upper_hex, plain) if "\\u00" in plain else plain
+
+
 def jackson(node: Any) -> str:
-    """JSON as Jackson prints a tree: no spaces, nothing but quotes, backslashes and control characters escaped."""
+    """JSON as Jackson prints a tree: without spaces."""
     if isinstance(node, str):
-        text = encode_basestring(node)
-        return _ESCAPED.sub(_upper_hex, text) if "\\u00" in text else text
+        return quoted(node)
     if node is None:
         return "null"
     if isinstance(node, bool):

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, Final
 
-from formats.java_text import jackson, java_utf8
+from formats.java_text import jackson, java_utf8, quoted
 from formats.message_schema import Layout, Slot, schema
 
 _Convert = Callable[[Any], Any]
@@ -106,7 +106,7 @@ def _one_expression(slot: Slot, variable: str, names: dict[str, Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return jackson(printable(text))
+    return quoted(text if text.isascii() else printable(text))
 
 
 def _encoded(data: bytes | str) -> str:
