@@ -1,4 +1,4 @@
-"""Kafka's compression codecs: one table, one strict and bounded way to decompress.
+"""Compression: the codecs of batches and messages, and how Kafka frames them.
 
     id  codec   framing that Kafka reads (attributes bits 0..2 of a batch name the id)
      0  none    as it is
@@ -20,9 +20,10 @@
                           (KAFKA-3160) and Kafka leaves it unchecked
       block         int32 length (high bit: stored as it is; 0: end mark), bytes, int32 xxHash32 of them if flagged
 
+Source: Kafka's compress package (GzipCompression, SnappyCompression, Lz4BlockInputStream, ZstdCompression), KIP-110.
+
 No size that the bytes claim is allocated before it is known to be possible, and no output grows past `limit` by more
 than one step. Only the codec in use is imported. Functions may be called from several threads; codecs release the GIL.
-Source: Kafka's compress package (GzipCompression, SnappyCompression, Lz4BlockInputStream, ZstdCompression), KIP-110.
 """
 
 from __future__ import annotations

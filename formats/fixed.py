@@ -1,10 +1,13 @@
-"""Structures of fixed size, stated once: a table of fields that is read through `struct` and doubles as a Construct.
+"""Structures of fixed size: fields end to end, nothing between them.
 
-    type    bytes  (all big endian, as everything in Kafka's files)
-    int8    1      int16, uint16  2      int32, uint32  4      int64  8
+    int8    1 byte      int16, uint16  2      all big endian, signed ones in two's complement
+    int64   8           int32, uint32  4
 
-Reading an entry through Construct costs microseconds and importing Construct 70 ms: nothing to spend on an index of a
-million entries, hence the two faces of one table.
+Source: ByteBuffer, in which Kafka reads and writes all of them.
+
+Each structure is stated once, as a table of fields that is read through `struct` and doubles as a Construct. Reading
+an entry through Construct costs microseconds and importing Construct 70 ms: nothing to spend on an index of a million
+entries, hence the two faces of one table.
 """
 
 from __future__ import annotations
@@ -29,6 +32,11 @@ _CODES = {
     "uint32": "L",
     "int64": "q",
 }
+
+
+def size_of(type_name: str) -> int:
+    """Bytes that a type of the table above takes."""
+    return struct.calcsize(">" + _CODES[type_name])
 
 
 class Field(NamedTuple):

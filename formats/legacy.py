@@ -1,7 +1,7 @@
 """Message sets of magic 0 and 1: what Kafka wrote before 0.11. Kafka 4 reads them from disk but writes them no more.
 
     message     offset and size, then size bytes
-      header    the table of HEADERS: offset, size, CRC-32 (that of gzip) of all behind it, magic, attributes, and
+      header    offset, size, CRC-32 (that of gzip) of all behind it, magic, attributes, and
                 in magic 1 a timestamp
       key       int32 length (-1: null), bytes
       value     int32 length (-1: null), bytes

@@ -1,13 +1,17 @@
-"""The smallest parts of Kafka's formats as Constructs, and the one way in and out of them.
+"""The smallest parts of records and batches.
 
     varint           zigzag, 7 bits a byte, low ones first, high bit set on all but the last: 1..5 bytes for 32 bits
     varlong          the same, 1..10 bytes for 64 bits
     bytes (varint)   varint length, -1 = null, then the bytes
     bytes (int32)    int32 length, -1 = null, then the bytes
+    array            varint count, then that many items
     sized            varint length of what follows, which fills it exactly
 
-Construct's own VarInt has no bound, its GreedyRange swallows every error and its Prefixed ignores bytes left over: none
-of them is for log data. Every length and count is checked against what remains. Source: ByteUtils, DefaultRecord.
+Source: ByteUtils, DefaultRecord.
+
+Here they are Constructs, with the one way in and out of them. Construct's own VarInt has no bound, its GreedyRange
+swallows every error and its Prefixed ignores bytes left over: none of them is for log data. Every length and count is
+checked against what remains.
 """
 
 from __future__ import annotations
@@ -103,15 +107,17 @@ class _NullableBytes(AnyConstruct):
         return value
 
 
-class _Array(AnyConstruct):
-    def __init__(self, count: AnyConstruct, item: AnyConstruct) -> None:
+class Array(AnyConstruct):
+    """A varint count, then that many items; `title` says what they are."""
+
+    def __init__(self, item: AnyConstruct, title: str) -> None:
         super().__init__()
-        self.count = count
         self.item = item
+        self.title = title
 
     def _parse(self, stream: IO[bytes], context: Any, path: str) -> list[Any]:
         position = stream.tell()
-        count: int = self.count._parsereport(stream, context, path)  # noqa: SLF001
+        count: int = Varint._parsereport(stream, context, path)  # noqa: SLF001
         start = stream.tell()
         remain = stream.seek(0, io.SEEK_END) - start
         stream.seek(start)
@@ -120,13 +126,15 @@ class _Array(AnyConstruct):
         return [self.item._parsereport(stream, context, path) for _ in range(count)]  # noqa: SLF001
 
     def _build(self, value: list[Any], stream: IO[bytes], context: Any, path: str) -> Any:
-        self.count._build(len(value), stream, context, path)  # noqa: SLF001
+        Varint._build(len(value), stream, context, path)  # noqa: SLF001
         for item in value:
             self.item._build(item, stream, context, path)  # noqa: SLF001
         return value
 
 
-class _Sized(AnyConstruct):
+class Sized(AnyConstruct):
+    """A varint length, then `body`, which must fill it exactly."""
+
     def __init__(self, body: AnyConstruct) -> None:
         super().__init__()
         self.body = body
@@ -151,13 +159,3 @@ Varlong = _Varint(64)
 BytesOfVarint = _NullableBytes(Varint, nullable=False)
 NullableBytesOfVarint = _NullableBytes(Varint)
 NullableBytesOfInt32 = _NullableBytes(construct.Int32sb)
-
-
-def array(item: AnyConstruct) -> AnyConstruct:
-    """A varint count, then that many items."""
-    return _Array(Varint, item)
-
-
-def sized(body: AnyConstruct) -> AnyConstruct:
-    """A varint length, then `body`, which must fill it exactly."""
-    return _Sized(body)

@@ -1,6 +1,6 @@
 """Record batch, magic 2: what a `.log` file, a KRaft snapshot, a Produce request and a Fetch response are made of.
 
-    header        61 bytes, big endian: the table of HEADER below. batch_length counts what follows it (49 + records),
+    header        61 bytes, big endian: the fields of BatchHeader. batch_length counts what follows it (49 + records),
                   crc covers all that follows it: not the base offset and leader epoch, which brokers set
     attributes    bits 0-2 codec, 3 timestamp type (0 create, 1 log append: all records have max_timestamp),
                   4 transactional, 5 control, 6 base_timestamp is the delete horizon (KIP-534)
@@ -26,14 +26,14 @@ from formats.crc32c import crc32c
 from formats.errors import BadChecksum, BadCount, BadLength, BadMagic, FormatError, Truncated
 from formats.fixed import Field, FixedLayout
 from formats.primitives import (
+    Array,
     BytesOfVarint,
     NullableBytesOfVarint,
+    Sized,
     Varint,
     Varlong,
-    array,
     build,
     parse,
-    sized,
 )
 
 MAGIC = 2
@@ -135,10 +135,10 @@ RecordBody = construct.Struct(
     "offset_delta" / Varint * "offset less base_offset",
     "key" / NullableBytesOfVarint * "any bytes",
     "value" / NullableBytesOfVarint * "any bytes; null is a tombstone on a compacted topic",
-    "headers" / array(RecordHeaderBody) * "names may repeat, order counts (KIP-82)",
+    "headers" / Array(RecordHeaderBody, "headers") * "names may repeat, order counts (KIP-82)",
 )
 
-RecordStruct = sized(RecordBody)
+RecordStruct = Sized(RecordBody)
 
 
 class RecordHeader(NamedTuple):
