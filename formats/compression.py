@@ -32,6 +32,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from formats.damaged_block import lz4_prefix, snappy_prefix
 from formats.errors import BadCodec, BadCompression, FormatError, LimitExceeded
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def decompress_prefix(
 ) -> tuple[bytes, FormatError | None]:
     """Decompress as much as there is before the damage: the bytes and the error that ended them, or None.
 
-    Raises BadCodec only. gzip is cut some bytes before the damage, the other codecs behind the last whole block.
+    Raises BadCodec only. zstd gives whole blocks (up to 128 KiB each), the others all but some bytes. Codecs have few
+    checks: the last bytes may come from the damage itself.
     """
     chunks: list[bytes | memoryview] = []
     try:
@@ -144,11 +146,12 @@ def _gzip_compress(data: bytes, level: int | None, _magic: int) -> bytes:
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
+XERIAL_LENGTH_MAX = 64 * 1024  # no block that does not compress is longer, of those that producers write
 
 
-def _snappy_decompress(data: memoryview, _magic: int, limit: int, _step: int) -> Chunks:
+def _snappy_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Chunks:
     if data[:8] != XERIAL_MAGIC:
-        yield _snappy_block(data, limit, 0)
+        yield from _snappy_block(data, len(data), limit, 0, step)
         return
     position, size = 0, 0
     while position < len(data):
@@ -160,25 +163,34 @@ def _snappy_decompress(data: memoryview, _magic: int, limit: int, _step: int) ->
             position += 16
             continue
         length = int.from_bytes(data[position : position + 4])
-        if length > len(data) - position - 4:
-            raise BadCompression("the snappy payload ends inside a block, or bytes that are none follow it", position)
-        out = _snappy_block(data[position + 4 : position + 4 + length], limit - size, position + 4)
-        size += len(out)
-        yield out
+        for out in _snappy_block(data[position + 4 : position + 4 + length], length, limit - size, position, step):
+            size += len(out)
+            yield out
         position += 4 + length
 
 
-def _snappy_block(block: memoryview, limit: int, position: int) -> bytes:
+def _snappy_block(block: memoryview, length: int, limit: int, position: int, step: int) -> Chunks:
+    try:
+        yield _snappy_whole(block, length, limit, position)
+    except BadCompression:
+        if step != WHOLE and length <= max(len(block), XERIAL_LENGTH_MAX):
+            yield snappy_prefix(block, limit)
+        raise
+
+
+def _snappy_whole(block: memoryview, length: int, limit: int, position: int) -> bytes:
     import cramjam
 
+    if len(block) < length:
+        raise BadCompression("the snappy payload ends inside a block, or bytes that are none follow it", position)
     try:
         claimed = cramjam.snappy.decompress_raw_len(block)
         _within(limit, claimed, position)
-        if not block or claimed > 22 * len(block):  # no snappy element gives more than 64 bytes for 3
-            raise BadCompression(f"a snappy block of {len(block):,} bytes cannot hold {claimed:,} bytes", position)
-        return bytes(cramjam.snappy.decompress_raw(block))
+        if block and claimed <= 22 * len(block):  # no snappy element gives more than 64 bytes for 3
+            return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise BadCompression(str(error), position) from None
+    raise BadCompression(f"a snappy block of {len(block):,} bytes cannot hold {claimed:,} bytes", position)
 
 
 def _snappy_compress(data: bytes, _level: int | None, _magic: int) -> bytes:
@@ -196,7 +208,7 @@ def _snappy_compress(data: bytes, _level: int | None, _magic: int) -> bytes:
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 
 
-def _lz4_decompress(data: memoryview, magic: int, limit: int, _step: int) -> Chunks:
+def _lz4_decompress(data: memoryview, magic: int, limit: int, step: int) -> Chunks:
     import lz4.block  # type: ignore[import-untyped]
 
     position, block_max, block_checksums, content_checksum = _lz4_header(data, magic)
@@ -210,18 +222,18 @@ def _lz4_decompress(data: memoryview, magic: int, limit: int, _step: int) -> Chu
             break
         if length > block_max:
             raise BadCompression(f"an lz4 block of {length:,} bytes in a frame of blocks up to {block_max:,}", start)
-        block = _lz4_take(data, position, length)
-        position += length
-        if block_checksums:
-            _lz4_check(block, _lz4_take(data, position, 4), start)
-            position += 4
-        if stored:
-            out: bytes | memoryview = block
-        else:
-            try:
-                out = lz4.block.decompress(block, uncompressed_size=block_max)
-            except lz4.block.LZ4BlockError as error:
-                raise BadCompression(f"not an lz4 block: {error}", start) from None
+        block = data[position : position + length]
+        try:
+            _lz4_take(data, position, length)
+            position += length
+            if block_checksums:
+                _lz4_check(block, _lz4_take(data, position, 4), start)
+                position += 4
+            out = block if stored else lz4.block.decompress(block, uncompressed_size=block_max)
+        except (lz4.block.LZ4BlockError, BadCompression) as error:
+            if step != WHOLE:
+                yield block[: limit - size] if stored else lz4_prefix(block, min(block_max, limit - size))
+            raise BadCompression(f"not a sound lz4 block: {error.args[0]}", start) from None
         size = _within(limit, size + len(out), start)
         yield out
     if content_checksum:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import cramjam
 import lz4.frame  # type: ignore[import-untyped]
 import pytest
 import zstandard
@@ -20,6 +21,7 @@ from tests.conftest import GOLDEN, Json, read_jsonl
 
 CODECS = range(5)
 CASES = {case["id"]: case for case in read_jsonl(GOLDEN / "corrupt" / "cases.jsonl")}
+TEXT = b"".join(b"order %d of %d, " % (at % 37, at * at) for at in range(300)) + b"x" * 300
 CRAFTED = {case["name"]: case for case in read_jsonl(GOLDEN / "codecs" / "expected" / "crafted.jsonl")}
 CODEC_NAMES_OF_KAFKA = ["none", "gzip", "snappy", "lz4", "zstd"]
 FLIPS_UNSEEN = {"compressed-flip-snappy", "compressed-flip-zstd"}  # a literal changed, and these have no checksum
@@ -116,7 +118,22 @@ def test_prefix_is_what_lies_before_the_damage(codec: int) -> None:
         prefix, error = decompress_prefix(codec, packed[:cut])
         assert isinstance(error, BadCompression)
         assert data.startswith(prefix)
-        assert len(prefix) > len(data) * part - 200_000  # zstd: the last whole block
+        assert len(prefix) > len(data) * part - (200_000 if codec == ZSTD else 20_000)
+
+
+@pytest.mark.parametrize(
+    "compressed", [compress(SNAPPY, TEXT), bytes(cramjam.snappy.compress_raw(TEXT)), compress(LZ4, TEXT)]
+)
+def test_prefix_of_a_damaged_block(compressed: bytes) -> None:
+    codec = LZ4 if compressed.startswith(compression.LZ4_MAGIC) else SNAPPY
+    shortest = 0
+    for cut in range(len(compressed)):
+        prefix, error = decompress_prefix(codec, compressed[:cut])
+        assert error is not None or (codec == SNAPPY and cut == 16)
+        assert TEXT.startswith(prefix)
+        assert len(prefix) >= shortest
+        shortest = len(prefix)
+    assert shortest >= len(TEXT) - 80
 
 
 def test_several_members_and_frames() -> None:
