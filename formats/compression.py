@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.damaged_block import lz4_prefix, snappy_prefix
@@ -65,14 +66,14 @@ def decompress_prefix(
     Raises BadCodec only. zstd gives whole blocks (up to 128 KiB each), the others all but some bytes. Codecs have few
     checks: the last bytes may come from the damage itself.
     """
-    chunks: list[bytes | memoryview] = []
+    prefix = BytesIO()  # gives away what it holds: no second copy of a bomb's output
     try:
-        chunks.extend(_codec(codec).decompress(memoryview(data), magic, limit, PREFIX_STEP))
+        prefix.writelines(_codec(codec).decompress(memoryview(data), magic, limit, PREFIX_STEP))
     except BadCodec:
         raise
     except FormatError as error:
-        return b"".join(chunks), error
-    return b"".join(chunks), None
+        return prefix.getvalue(), error
+    return prefix.getvalue(), None
 
 
 def compress(codec: int, data: bytes | memoryview, *, level: int | None = None, magic: int = 2) -> bytes:
