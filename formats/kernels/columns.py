@@ -23,7 +23,7 @@ class BatchRow(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # tuple.count: not wanted on a row
     faults: int
 
     @property

@@ -38,7 +38,7 @@ static uint32_t crc_sliced(const uint32_t table[8][256], uint32_t crc, const uin
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
-__attribute__((target("sse4.2"))) static uint32_t crc32c_hardware(uint32_t crc, const uint8_t *p, size_t n) {
+__attribute__((target("sse4.2,crc32"))) static uint32_t crc32c_hardware(uint32_t crc, const uint8_t *p, size_t n) {
     uint64_t c = crc;
     while (n >= 8) {
         uint64_t word;

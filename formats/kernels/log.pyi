@@ -120,6 +120,7 @@ class KafkaPrinter:
         *,
         contents: bool = False,
         metadata: bool = True,
+        sparse: bool = False,
         control_text: Callable[[bytes | None, bytes | None], str] | None = None,
         decode: Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]] | None = None,
     ) -> None: ...
@@ -160,6 +161,7 @@ class TablePrinter:
         fold: int = -1,
         raw_time: bool = False,
         batches_only: bool = False,
+        sparse: bool = False,
         control_text: Callable[[bytes | None, bytes | None], str] | None = None,
         decode: Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]] | None = None,
         explain: Callable[[int], list[str]] | None = None,
@@ -184,7 +186,7 @@ class LogSummary:
     producers: Final[set[int]]
     codecs: Final[dict[int, int]]
     def __init__(self) -> None: ...
-    def add_batches(self, table: BatchTable) -> None: ...
+    def add_batches(self, table: BatchTable, last: int = -1) -> None: ...
     def add_records(self, records: RecordTable) -> None: ...
     def add_payload(self, size: int) -> None: ...
     def merge(self, other: LogSummary) -> None: ...

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
 """Bulk kernels over the bytes of a log: find, check and decode batches and records as columns.
 
     BatchTable    one row of int64 per batch header in a window of a log, columns in BATCH_COLUMNS

@@ -147,24 +147,25 @@ cdef class TablePrinter:
 
     styles: 6 pairs of byte strings put before and after batch, offset, time, label, value and fault (None: plain);
     fold: bytes of a key, value or header shown at most, -1 for all; raw_time: timestamps as epoch ms;
-    batches_only: no record lines; control_text and decode as for KafkaPrinter; explain(row number) -> lines of a batch
+    batches_only: no record lines; sparse: batches of which no record comes are left out; control_text and decode as for KafkaPrinter; explain(row number) -> lines of a batch
     that has faults.
     """
 
     cdef list opening, closing
     cdef int64_t fold
-    cdef bint raw_time, batches_only, styled
+    cdef bint raw_time, batches_only, sparse, styled
     cdef object control_text, decode, explain
     cdef Py_ssize_t headed, closed
 
-    def __init__(self, *, styles=None, int64_t fold=-1, bint raw_time=False, bint batches_only=False, control_text=None,
-                 decode=None, explain=None):
+    def __init__(self, *, styles=None, int64_t fold=-1, bint raw_time=False, bint batches_only=False, bint sparse=False,
+                 control_text=None, decode=None, explain=None):
         self.styled = styles is not None
         self.opening = [before for before, _ in styles or ()]
         self.closing = [after for _, after in styles or ()]
         self.fold = fold
         self.raw_time = raw_time
         self.batches_only = batches_only
+        self.sparse = sparse
         self.control_text = control_text
         self.decode = decode
         self.explain = explain
@@ -182,11 +183,17 @@ cdef class TablePrinter:
         with nogil:
             for i in range(records.count):
                 r = records.at(i)
+                if self.sparse and self.headed < r.batch:
+                    self._close(table, self.headed, out)
+                    self.headed = self.closed = r.batch
                 self._head(records, r.batch + 1, out)
                 if not self.batches_only:
                     self._record(table.at(r.batch), r, records.buf, out)
-            self._head(records, records.batch, out)
-            self._close(table, records.batch, out)
+            if self.sparse:
+                self._close(table, min(self.headed, records.batch), out)
+            else:
+                self._head(records, records.batch, out)
+                self._close(table, records.batch, out)
 
     cdef int _head(self, RecordTable records, Py_ssize_t until, TextBuffer out) except -1 nogil:
         while self.headed < until:
@@ -279,11 +286,11 @@ cdef class TablePrinter:
                 out.put_int(b.producer_id)
                 put_text(out, b" epoch ")
                 out.put_int(b.producer_epoch)
-            if b.base_sequence != -1:
-                put_text(out, b" sequence ")
-                out.put_int(b.base_sequence)
-                put_text(out, b"..")
-                out.put_int(increment_sequence(b.base_sequence, b.last_offset - b.base_offset))
+                if b.base_sequence != -1:
+                    put_text(out, b" sequence ")
+                    out.put_int(b.base_sequence)
+                    put_text(out, b"..")
+                    out.put_int(increment_sequence(b.base_sequence, b.last_offset - b.base_offset))
             if b.attributes & 16:
                 put_text(out, b"  transactional")
             if b.attributes & 32:
@@ -379,12 +386,12 @@ cdef class LogSummary:
         """Codec id to number of batches."""
         return {i: self.codec_batches[i] for i in range(8) if self.codec_batches[i]}
 
-    def add_batches(self, BatchTable table not None):
-        """The batches of a window, once their records are decoded (so that their faults are known)."""
+    def add_batches(self, BatchTable table not None, Py_ssize_t last=-1):
+        """Batches [0, last) of a window (-1: all), once their records are decoded (so that their faults are known)."""
         cdef Py_ssize_t i
         cdef int64_t last_producer = -1
         cdef Batch *b
-        for i in range(table.count):
+        for i in range(table.count if last < 0 or last > table.count else last):
             b = table.at(i)
             self.batches += 1
             self.codec_batches[b.attributes & 7] += 1

@@ -282,20 +282,22 @@ cdef class KafkaPrinter:
 
     contents: keys and payloads (--print-data-log); metadata: the part before them (off: --skip-record-metadata);
     control_text(key, value) -> str: what follows the metadata of a control record;
+    sparse: batches of which no record comes are left out;
     decode(offset, key, value) -> (key text or None, payload text or None), in place of the raw bytes.
     `gaps` collects (last offset, next offset) pairs that do not follow each other, the first 1,000 of `gap_count`.
     first_offset and last_offset are those of the records seen, -1 where there were none.
     """
 
-    cdef bint contents, metadata
+    cdef bint contents, metadata, sparse
     cdef object control_text, decode
     cdef Py_ssize_t headed
     cdef readonly int64_t first_offset, last_offset
     cdef readonly list gaps
     cdef readonly int64_t gap_count
 
-    def __init__(self, *, bint contents=False, bint metadata=True, control_text=None, decode=None):
+    def __init__(self, *, bint contents=False, bint metadata=True, bint sparse=False, control_text=None, decode=None):
         self.contents = contents
+        self.sparse = sparse
         self.metadata = metadata
         self.control_text = control_text
         self.decode = decode
@@ -325,6 +327,8 @@ cdef class KafkaPrinter:
         with nogil:
             for i in range(records.count):
                 r = records.at(i)
+                if self.sparse and self.headed < r.batch:
+                    self.headed = r.batch
                 while self.headed <= r.batch:
                     put_kafka_batch(out, table.at(self.headed))
                     self.headed += 1
@@ -338,7 +342,7 @@ cdef class KafkaPrinter:
                             self.gaps.append((self.last_offset, r.offset))
                 self.last_offset = r.offset
                 self._record(b, r, records.buf, out)
-            while self.headed < records.batch:
+            while self.headed < records.batch and not self.sparse:
                 put_kafka_batch(out, table.at(self.headed))
                 self.headed += 1
 

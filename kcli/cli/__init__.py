@@ -1,6 +1,6 @@
 """The command line. One file per command: parse, one call, show. Here errors become exit statuses.
 
-    0  fine    1  findings, or a failure    2  usage, or input that cannot be read
+0  fine    1  findings, or a failure    2  usage, or input that cannot be read
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run `kcli` with the process's arguments, and exit."""
-    from kcli.cli.app import app  # noqa: PLC0415 (Typer takes its time: nothing before it is needed)
-    from kcli.errors import KcliError  # noqa: PLC0415
+    from kcli.cli.app import app
+    from kcli.errors import KcliError
 
     status: int = 0
     try:

@@ -8,6 +8,7 @@ import typer
 
 from kcli.cli.dump_segment import EPILOG as DUMP_SEGMENT_EXAMPLES
 from kcli.cli.dump_segment import dump_segment
+from kcli.cli.output import on_terminal
 
 app = typer.Typer(
     name="kcli",
@@ -15,14 +16,14 @@ app = typer.Typer(
     epilog="Exit status: 0 fine, 1 findings or a failure, 2 usage or unreadable input. See also kcli(1).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown" if on_terminal() else None,  # rich takes as long to load as all the rest
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 
-def _version(asked: bool) -> None:  # noqa: FBT001 (Typer's callback)
+def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version  # noqa: PLC0415
+        from importlib.metadata import version
 
         print(f"kcli {version('kcli')}")
         raise typer.Exit
@@ -30,7 +31,7 @@ def _version(asked: bool) -> None:  # noqa: FBT001 (Typer's callback)
 
 @app.callback()
 def _root(
-    version: Annotated[  # noqa: ARG001 (the callback does all)
+    version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The three faces of dump-segment. Each takes files one by one, says on stderr what was wrong, and returns the status."""
+"""The three faces of dump-segment: each takes file by file, says on stderr what was wrong, returns the status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from formats.errors import FormatError
 from formats.kernels.log import LogSummary, iso_time
 from kcli.cli.output import note, on_terminal, terminal_width, write, write_text
 from kcli.errors import UnreadableInput
-from kcli.inspector.inputs import LOGS, FileType, InputFile, input_files
+from kcli.inspector.file_type import FileType
+from kcli.inspector.inputs import LOGS, InputFile, input_files
 from kcli.inspector.kafka_file_text import Notes
 from kcli.inspector.kafka_text import KafkaDumpOptions, dump_file, dump_log
 from kcli.inspector.log_records import LogReport, TableOptions, print_jsonl, print_table
@@ -86,7 +87,7 @@ def as_jsonl(files: Iterable[InputFile], selection: Selection) -> int:
 
 
 def _jsonl_entries(file: InputFile) -> int:
-    from kcli.inspector.file_entries import file_entries  # noqa: PLC0415 (formats of their own)
+    from kcli.inspector.file_entries import file_entries
 
     errors: list[FormatError] = []
     lead = {"file": str(file.path), "type": str(file.type)}
@@ -130,16 +131,18 @@ def as_table(
         report = print_table(source, file.topic, write, options, selection=left.selection, start=start)
         source.close()
         left.used(report.summary.records)
-        write_text(_sums(report, time.monotonic() - began) + "\n")
+        write_text(_sums(report, time.monotonic() - began, selected=not selection.is_all) + "\n")
         return FINDINGS if report.errors else 0
 
     return _each(files, show)
 
 
-def _sums(report: LogReport, seconds: float) -> str:
+def _sums(report: LogReport, seconds: float, *, selected: bool) -> str:
     summary = report.summary
     parts = [_count(summary.batches, "batch", "batches"), _count(summary.records, "record", "records")]
-    if summary.records:
+    if selected:
+        parts = [f"{parts[1]} selected, from {parts[0]}"]
+    elif summary.records:
         parts.append(f"offsets {summary.first_offset}..{summary.last_offset}")
         missing = f"{_count(summary.gaps, 'gap', 'gaps')} ({summary.missing_offsets:,} offsets)"
         parts.append(missing if summary.gaps else "no gaps")
@@ -174,7 +177,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def _table_entries(file: InputFile) -> int:
-    from kcli.inspector.file_entries import file_entries  # noqa: PLC0415
+    from kcli.inspector.file_entries import file_entries
 
     errors: list[FormatError] = []
     count = 0
@@ -182,11 +185,13 @@ def _table_entries(file: InputFile) -> int:
     try:
         for entry in file_entries(file.path, file.type):
             count += 1
-            write_text("  " + "  ".join(f"{name} {_shown(file.type, name, value)}" for name, value in entry.items()) + "\n")
+            fields = (f"{name} {_shown(file.type, name, value)}" for name, value in entry.items())
+            write_text(f"  {'  '.join(fields)}\n")
     except FormatError as error:
         errors.append(error)
         write_text(f"  ! {error}\n")
-    write_text(_count(count, "entry", "entries") + (f"  {_count(len(errors), 'fault', 'faults')}" if errors else "") + "\n")
+    faults = f"  {_count(len(errors), 'fault', 'faults')}" if errors else ""
+    write_text(f"{_count(count, 'entry', 'entries')}{faults}\n")
     return FINDINGS if errors else 0
 
 
@@ -196,9 +201,7 @@ def _shown(file_type: FileType, name: str, value: object) -> str:
     return str(value)
 
 
-def as_kafka(
-    paths: list[Path], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions
-) -> int:
+def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions) -> int:
     """Line for line what kafka-dump-log prints; what it has to say of the bytes goes to stderr, at the end."""
     left = _Limit(selection)
     notes = Notes()

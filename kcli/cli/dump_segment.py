@@ -8,37 +8,40 @@ from typing import Annotated
 import typer
 
 from kcli.cli.options import Codec, DumpFormat
-from kcli.inspector.inputs import FileType
+from kcli.inspector.file_type import FileType
 
 KAFKA = "Options of kafka-dump-log (for --format kafka)"
 FILTERS = "Filters"
 TABLE = "Table"
 
 EPILOG = """
-[bold]Examples[/bold]
+Examples:
 
-  kcli dump-segment orders-0/00000000000000368769.log
+kcli dump-segment orders-0/00000000000000368769.log
 
-  kcli dump-segment --format jsonl --from-time -2h orders-0 | jq -r .value
+kcli dump-segment --format jsonl --from-time -2h orders-0 | jq -r .value
 
-  kcli dump-segment --format kafka --print-data-log --files 00000000000000000000.log
+kcli dump-segment --format kafka --print-data-log --files 00000000000000000000.log
 
-  kcli dump-segment __consumer_offsets-3  [dim](keys and values decoded)[/dim]
+kcli dump-segment __consumer_offsets-3   (keys and values decoded)
 
-  zcat segment.log.gz | kcli dump-segment -
+zcat segment.log.gz | kcli dump-segment -
 """
 
 
 def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE|DIR...", help="Files, partition or log directories; - is stdin.")
+        list[Path] | None, typer.Argument(metavar="FILE|DIR...", help="Files or directories of logs; - is stdin.")
     ] = None,
     files: Annotated[
         str | None, typer.Option(metavar="FILE,FILE", help="Files as kafka-dump-log takes them, comma-separated.")
     ] = None,
     output: Annotated[DumpFormat, typer.Option("--format", help="How to show it.")] = DumpFormat.TABLE,
     file_type: Annotated[
-        FileType | None, typer.Option("--type", help="What the files hold, where their names do not say it.")
+        FileType | None,
+        typer.Option(
+            "--type", metavar="TYPE", help=f"What the files hold, where names do not say it: {', '.join(FileType)}."
+        ),
     ] = None,
     from_offset: Annotated[int | None, typer.Option(rich_help_panel=FILTERS, help="First offset wanted.")] = None,
     to_offset: Annotated[int | None, typer.Option(rich_help_panel=FILTERS, help="First offset not wanted.")] = None,
@@ -82,7 +85,7 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = False,
     index_sanity_check: Annotated[
         bool,
-        typer.Option("--index-sanity-check", rich_help_panel=KAFKA, help="The check a starting broker makes of indexes."),
+        typer.Option("--index-sanity-check", rich_help_panel=KAFKA, help="The check of indexes at a broker's start."),
     ] = False,
     max_bytes: Annotated[
         int | None, typer.Option(min=0, rich_help_panel=KAFKA, help="Bytes of each log to read at most.")
@@ -111,14 +114,14 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
     Which one it is the file's name tells, else --type. A directory stands for the log segments in it and in its
     partitions (or its files of --type). Nothing is written anywhere but to standard output.
     """
-    from kcli.cli import dump  # noqa: PLC0415
-    from kcli.cli.options import key_bytes, time_ms  # noqa: PLC0415
-    from kcli.errors import UsageError  # noqa: PLC0415
-    from kcli.inspector.inputs import input_files  # noqa: PLC0415
-    from kcli.inspector.kafka_file_text import IndexTextOptions  # noqa: PLC0415
-    from kcli.inspector.kafka_log_text import KafkaTextOptions  # noqa: PLC0415
-    from kcli.inspector.kafka_text import KafkaDumpOptions  # noqa: PLC0415
-    from kcli.inspector.selection import ALL  # noqa: PLC0415
+    from kcli.cli import dump
+    from kcli.cli.options import key_bytes, time_ms
+    from kcli.errors import UsageError
+    from kcli.inspector.inputs import input_files
+    from kcli.inspector.kafka_file_text import IndexTextOptions
+    from kcli.inspector.kafka_log_text import KafkaTextOptions
+    from kcli.inspector.kafka_text import KafkaDumpOptions
+    from kcli.inspector.selection import ALL
 
     named = [*(paths or []), *(Path(name) for name in (files or "").split(",") if name)]
     if not named:

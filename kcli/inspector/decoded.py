@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from formats import control_record, internal_topic
 from formats.errors import FormatError
+from formats.java_text import jackson
+from formats.message import to_json
 
 DecodedJson = Callable[[int, bytes | None, bytes | None, bool], str]
 
@@ -34,29 +33,23 @@ def decoded_json(topic: str) -> DecodedJson:
     A record that does not decode gives {"error": reason}.
     """
 
-    def decode(_offset: int, key: bytes | None, value: bytes | None, is_control: bool) -> str:  # noqa: FBT001
+    def decode(_offset: int, key: bytes | None, value: bytes | None, is_control: bool) -> str:
         try:
-            tree = _control(key, value) if is_control else _record(topic, key, value)
+            tree = (
+                _control(key, value) if is_control else internal_topic.to_json(internal_topic.decode(topic, key, value))
+            )
         except FormatError as error:
             tree = {"error": str(error)}
-        return json.dumps(tree, ensure_ascii=False, separators=(",", ":"), default=_base64)
+        return jackson(tree)
 
     return decode
 
 
 def _control(key: bytes | None, value: bytes | None) -> dict[str, Any]:
     record = control_record.parse(key, value)
-    return {"control_type": record.type.name, "version": record.version, "value": record.value}
-
-
-def _record(topic: str, key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    tree = asdict(internal_topic.decode(topic, key, value))
-    for rest in ("key_rest", "value_rest"):
-        if not tree[rest]:
-            del tree[rest]
-    return tree
-
-
-def _base64(value: object) -> dict[str, str]:
-    assert isinstance(value, bytes)
-    return {"base64": b64encode(value).decode()}
+    name = control_record.MESSAGES[record.type]
+    return {
+        "control_type": record.type.name,
+        "version": record.version,
+        "value": to_json(name, 0 if record.type.is_marker else record.version, record.value),
+    }

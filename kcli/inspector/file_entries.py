@@ -10,7 +10,7 @@ from typing import Any
 from formats import checkpoint, offset_index, producer_snapshot, properties, quorum_state, time_index, txn_index
 from formats.errors import Truncated
 from formats.file_name import parse as parse_name
-from kcli.inspector.inputs import FileType
+from kcli.inspector.file_type import FileType
 from kcli.log.source import read_whole
 
 Entry = dict[str, Any]

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
-from formats.file_name import DirectoryName, FileKind, parse, parse_directory
+from formats.file_name import FileKind, parse, parse_directory
 from kcli.errors import UnreadableInput
-
-
-class FileType(StrEnum):
-    """What a file holds, as --type says it."""
-
-    LOG = "log"
-    INDEX = "index"
-    TIMEINDEX = "timeindex"
-    TXNINDEX = "txnindex"
-    SNAPSHOT = "snapshot"
-    KRAFT_SNAPSHOT = "kraft-snapshot"
-    LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
-    OFFSET_CHECKPOINT = "offset-checkpoint"
-    META_PROPERTIES = "meta.properties"
-    PARTITION_METADATA = "partition.metadata"
-    QUORUM_STATE = "quorum-state"
-
+from kcli.inspector.file_type import FileType
 
 _TYPES = {
     FileKind.LOG: FileType.LOG,
@@ -107,9 +90,10 @@ def _in_directory(path: Path, file_type: FileType) -> Iterator[InputFile]:
     for name, each in sorted(here, key=lambda pair: (pair[0].base_offset or 0, pair[1].name)):
         if _TYPES.get(name.kind) is file_type:
             yield _file(each, None)
-    partitions: list[tuple[DirectoryName, Path]] = []
-    for each in entries:
-        if (directory := parse_directory(each.name)) and directory.state in ("", "remote") and each.is_dir():
-            partitions.append((directory, each))
+    partitions = [
+        (directory, each)
+        for each in entries
+        if (directory := parse_directory(each.name)) and directory.state in ("", "remote") and each.is_dir()
+    ]
     for _, each in sorted(partitions, key=lambda pair: (pair[0].topic, pair[0].partition, pair[1].name)):
         yield from _in_directory(each, file_type)

@@ -76,16 +76,14 @@ def print_offset_index(path: Path, name: str, options: IndexTextOptions, notes: 
             break
         offset = base_offset + relative_offset
         if log is not None:
-            _check_position(log, offset, position, str(path.absolute()), notes)
+            _check_position(log, offset, position, path, options.max_message_bytes, notes)
         if not options.verify_index_only:
             yield f"offset: {offset} position: {position}"
     if log is not None:
         log.close()
 
 
-def _sanity(
-    name: str, base_offset: int, last_offset: int, length: int, entry_size: int, notes: Notes
-) -> Iterator[str]:
+def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_size: int, notes: Notes) -> Iterator[str]:
     """The check by which a starting broker decides to rebuild an index."""
     if last_offset < base_offset:
         notes.errors.append(BadValue(f"last offset {last_offset:,} is less than the base offset {base_offset:,}"))
@@ -103,16 +101,20 @@ def _open_log(path: Path, notes: Notes) -> FileSource | None:
         return None
 
 
-def _check_position(log: FileSource, offset: int, position: int, name: str, notes: Notes) -> None:
+def _check_position(
+    log: FileSource, offset: int, position: int, path: Path, max_message_bytes: int, notes: Notes
+) -> None:
     header = bytearray(27)
-    if position < 0 or log.read_at(position, memoryview(header)) < len(header):
-        notes.errors.append(BadValue(f"offset {offset:,} points to byte {position:,}, where no batch begins"))
+    there = position >= 0 and log.read_at(position, memoryview(header)) == len(header)
+    if not there or int.from_bytes(header[8:12], "big", signed=True) > max_message_bytes - 12:
+        reason = f"offset {offset:,} points to byte {position:,}, where no batch begins (or one above --max-message-size)"
+        notes.errors.append(BadValue(reason))
         return
     last_offset = int.from_bytes(header[:8], "big", signed=True)
     if 2 <= header[16] < 128:
         last_offset += int.from_bytes(header[23:27], "big", signed=True)
     if last_offset != offset:
-        notes.complain(f"Mismatches in :{name}", f"  Index offset: {offset}, log offset: {last_offset}")
+        notes.complain(f"Mismatches in :{path.absolute()}", f"  Index offset: {offset}, log offset: {last_offset}")
 
 
 def print_time_index(path: Path, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:

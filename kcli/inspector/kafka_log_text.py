@@ -87,7 +87,6 @@ def print_log(
     for part, first_offset in results:
         outcome.add(part, first_offset)
         if renderer.left <= 0:
-            results.close()
             return outcome
     for damage in damages:
         if not isinstance(damage.error, Truncated):
@@ -150,12 +149,12 @@ class _Renderer:
         options = self._options
         decode_record = None
         if options.decoder:
-            from kcli.inspector.record_text import decoder  # noqa: PLC0415 (schemas and all: only where they are used)
+            from kcli.inspector.record_text import decoder
 
             decode_record = decoder(options.decoder)
 
         def control_text(key: bytes | None, value: bytes | None) -> str:
-            from kcli.inspector import record_text  # noqa: PLC0415
+            from kcli.inspector import record_text
 
             try:
                 return record_text.control_text(key, value)
@@ -174,6 +173,7 @@ class _Renderer:
         return KafkaPrinter(
             contents=options.contents,
             metadata=not options.skip_record_metadata,
+            sparse=not self._selection.is_all,
             control_text=control_text,
             decode=decode_or_note if decode_record else None,
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kcli.inspector.inputs import FileType
+from kcli.inspector.file_type import FileType
 from kcli.inspector.kafka_file_text import (
     IndexTextOptions,
     Notes,
@@ -84,6 +84,8 @@ def dump_log(
     write(memoryview(log_title(path).encode()))
     outcome = print_log(source, options.log, write, selection=options.selection, start=start, name=path.name)
     notes.errors += outcome.errors
+    if not options.selection.is_all:
+        return outcome.shown
     for last, following in outcome.gaps:
         notes.complain(f"Non-consecutive offsets in {path.absolute()}", f"  {last} is followed by {following}")
     if outcome.gap_count > len(outcome.gaps):
@@ -101,5 +103,3 @@ def _write_lines(lines: Iterable[str], write: Write) -> None:
             block.clear()
     if block:
         write(memoryview("\n".join([*block, ""]).encode("utf-8", "surrogateescape")))
-
-

@@ -1,4 +1,4 @@
-"""A log as records: JSON lines for programs, a table for people. Reads on behind damage, and says what it passed over."""
+"""A log as records: JSON lines for programs, a table for people. Reads on behind damage, and says what it passed."""
 
 from __future__ import annotations
 
@@ -46,13 +46,19 @@ class _Printer(Protocol):
 
 
 def print_jsonl(
-    source: Source, topic: str | None, partition: int | None, write: Write, *, selection: Selection = ALL, start: int = 0
+    source: Source,
+    topic: str | None,
+    partition: int | None,
+    write: Write,
+    *,
+    selection: Selection = ALL,
+    start: int = 0,
 ) -> LogReport:
     """Write one JSON object a record; those of an internal topic carry the decoded record. Raises UnreadableInput."""
     lead = json.dumps({"topic": topic, "partition": partition}, separators=(",", ":"), ensure_ascii=False)
     decode_record = None
     if topic is not None and _is_internal(topic):
-        from kcli.inspector.decoded import decoded_json  # noqa: PLC0415 (schemas: only where they are used)
+        from kcli.inspector.decoded import decoded_json
 
         decode_record = decoded_json(topic)
     lead_bytes = lead[:-1].encode("utf-8", "replace") + b","
@@ -71,8 +77,8 @@ def print_table(
     """Write a line for each batch, record and fault. Raises UnreadableInput."""
     decode_record = None
     if topic is not None and _is_internal(topic):
-        from kcli.inspector.decoded import decoder_of  # noqa: PLC0415
-        from kcli.inspector.record_text import decoder  # noqa: PLC0415
+        from kcli.inspector.decoded import decoder_of
+        from kcli.inspector.record_text import decoder
 
         name = decoder_of(topic)
         decode_record = decoder(name) if name else None
@@ -83,6 +89,7 @@ def print_table(
             fold=options.fold_bytes,
             raw_time=options.raw_time,
             batches_only=options.batches_only,
+            sparse=not selection.is_all,
             control_text=_control_text,
             decode=_or_raw(decode_record) if decode_record else None,
             explain=lambda i: [str(error) for error in faults_of(window, i)],
@@ -96,7 +103,7 @@ def _is_internal(topic: str) -> bool:
 
 
 def _control_text(key: bytes | None, value: bytes | None) -> str:
-    from kcli.inspector import record_text  # noqa: PLC0415
+    from kcli.inspector import record_text
 
     try:
         return record_text.control_text(key, value)
@@ -149,7 +156,7 @@ def _print(
         report.errors += part.errors
         report.damaged_bytes += part.damaged_bytes
         if renderer.left <= 0:
-            results.close()
+            break
     return report
 
 
@@ -200,7 +207,8 @@ class _Renderer:
                 break
         else:
             self._free.append(records)
-        report.summary.add_batches(batches)
+        seen = -1 if self.left > 0 else 1 + (records.row(records.count - 1)[8] if records.count else -1)
+        report.summary.add_batches(batches, seen)
         i = batches.first_fault()
         while i >= 0:
             report.errors += faults_of(window, i)

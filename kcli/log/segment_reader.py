@@ -83,7 +83,7 @@ def read_segment(
 
 
 class _Reader:
-    def __init__(  # noqa: PLR0913 (one per option of read_segment)
+    def __init__(
         self, source: Source, stop: int | None, check_crc: bool, resync: bool, window_bytes: int, max_batch_bytes: int
     ) -> None:
         self._source = source

@@ -71,7 +71,7 @@ class PipeSource:
     def __init__(self, fd: int, name: str) -> None:
         self.name = name
         self._pipe = fd
-        self._spool = tempfile.TemporaryFile()
+        self._spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
         self._spooled = 0
         self._ended = False
 

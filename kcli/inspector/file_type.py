@@ -1,0 +1,21 @@
+"""The types of files that a dump can show."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FileType(StrEnum):
+    """What a file holds, as --type says it."""
+
+    LOG = "log"
+    INDEX = "index"
+    TIMEINDEX = "timeindex"
+    TXNINDEX = "txnindex"
+    SNAPSHOT = "snapshot"
+    KRAFT_SNAPSHOT = "kraft-snapshot"
+    LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+    OFFSET_CHECKPOINT = "offset-checkpoint"
+    META_PROPERTIES = "meta.properties"
+    PARTITION_METADATA = "partition.metadata"
+    QUORUM_STATE = "quorum-state"
