@@ -107,7 +107,7 @@ def _check_position(
     header = bytearray(27)
     there = position >= 0 and log.read_at(position, memoryview(header)) == len(header)
     if not there or int.from_bytes(header[8:12], "big", signed=True) > max_message_bytes - 12:
-        reason = f"offset {offset:,} points to byte {position:,}, where no batch begins (or one above --max-message-size)"
+        reason = f"offset {offset:,} points to byte {position:,}, where no batch begins, or one too large"
         notes.errors.append(BadValue(reason))
         return
     last_offset = int.from_bytes(header[:8], "big", signed=True)
