@@ -7,20 +7,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from formats.compression import CODEC_NAMES
 from formats.errors import FormatError
 from formats.kernels.log import LogSummary, iso_time
 from kcli.cli.output import note, on_terminal, terminal_width, write, write_text
 from kcli.errors import UnreadableInput
 from kcli.inspector.file_type import FileType
 from kcli.inspector.inputs import LOGS, InputFile, input_files
-from kcli.inspector.kafka_file_text import Notes
-from kcli.inspector.kafka_text import KafkaDumpOptions, dump_file, dump_log
-from kcli.inspector.log_records import LogReport, TableOptions, print_jsonl, print_table
-from kcli.inspector.seek import start_position
 from kcli.inspector.selection import Selection
 from kcli.log.source import FileSource, Source, open_stdin
+
+if TYPE_CHECKING:
+    from kcli.inspector.kafka_options import KafkaDumpOptions
+    from kcli.inspector.log_records import LogReport
 
 FINDINGS, UNREADABLE = 1, 2
 
@@ -36,6 +36,15 @@ STYLES = [
 
 def _open(file: InputFile) -> Source:
     return open_stdin() if file.is_stdin else FileSource(file.path)
+
+
+def _start(file: InputFile, selection: Selection) -> int:
+    """The byte to begin at: 0 unless an offset or a time is asked for."""
+    if selection.is_all or file.is_stdin:
+        return 0
+    from kcli.inspector.seek import start_position
+
+    return start_position(file.path, selection)
 
 
 def _each(files: Iterable[InputFile], show: Callable[[InputFile], int]) -> int:
@@ -69,6 +78,8 @@ class _Limit:
 
 def as_jsonl(files: Iterable[InputFile], selection: Selection) -> int:
     """One JSON object a record; of a small file, one an entry."""
+    from kcli.inspector.log_records import print_jsonl
+
     left = _Limit(selection)
 
     def show(file: InputFile) -> int:
@@ -77,7 +88,7 @@ def as_jsonl(files: Iterable[InputFile], selection: Selection) -> int:
         if file.type not in LOGS:
             return _jsonl_entries(file)
         source = _open(file)
-        start = start_position(file.path, selection)
+        start = _start(file, selection)
         report = print_jsonl(source, file.topic, file.partition, write, selection=left.selection, start=start)
         source.close()
         left.used(report.summary.records)
@@ -109,6 +120,8 @@ def as_table(
     files: Iterable[InputFile], selection: Selection, *, batches_only: bool, raw_time: bool, unfolded: bool
 ) -> int:
     """Lines for people: a title, what is in the file, a line of sums."""
+    from kcli.inspector.log_records import TableOptions, print_table
+
     coloured = on_terminal()
     options = TableOptions(
         batches_only=batches_only,
@@ -127,7 +140,7 @@ def as_table(
         source = _open(file)
         size = "" if file.is_stdin else f"  {source.size():,} B"
         write_text(f"{file.path}{size}\n")
-        start = start_position(file.path, selection)
+        start = _start(file, selection)
         report = print_table(source, file.topic, write, options, selection=left.selection, start=start)
         source.close()
         left.used(report.summary.records)
@@ -161,6 +174,8 @@ def _sums(report: LogReport, seconds: float, *, selected: bool) -> str:
 
 
 def _codecs(summary: LogSummary) -> list[str]:
+    from formats.compression import CODEC_NAMES
+
     names = [
         f"{CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f'unknown({codec})'} {batches:,}"
         for codec, batches in summary.codecs.items()
@@ -203,6 +218,9 @@ def _shown(file_type: FileType, name: str, value: object) -> str:
 
 def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions) -> int:
     """Line for line what kafka-dump-log prints; what it has to say of the bytes goes to stderr, at the end."""
+    from kcli.inspector.kafka_options import Notes
+    from kcli.inspector.kafka_text import dump_file, dump_log
+
     left = _Limit(selection)
     notes = Notes()
 
@@ -214,7 +232,7 @@ def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection
         if file.is_stdin:
             left.used(dump_log(open_stdin(), file.path, chosen, write, notes))
         else:
-            start = start_position(file.path, selection)
+            start = _start(file, selection)
             left.used(dump_file(file.path, chosen, write, notes, file_type=file_type, start=start))
         for error in notes.errors[before:]:
             note(f"kcli: {error if isinstance(error, UnreadableInput) else f'{file.path}: {error}'}")

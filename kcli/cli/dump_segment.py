@@ -118,9 +118,7 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
     from kcli.cli.options import key_bytes, time_ms
     from kcli.errors import UsageError
     from kcli.inspector.inputs import input_files
-    from kcli.inspector.kafka_file_text import IndexTextOptions
-    from kcli.inspector.kafka_log_text import KafkaTextOptions
-    from kcli.inspector.kafka_text import KafkaDumpOptions
+    from kcli.inspector.kafka_options import IndexTextOptions, KafkaDumpOptions, KafkaTextOptions
     from kcli.inspector.selection import ALL
 
     named = [*(paths or []), *(Path(name) for name in (files or "").split(",") if name)]

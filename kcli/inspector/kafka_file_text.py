@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import offset_index, producer_snapshot, time_index, txn_index
@@ -15,33 +14,12 @@ from formats.errors import BadLength, BadValue, FormatError
 from formats.kernels.columns import BatchRow
 from formats.kernels.log import RecordTable
 from kcli.errors import UnreadableInput
+from kcli.inspector.kafka_options import IndexTextOptions, Notes
 from kcli.log.batch_records import decode
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource, read_whole
 
-MAX_MESSAGE_BYTES = 5 * 1024 * 1024
 SMALL_WINDOW_BYTES = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class IndexTextOptions:
-    """The options of kafka-dump-log that concern indexes."""
-
-    verify_index_only: bool = False
-    index_sanity_check: bool = False
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-
-
-@dataclass(slots=True)
-class Notes:
-    """Errors end Kafka's tool; complaints are what it says on stderr at its end, by title."""
-
-    errors: list[FormatError | UnreadableInput] = field(default_factory=list)
-    complaints: dict[str, list[str]] = field(default_factory=dict)
-
-    def complain(self, title: str, *lines: str) -> None:
-        """Add lines under a title."""
-        self.complaints.setdefault(title, []).extend(lines)
 
 
 def _base_offset(path: Path, notes: Notes) -> int | None:

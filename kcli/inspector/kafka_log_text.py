@@ -13,6 +13,7 @@ from pathlib import Path
 
 from formats.errors import FormatError, Truncated
 from formats.kernels.log import KafkaPrinter, RecordTable, TextBuffer
+from kcli.inspector.kafka_options import KafkaTextOptions
 from kcli.inspector.ordered import Flush, Write, render_in_order
 from kcli.inspector.selection import ALL, Selection
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
@@ -20,27 +21,6 @@ from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import Source
 
 GAPS_KEPT = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaTextOptions:
-    """The options of kafka-dump-log that concern logs. `decoder` is the name in --NAME-decoder."""
-
-    deep_iteration: bool = False
-    print_data_log: bool = False
-    skip_record_metadata: bool = False
-    decoder: str | None = None
-    max_bytes: int | None = None
-
-    @property
-    def contents(self) -> bool:
-        """Keys and payloads are printed."""
-        return self.print_data_log or self.decoder is not None
-
-    @property
-    def deep(self) -> bool:
-        """Records are iterated over."""
-        return self.deep_iteration or self.contents
 
 
 @dataclass(slots=True)

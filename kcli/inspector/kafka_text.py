@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kcli.inspector.file_type import FileType
-from kcli.inspector.kafka_file_text import (
-    IndexTextOptions,
-    Notes,
-    print_offset_index,
-    print_producer_snapshot,
-    print_time_index,
-    print_txn_index,
-)
-from kcli.inspector.kafka_log_text import KafkaTextOptions, log_title, print_log
+from kcli.inspector.kafka_log_text import log_title, print_log
+from kcli.inspector.kafka_options import KafkaDumpOptions, Notes
 from kcli.inspector.ordered import Write
-from kcli.inspector.selection import ALL, Selection
 from kcli.log.source import FileSource, Source
 
 LINES_AT_A_TIME = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaDumpOptions:
-    """Everything kafka-dump-log can be told."""
-
-    log: KafkaTextOptions = field(default_factory=KafkaTextOptions)
-    index: IndexTextOptions = field(default_factory=IndexTextOptions)
-    selection: Selection = ALL
 
 
 SUFFIXES = {
@@ -64,17 +46,25 @@ def dump_file(
                 return dump_log(source, path, options, write, notes, start=start)
             finally:
                 source.close()
-        case FileType.INDEX:
-            _write_lines(print_offset_index(path, str(path), options.index, notes), write)
-        case FileType.TIMEINDEX:
-            _write_lines(print_time_index(path, str(path), options.index, notes), write)
-        case FileType.TXNINDEX:
-            _write_lines(print_txn_index(path, notes), write)
-        case FileType.SNAPSHOT:
-            _write_lines(print_producer_snapshot(path, notes), write)
+        case FileType.INDEX | FileType.TIMEINDEX | FileType.TXNINDEX | FileType.SNAPSHOT as kind:
+            _write_lines(_small_file(path, kind, options, notes), write)
         case _:
             notes.complain(f"Ignoring unknown file {path}")
     return 0
+
+
+def _small_file(path: Path, file_type: FileType, options: KafkaDumpOptions, notes: Notes) -> Iterator[str]:
+    from kcli.inspector import kafka_file_text as text
+
+    match file_type:
+        case FileType.INDEX:
+            return text.print_offset_index(path, str(path), options.index, notes)
+        case FileType.TIMEINDEX:
+            return text.print_time_index(path, str(path), options.index, notes)
+        case FileType.TXNINDEX:
+            return text.print_txn_index(path, notes)
+        case _:
+            return text.print_producer_snapshot(path, notes)
 
 
 def dump_log(

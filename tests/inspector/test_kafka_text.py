@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from kcli.errors import UnreadableInput
-from kcli.inspector.kafka_file_text import IndexTextOptions, Notes
-from kcli.inspector.kafka_log_text import KafkaTextOptions
-from kcli.inspector.kafka_text import KafkaDumpOptions, dump_file
+from kcli.inspector.kafka_options import IndexTextOptions, KafkaDumpOptions, KafkaTextOptions, Notes
+from kcli.inspector.kafka_text import dump_file
 from tests.conftest import GOLDEN, Json, dump_runs
 
 # Saved runs: 3,230 of good sets, 637 of damaged files. Every one has to be compared.

@@ -1,0 +1,62 @@
+"""What kafka-dump-log can be told, and what it has to say besides its output. Light to import: every dump needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from formats.errors import FormatError
+from kcli.errors import UnreadableInput
+from kcli.inspector.selection import ALL, Selection
+
+MAX_MESSAGE_BYTES = 5 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTextOptions:
+    """The options of kafka-dump-log that concern logs. `decoder` is the name in --NAME-decoder."""
+
+    deep_iteration: bool = False
+    print_data_log: bool = False
+    skip_record_metadata: bool = False
+    decoder: str | None = None
+    max_bytes: int | None = None
+
+    @property
+    def contents(self) -> bool:
+        """Keys and payloads are printed."""
+        return self.print_data_log or self.decoder is not None
+
+    @property
+    def deep(self) -> bool:
+        """Records are iterated over."""
+        return self.deep_iteration or self.contents
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTextOptions:
+    """The options of kafka-dump-log that concern indexes."""
+
+    verify_index_only: bool = False
+    index_sanity_check: bool = False
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaDumpOptions:
+    """Everything kafka-dump-log can be told."""
+
+    log: KafkaTextOptions = field(default_factory=KafkaTextOptions)
+    index: IndexTextOptions = field(default_factory=IndexTextOptions)
+    selection: Selection = ALL
+
+
+@dataclass(slots=True)
+class Notes:
+    """Errors end Kafka's tool; complaints are what it says on stderr at its end, by title."""
+
+    errors: list[FormatError | UnreadableInput] = field(default_factory=list)
+    complaints: dict[str, list[str]] = field(default_factory=dict)
+
+    def complain(self, title: str, *lines: str) -> None:
+        """Add lines under a title."""
+        self.complaints.setdefault(title, []).extend(lines)
