@@ -518,10 +518,14 @@ cdef class JsonPrinter:
     """
 
     cdef bytes lead
+    cdef const char *lead_start
+    cdef Py_ssize_t lead_length
     cdef object decode
 
     def __init__(self, bytes lead not None, decode=None):
         self.lead = lead
+        self.lead_start = lead
+        self.lead_length = len(lead)
         self.decode = decode
 
     def records(self, RecordTable records not None, TextBuffer out not None):
@@ -533,9 +537,8 @@ cdef class JsonPrinter:
 
     cdef int _record(self, Batch *b, Record *r, const uint8_t *buf, TextBuffer out) except -1 nogil:
         cdef bint control = b.magic >= 2 and b.attributes & 32 != 0
-        out.need(100)
-        self._lead(out)
-        out.need(200)
+        out.need(self.lead_length + 200)
+        out.put(self.lead_start, self.lead_length)
         put_text(out, b'"offset":')
         out.put_int(r.offset)
         put_text(out, b',"timestamp":')
@@ -577,16 +580,6 @@ cdef class JsonPrinter:
                 self._decoded(r, buf, control, out)
         out.need(2)
         put_text(out, b"}\n")
-        return 0
-
-    cdef int _lead(self, TextBuffer out) except -1 nogil:
-        cdef const char *lead
-        cdef Py_ssize_t n
-        with gil:
-            lead = <const char *>self.lead
-            n = len(self.lead)
-        out.need(n)
-        out.put(lead, n)
         return 0
 
     cdef int _decoded(self, Record *r, const uint8_t *buf, bint control, TextBuffer out) except -1:
