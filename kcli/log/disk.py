@@ -1,0 +1,130 @@
+"""Every change that kcli makes to a disk goes through here, so that tests can fail, tear or drop any of them.
+
+Reading in bulk does not: see source.py. Errors are OSError, as the system gives them; commands word them.
+Durability is explicit, as in Kafka: a file's bytes are safe after `sync`, a name (create, rename, remove) after
+`sync_directory` of the directory that holds it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+COPY_BYTES = 16 << 20
+
+
+class DiskFile:
+    """A file open for reading and writing by position; a context manager that closes it."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self.fd = fd
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        return os.fstat(self.fd).st_size
+
+    def read(self, length: int, position: int) -> bytes:
+        """At most `length` bytes from `position` on; fewer only at the end."""
+        parts = []
+        while length > 0:
+            part = os.pread(self.fd, length, position)
+            if not part:
+                break
+            parts.append(part)
+            length -= len(part)
+            position += len(part)
+        return b"".join(parts)
+
+    def write(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+        """Write all bytes of `buffers`, end to end, at `position`. Returns how many."""
+        views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
+        total = 0
+        while views:
+            done = os.pwritev(self.fd, views[: os.sysconf("SC_IOV_MAX")], position)
+            total += done
+            position += done
+            while views and done >= len(views[0]):
+                done -= len(views.pop(0))
+            if views and done:
+                views[0] = views[0][done:]
+        return total
+
+    def truncate(self, size: int) -> None:
+        """Cut the file, or lengthen it with zeros, to `size` bytes."""
+        os.ftruncate(self.fd, size)
+
+    def sync(self) -> None:
+        """Make the bytes durable (fdatasync where there is one)."""
+        getattr(os, "fdatasync", os.fsync)(self.fd)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self.fd)
+
+
+class Disk:
+    """The file system. Tests use a subclass that fails on purpose."""
+
+    def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
+        """Open a file; with `create` make it where it is not there."""
+        flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
+        flags |= (os.O_CREAT if create else 0) | (os.O_TRUNC if truncate else 0)
+        return DiskFile(path, os.open(path, flags, 0o644))
+
+    def write_file(self, path: Path, data: bytes) -> None:
+        """Replace a small file atomically, as Kafka's CheckpointFile does: write and sync `.tmp`, rename, sync the
+        directory."""
+        temporary = path.with_name(path.name + ".tmp")
+        with self.open(temporary, create=True, truncate=True) as file:
+            file.write([data], 0)
+            file.sync()
+        self.rename(temporary, path)
+        self.sync_directory(path.parent)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename, replacing `target` if it is there."""
+        source.replace(target)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file that may already be gone."""
+        path.unlink(missing_ok=True)
+
+    def make_directory(self, path: Path) -> None:
+        """Make a directory, and those above it; it may be there already."""
+        path.mkdir(parents=True, exist_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove an empty directory."""
+        path.rmdir()
+
+    def sync_directory(self, path: Path) -> None:
+        """Make the names in a directory durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def copy(self, source: Path, target: Path, *, length: int | None = None) -> int:
+        """Copy a file, or its first `length` bytes, to a new file. Returns the bytes copied."""
+        with self.open(source, read_only=True) as old, self.open(target, create=True, truncate=True) as new:
+            left = old.size() if length is None else min(length, old.size())
+            done = 0
+            while done < left:
+                data = old.read(min(COPY_BYTES, left - done), done)
+                if not data:
+                    break
+                done += new.write([data], done)
+            return done
