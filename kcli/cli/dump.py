@@ -16,7 +16,7 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.file_type import FileType
 from kcli.inspector.inputs import LOGS, InputFile, input_files
 from kcli.inspector.selection import Selection
-from kcli.log.source import FileSource, Source, open_stdin
+from kcli.log.source import Source, open_source, open_stdin
 
 if TYPE_CHECKING:
     from kcli.inspector.kafka_options import KafkaDumpOptions
@@ -35,7 +35,7 @@ STYLES = [
 
 
 def _open(file: InputFile) -> Source:
-    return open_stdin() if file.is_stdin else FileSource(file.path)
+    return open_stdin() if file.is_stdin else open_source(file.path)
 
 
 def _start(file: InputFile, selection: Selection) -> int:
@@ -138,7 +138,7 @@ def as_table(
             return _table_entries(file)
         began = time.monotonic()
         source = _open(file)
-        size = "" if file.is_stdin else f"  {source.size():,} B"
+        size = f"  {source.size():,} B" if file.path.is_file() else ""
         write_text(f"{file.path}{size}\n")
         start = _start(file, selection)
         report = print_table(source, file.topic, write, options, selection=left.selection, start=start)

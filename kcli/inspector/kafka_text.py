@@ -9,7 +9,7 @@ from kcli.inspector.file_type import FileType
 from kcli.inspector.kafka_log_text import log_title, print_log
 from kcli.inspector.kafka_options import KafkaDumpOptions, Notes
 from kcli.inspector.ordered import Write
-from kcli.log.source import FileSource, Source
+from kcli.log.source import Source, open_source
 
 LINES_AT_A_TIME = 1000
 
@@ -41,7 +41,7 @@ def dump_file(
     write(memoryview(f"Dumping {path}\n".encode("utf-8", "surrogateescape")))
     match file_type or SUFFIXES.get(path.suffix):
         case FileType.LOG | FileType.KRAFT_SNAPSHOT:
-            source = FileSource(path)
+            source = open_source(path)
             try:
                 return dump_log(source, path, options, write, notes, start=start)
             finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Protocol
@@ -99,6 +100,16 @@ class PipeSource:
 
     def close(self) -> None:
         self._spool.close()
+
+
+def open_source(path: Path) -> Source:
+    """A file by position; what has no positions (a named pipe, `<(...)` of a shell) spooled. Raises UnreadableInput."""
+    try:
+        if stat.S_ISREG(path.stat().st_mode):
+            return FileSource(path)
+        return PipeSource(os.open(path, os.O_RDONLY | os.O_CLOEXEC), str(path))
+    except OSError as error:
+        raise UnreadableInput(str(path), error.strerror or str(error)) from error
 
 
 def read_whole(path: Path, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
