@@ -485,10 +485,13 @@ cdef int put_json_bytes(TextBuffer out, const uint8_t *p, int64_t n) except -1 n
     put_text(out, b'"')
     while i < n:
         run = i
-        while i < n and p[i] >= 0x20 and p[i] != 0x22 and p[i] != 0x5c and p[i] != 0x7f:
+        while i < n and p[i] >= 0x20 and p[i] != 0x22 and p[i] != 0x5c and p[i] != 0x7f and (
+                p[i] != 0xc2 or p[i + 1] >= 0xa0):
             i += 1
         out.put(<const char *>p + run, i - run)
         if i < n:
+            if p[i] == 0xc2:                            # U+0080 to U+009F: control characters, too
+                i += 1
             c = p[i]
             i += 1
             if c == 0x22:
