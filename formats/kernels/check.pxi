@@ -51,10 +51,10 @@ cdef enum:
 cdef struct Producer:
     int64_t id
     int64_t last_offset         # of its last batch; -1: none in this epoch
-    int64_t timestamp           # ms
+    int64_t timestamp           # ms; -1: not known
     int64_t txn_first           # first offset of its open transaction; -1: none
     int64_t txn_slot            # its place in LogCheck.open
-    int32_t last_sequence       # -1: none in this epoch
+    int32_t last_sequence       # -1: none in this epoch, -2: not known
     int32_t offset_delta
     int32_t coordinator_epoch
     int32_t seen_breaks         # LogCheck.breaks when it was last seen
@@ -251,6 +251,11 @@ cdef class LogCheck:
             self.before_previous = self.last_offset
 
     @property
+    def last_position(self):
+        """The byte where the segment's last batch in order begins; 0 before the first."""
+        return self.previous.position if self.has_previous else 0
+
+    @property
     def next_offset(self):
         """The offset behind the last one seen; 0 before the first."""
         return self.last_offset + 1
@@ -319,12 +324,14 @@ cdef class LogCheck:
 
     def producer(self, int64_t producer_id):
         """(epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, txn_first_offset, txn_certain)
-        of a producer at this point of the log, or None where it has not been seen."""
+        of a producer at this point of the log, or None where it has not been seen or something behind it is missing.
+
+        -1 stands for none; a last_sequence of -2, a timestamp or coordinator epoch of -1 for not known."""
         cdef Producer *p = self._find(producer_id)
-        if not p.used:
+        if not p.used or p.seen_breaks != self.breaks:
             return None
         return (p.epoch, p.last_sequence, p.last_offset, p.offset_delta, p.timestamp, p.coordinator_epoch, p.txn_first,
-                p.seen_breaks == self.breaks and (p.txn_first < 0 or p.txn_certain))
+                p.txn_first >= 0 and p.txn_certain or p.txn_first < 0 and self.complete)
 
     @property
     def producer_count(self):
@@ -420,7 +427,7 @@ cdef class LogCheck:
                     self.previous.base_offset + self.previous_count <= first):
                 self._blame_previous(E_RUNS_INTO_NEXT, first - 1, self.last_offset)
             elif first <= self.previous.base_offset and first > self.before_previous and (
-                    first - self.before_previous > self.last_offset - self.previous.base_offset):
+                    first - self.before_previous > self.last_offset - self.previous.base_offset + 1):
                 self._blame_previous(E_AHEAD, self.before_previous + 1, self.previous.base_offset)
             else:
                 return self._misplaced(E_BACK, here, self.last_offset + 1, first)
@@ -547,7 +554,7 @@ cdef class LogCheck:
         p.last_sequence = <int32_t>((b.base_sequence + max(span, <int64_t>0)) & 0x7fffffff)
         p.last_offset = b.last_offset
         p.offset_delta = <int32_t>span
-        p.timestamp = b.max_timestamp
+        p.timestamp = b.max_timestamp if b.count == span + 1 else -1    # cleaning changes it
         return sound
 
     cdef bint _plain_marker(self, Batch *b, const uint8_t *data, int64_t *kind, int64_t *coordinator_epoch) noexcept nogil:
@@ -570,8 +577,8 @@ cdef class LogCheck:
         cdef int64_t first = p.txn_first, stable
         cdef bint indexed, certain, fresh = p.last_offset < 0 and p.coordinator_epoch < 0 and p.epoch < 0
         if p.epoch != b.producer_epoch:
+            p.last_sequence = -1 if p.epoch >= 0 else -2
             p.epoch = b.producer_epoch
-            p.last_sequence = -1
             p.last_offset = -1
             p.offset_delta = 0
         p.coordinator_epoch = <int32_t>coordinator_epoch
@@ -645,7 +652,8 @@ cdef class LogCheck:
         p.used = 1
         p.epoch = -1
         p.last_offset = p.txn_first = p.timestamp = -1
-        p.last_sequence = p.coordinator_epoch = p.seen_breaks = -1
+        p.coordinator_epoch = p.seen_breaks = -1
+        p.last_sequence = -2
         self.used += 1
         return p
 

@@ -1,0 +1,178 @@
+"""kcli verify: is every byte as it should be?"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kcli.cli.options import Format
+
+if TYPE_CHECKING:
+    from kcli.inspector.verify import Finding, Verification
+
+EPILOG = """
+Examples:
+
+kcli verify /var/lib/kafka
+
+kcli verify orders-0/00000000000000368769.log
+
+kcli verify --format jsonl /var/lib/kafka | jq 'select(.severity == "error")'
+"""
+
+
+def verify(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE|DIR...", help="Files, partition directories, log directories.")
+    ],
+    output: Annotated[Format, typer.Option("--format", help="How to show findings.")] = Format.TABLE,
+) -> None:
+    """Check logs, and all that Kafka keeps beside them, byte for byte and against each other.
+
+    A directory is checked with everything in it; a file alone (an index beside its log). Goes on behind damage. Exit status:
+    0 sound, 1 errors or warnings, 2 something could not be read. Nothing is written anywhere but to standard output.
+    """
+    from kcli.inspector.verify import Verification
+
+    progress = _Progress(paths)
+    verification = Verification(paths, advance=progress.advance)
+    raise typer.Exit(_show(verification, progress, as_json=output is Format.JSONL))
+
+
+def _show(verification: Verification, progress: _Progress, *, as_json: bool) -> int:
+    from kcli.cli.output import note, on_terminal, write_text
+
+    began = time.monotonic()
+    found: Counter[str] = Counter()
+    coloured = on_terminal()
+    for finding in verification.findings():
+        found[finding.severity] += 1
+        progress.clear()
+        write_text(_json(finding) if as_json else _text(finding, coloured=coloured))
+    progress.clear()
+    for error in verification.unreadable:
+        note(f"kcli: {error}")
+    if not as_json and (verification.files or not verification.unreadable):
+        write_text(_summary(found, verification, time.monotonic() - began))
+    if verification.unreadable:
+        return 2
+    return 1 if found["error"] or found["warning"] else 0
+
+
+def _json(finding: Finding) -> str:
+    import json
+
+    return json.dumps(finding.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "info": "\x1b[36m"}
+
+
+def _text(finding: Finding, *, coloured: bool) -> str:
+    severity = f"{finding.severity:7}"
+    if coloured:
+        severity = f"{COLOURS[finding.severity]}{severity}\x1b[0m"
+    place = [_printable(finding.path)]
+    if finding.position is not None:
+        place.append(f"byte {finding.position:,}")
+    if finding.offset is not None:
+        place.append(f"offset {finding.offset:,}")
+    lines = [f"{severity} {finding.kind}  {'  '.join(place)}"]
+    expected = "" if finding.expected is None else f"; expected {finding.expected}"
+    lines.append(f"        {finding.found}{expected}")
+    if finding.severity == "error" and finding.valid_batches_before is not None:
+        lines.append(f"        {_around(finding)}")
+    lines.append(f"        Next: {finding.action}")
+    return "\n".join(lines) + "\n"
+
+
+def _around(finding: Finding) -> str:
+    before = (
+        f"{finding.valid_batches_before or 0:,} sound batches ({_size(finding.valid_bytes_before or 0)}) before it, "
+    )
+    if finding.next_valid_position is None:
+        return before + "none behind it"
+    behind = f"{finding.valid_batches_behind or 0:,} ({_size(finding.valid_bytes_behind or 0)}) behind it"
+    return f"{before}{behind}, the next at byte {finding.next_valid_position:,}"
+
+
+def _summary(found: Counter[str], verification: Verification, seconds: float) -> str:
+    parts = [f"{found[key]:,} {name}{'' if found[key] == 1 else 's'}" for key, name in NAMES.items() if found[key]]
+    return (
+        f"{', '.join(parts) or 'sound'} in {verification.files:,} file{'' if verification.files == 1 else 's'}, "
+        f"{_size(verification.bytes)}, {seconds:.2f} s\n"
+    )
+
+
+NAMES = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def _printable(text: str) -> str:
+    """A path on one line: what would move the cursor is escaped."""
+    return "".join(char if char.isprintable() or "\udc80" <= char <= "\udcff" else repr(char)[1:-1] for char in text)
+
+
+def _size(size: float) -> str:
+    if size < 1000:
+        return f"{size:,.0f} B"
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 1000:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:,.1f} TB"
+
+
+class _Progress:
+    """A line on stderr, where that is a terminal: bytes of logs read, of how many, and the rate."""
+
+    INTERVAL_S = 0.1
+
+    def __init__(self, paths: list[Path]) -> None:
+        self._shown = os.isatty(2)
+        self._total = _total_bytes(paths) if self._shown else 0
+        self._done = 0
+        self._began = self._last = time.monotonic()
+        self._drawn = False
+
+    def advance(self, size: int) -> None:
+        """So many more bytes have been read."""
+        self._done += size
+        now = time.monotonic()
+        if not self._shown or now - self._last < self.INTERVAL_S:
+            return
+        self._last = now
+        rate = self._done / (now - self._began)
+        filled = int(20 * min(1, self._done / max(1, self._total)))
+        bar = "#" * filled + "." * (20 - filled)
+        sys.stderr.write(f"\r\x1b[K[{bar}] {_size(self._done)} of {_size(self._total)}, {_size(rate)}/s")
+        sys.stderr.flush()
+        self._drawn = True
+
+    def clear(self) -> None:
+        """Take the line away, so that others can be written."""
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._drawn = False
+
+
+def _total_bytes(paths: list[Path]) -> int:
+    """Bytes of the logs that will be read; what cannot be looked at counts as nothing."""
+    total = 0
+    for path in paths:
+        files = (
+            (Path(folder, name) for folder, _, names in os.walk(path) for name in names) if path.is_dir() else [path]
+        )
+        for file in files:
+            if ".log" in file.name or file.name.endswith(".checkpoint"):
+                try:
+                    total += file.stat().st_size
+                except OSError:
+                    continue
+    return total

@@ -1,0 +1,193 @@
+"""Offset and time index files: whole entries, slack behind them, and what the log says about each entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcli.inspector.verify.findings import Finding, Severity
+from kcli.log.source import FileSource
+
+REBUILD = "delete the file while the broker is stopped: Kafka rebuilds it from the log"
+MAX_INDEX_BYTES = 64 << 20  # six times segment.index.bytes; what lies behind is not looked at
+
+OFFSET_ENTRY_BYTES = 8
+TIME_ENTRY_BYTES = 12
+
+INTERVAL_BYTES = 4096  # the default of index.interval.bytes
+CLOSINGS_MANY = 5
+ENTRIES_COMPARED = 1000
+
+IndexEvent = tuple[int, str, int]
+
+
+@dataclass(slots=True)
+class IndexFile:
+    """The used part of an index file: its entries without slack, and the size of the file."""
+
+    path: Path
+    entry_bytes: int
+    entries: bytes
+    size: int
+
+    @property
+    def prefix(self) -> str:
+        """What its kinds of finding begin with."""
+        return "index" if self.entry_bytes == OFFSET_ENTRY_BYTES else "timeindex"
+
+    @property
+    def count(self) -> int:
+        """Entries in use."""
+        return len(self.entries) // self.entry_bytes
+
+    def fields(self, number: int) -> tuple[int, int]:
+        """Entry `number`: (relative offset, position) or (timestamp, relative offset)."""
+        entry = self.entries[number * self.entry_bytes :][: self.entry_bytes]
+        return int.from_bytes(entry[:-4], signed=True), int.from_bytes(entry[-4:], signed=True)
+
+
+def read_file(path: Path, limit: int) -> tuple[bytes, int]:
+    """The first `limit` bytes of a file and its size. Raises UnreadableInput."""
+    source = FileSource(path)
+    try:
+        data = bytearray(min(source.size(), limit))
+        got = source.read_at(0, memoryview(data))
+        return bytes(data[:got]), source.size()
+    finally:
+        source.close()
+
+
+def load(path: Path, entry_bytes: int) -> tuple[IndexFile, list[Finding]]:
+    """Read an index file; findings about its length and the zeros behind its entries. Raises UnreadableInput."""
+    data, size = read_file(path, MAX_INDEX_BYTES)
+    findings: list[Finding] = []
+    whole = len(data) // entry_bytes * entry_bytes
+    used = -(-len(data[:whole].rstrip(b"\0")) // entry_bytes) * entry_bytes
+    index = IndexFile(path, entry_bytes, data[:used], size)
+    if size > MAX_INDEX_BYTES:
+        found = f"{size:,} bytes"
+        action = "check segment.index.bytes; entries behind this byte were not looked at"
+        findings.append(
+            Finding(
+                path=str(path),
+                kind=f"{index.prefix}-length",
+                severity="warning",
+                position=whole,
+                length=size - whole,
+                expected=f"{MAX_INDEX_BYTES:,} bytes or less",
+                found=found,
+                action=action,
+            )
+        )
+    elif whole < size:
+        findings.append(
+            Finding(
+                path=str(path),
+                kind=f"{index.prefix}-length",
+                severity="error",
+                position=whole,
+                length=size - whole,
+                expected=f"a multiple of {entry_bytes} bytes",
+                found=f"{size:,} bytes, {size - whole} of them behind the last whole entry",
+                action=REBUILD,
+            )
+        )
+    if used < whole:
+        findings.append(
+            Finding(
+                path=str(path),
+                kind=f"{index.prefix}-slack",
+                severity="info",
+                position=used,
+                length=whole - used,
+                found=f"{whole - used:,} bytes of zeros behind {used // entry_bytes:,} entries: preallocated, not yet trimmed",
+                action="nothing to do: Kafka trims them when it rolls or closes the segment",
+            )
+        )
+    return index, findings
+
+
+_CAUSES = {
+    "not-at-batch": ("position", "the byte where a batch begins", "the offset that a batch ends with"),
+    "wrong-offset": ("offset", "offset {expected:,}, the last of the batch there", ""),
+    "wrong-timestamp": ("timestamp", "", "timestamp {expected:,}, the largest of the batch there"),
+    "not-largest": ("timestamp", "", "the largest timestamp so far, {expected:,}"),
+    "beyond-end": ("position", "a byte inside the log", "an offset that the log has"),
+    "order": ("order", "offset and position above those of the entry before", "timestamp and offset above those before"),
+}
+
+
+def judged(index: IndexFile, base_offset: int, events: list[IndexEvent], more: int) -> Iterator[Finding]:
+    """Findings for entries that the log contradicts, as LogCheck has met them; `more` of them beyond the list."""
+    is_offset = index.entry_bytes == OFFSET_ENTRY_BYTES
+    for number, cause, expected in events:
+        suffix, offset_text, time_text = _CAUSES[cause]
+        first, second = index.fields(number)
+        relative = first if is_offset else second
+        if suffix == "position" and not is_offset:
+            suffix = "offset"
+        if number and _goes_back(index.fields(number - 1), (first, second)):
+            suffix = "order"
+        yield Finding(
+            path=str(index.path),
+            kind=f"{index.prefix}-{suffix}",
+            severity="error",
+            position=number * index.entry_bytes,
+            length=index.entry_bytes,
+            offset=base_offset + relative,
+            expected=(offset_text if is_offset else time_text).format(expected=expected),
+            found=f"offset {base_offset + relative:,}, " + (f"position {second:,}" if is_offset else f"timestamp {first:,}"),
+            action=REBUILD,
+        )
+    if more:
+        yield Finding(
+            path=str(index.path),
+            kind="more-findings",
+            severity="error",
+            found=f"{more:,} more entries that the log contradicts",
+            action=REBUILD,
+        )
+
+
+def _goes_back(before: tuple[int, int], entry: tuple[int, int]) -> bool:
+    return entry[0] <= before[0] or entry[1] <= before[1]
+
+
+def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
+    """Entries that an offset index of a sound log should have; last_position is the byte where the last batch begins.
+
+    No file says what index.interval.bytes was, but it is below the distance of any two neighbours in the index. Closing
+    a log starts the count anew, hence this is no more than information.
+    """
+    positions = [offsets.fields(number)[1] for number in range(min(offsets.count, ENTRIES_COMPARED))]
+    interval = min((b - a for a, b in zip(positions, positions[1:], strict=False)), default=INTERVAL_BYTES)
+    covered = offsets.fields(offsets.count - 1)[1] if offsets.count else 0
+    if last_position - covered > max(interval, 0):
+        expected = f"an entry every {interval:,} bytes"
+        yield _missing(offsets, "info", f"{expected}: the log goes on for {last_position - covered:,} bytes")
+
+
+def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: int) -> Iterator[Finding]:
+    """A time index has an entry as soon as the offset index has, or the log is closed, if there are timestamps.
+    max_timestamp: of the segment, in ms."""
+    if times.count == 0 and max_timestamp >= 0:
+        if times.size == 0:
+            yield _missing(times, "warning", "the segment's largest timestamp")
+        elif offsets is not None and offsets.count and max_timestamp > 0:
+            yield _missing(times, "warning", f"entries, as the offset index has {offsets.count:,}")
+    if offsets is not None and offsets.count == 0 and times.count >= CLOSINGS_MANY:
+        yield _missing(offsets, "warning", f"entries, as the time index has {times.count:,}")
+
+
+def _missing(index: IndexFile, severity: Severity, expected: str) -> Finding:
+    return Finding(
+        path=str(index.path),
+        kind=f"{index.prefix}-missing-entries",
+        severity=severity,
+        position=len(index.entries),
+        length=0,
+        expected=expected,
+        found=f"{index.count:,} entries",
+        action=REBUILD,
+    )

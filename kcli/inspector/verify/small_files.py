@@ -1,0 +1,155 @@
+"""Files of a few lines: checkpoints, meta.properties, partition.metadata, quorum-state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from formats.errors import BadCount, FormatError, UnknownVersion
+from formats.file_name import FileKind
+from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.index_files import read_file
+
+MAX_BYTES = 16 << 20
+
+REWRITE = "stop the broker and write the file anew from the logs; with no file at all a broker starts"
+REMOVE_EPOCHS = "delete the file while the broker is stopped: recovery rebuilds it from the batches"
+ASK_CLUSTER = "restore the file from a backup, or write it anew with the cluster's own id"
+
+OFFSET_CHECKPOINTS = (
+    FileKind.RECOVERY_POINTS,
+    FileKind.REPLICATION_OFFSETS,
+    FileKind.LOG_START_OFFSETS,
+    FileKind.CLEANER_OFFSETS,
+)
+EPOCH_CHECKPOINTS = (FileKind.LEADER_EPOCHS, FileKind.REMOTE_LEADER_EPOCHS)
+
+
+class LogBounds(NamedTuple):
+    """What a partition's files say of its log: base offset of the first segment, offset behind the last sound batch, and
+    whether anything in it is faulty."""
+
+    first: int
+    end: int
+    is_sound: bool
+
+
+def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
+    """The parsed content of a small file, None where it is not sound, and the findings about it alone."""
+    data, size = read_file(path, MAX_BYTES)
+    prefix, action = _NAMES[kind]
+    if size > MAX_BYTES:
+        found = f"{size:,} bytes"
+        return None, [_finding(path, f"{prefix}-content", "error", f"{MAX_BYTES:,} bytes or less", found, action)]
+    if not data.strip() and kind in (*OFFSET_CHECKPOINTS, *EPOCH_CHECKPOINTS):
+        action = "nothing to do: Kafka takes it for a checkpoint without entries"
+        return (), [_finding(path, f"{prefix}-empty", "info" if not data else "error", "a version and a count", _size(data), action)]
+    try:
+        return _parser(kind)(data), []
+    except FormatError as error:
+        suffix = "content"
+        if isinstance(error, UnknownVersion):
+            suffix = "version"
+        elif isinstance(error, BadCount):
+            suffix = "count"
+        where = f" (byte {error.position:,})" if error.position else ""
+        return None, [_finding(path, f"{prefix}-{suffix}", "error", f"a sound {prefix} file", error.reason + where, action)]
+
+
+def _size(data: bytes) -> str:
+    return f"{len(data):,} bytes, nothing but white space" if data else "0 bytes"
+
+
+def _parser(kind: FileKind) -> Callable[[bytes], Any]:
+    from formats import checkpoint, properties, quorum_state
+
+    if kind in EPOCH_CHECKPOINTS:
+        return checkpoint.parse_leader_epochs
+    if kind is FileKind.META_PROPERTIES:
+        return lambda data: properties.meta_properties(properties.parse(data))
+    if kind is FileKind.PARTITION_METADATA:
+        return properties.parse_partition_metadata
+    if kind is FileKind.QUORUM_STATE:
+        return quorum_state.parse
+    return checkpoint.parse_offsets
+
+
+_NAMES = {
+    FileKind.LEADER_EPOCHS: ("checkpoint", REMOVE_EPOCHS),
+    FileKind.REMOTE_LEADER_EPOCHS: ("checkpoint", "copy the segment to tiered storage again, if it is still local"),
+    FileKind.META_PROPERTIES: ("meta-properties", ASK_CLUSTER),
+    FileKind.PARTITION_METADATA: ("partition-metadata", ASK_CLUSTER),
+    FileKind.QUORUM_STATE: ("quorum-state", "delete the file while the controller is stopped, if the other voters are sound"),
+    **dict.fromkeys(OFFSET_CHECKPOINTS, ("checkpoint", REWRITE)),
+}
+
+
+def check_leader_epochs(
+    path: Path, entries: Sequence[tuple[int, int]], bounds: LogBounds | None, epochs: Sequence[tuple[int, int]]
+) -> Iterator[Finding]:
+    """A leader epoch checkpoint: its order, and beside the log. epochs: (epoch, first offset) runs of the batches."""
+    for before, entry in zip(entries, entries[1:], strict=False):
+        if entry[0] <= before[0] or entry[1] < before[1]:
+            expected = f"an epoch above {before[0]} and an offset from {before[1]:,} on"
+            yield _finding(path, "checkpoint-order", "error", expected, f"epoch {entry[0]}, offset {entry[1]:,}", REMOVE_EPOCHS)
+    for epoch, offset in entries:
+        if epoch < 0 or offset < 0:
+            yield _finding(path, "checkpoint-negative", "error", "0 or more", f"epoch {epoch}, offset {offset}", REMOVE_EPOCHS)
+        elif bounds is not None and bounds.is_sound and offset > bounds.end:
+            expected = f"a start offset up to {bounds.end:,}, where the log ends"
+            yield _finding(path, "checkpoint-offset", "error", expected, f"epoch {epoch} from offset {offset:,}", REMOVE_EPOCHS)
+    # Entries begin at the log start offset: batches below the first one say nothing.
+    known = sorted(entries, key=lambda entry: entry[1])
+    for epoch, offset in epochs:
+        if epoch < 0:
+            continue
+        if not entries:
+            found = "no entries"
+            yield _finding(path, "checkpoint-empty", "warning", f"epoch {epoch} from offset {offset:,} on", found, REMOVE_EPOCHS)
+            return
+        here = [entry[0] for entry in known if entry[1] <= offset]
+        if here and here[-1] != epoch:
+            found = f"epoch {here[-1]}"
+            expected = f"epoch {epoch} at offset {offset:,}, as its batch says"
+            severity: Severity = "warning"
+            yield _finding(path, "checkpoint-epoch", severity, expected, found, REMOVE_EPOCHS)
+            return
+
+
+def check_offsets(
+    kind: FileKind, path: Path, entries: Sequence[tuple[str, int, int]], logs: dict[tuple[str, int], LogBounds]
+) -> Iterator[Finding]:
+    """One of the four offset checkpoints of a log directory beside the partitions in it."""
+    absent = 0
+    seen: set[tuple[str, int]] = set()
+    for topic, partition, offset in entries:
+        name = f"{topic}-{partition}"
+        if (topic, partition) in seen:
+            yield _finding(path, "checkpoint-duplicate", "warning", "one entry a partition", f"{name} again", REWRITE)
+        seen.add((topic, partition))
+        bounds = logs.get((topic, partition))
+        if offset < 0 or partition < 0:
+            yield _finding(path, "checkpoint-negative", "error", "0 or more", f"{name}: {offset}", REWRITE)
+        elif bounds is None:
+            absent += 1
+        elif offset > bounds.end and bounds.is_sound:
+            expected = f"{name}: an offset up to {bounds.end:,}, where the log ends"
+            yield _finding(path, "checkpoint-offset", "warning", expected, f"{offset:,}", _BEYOND_END[kind])
+    if absent and logs:
+        found = f"{absent:,} partitions that are not in this directory"
+        yield _finding(path, "checkpoint-absent", "info", "partitions of this directory", found, "nothing to do")
+
+
+_BEYOND_END = {
+    FileKind.RECOVERY_POINTS: "look for a lost segment: the log was flushed further than it reaches now",
+    FileKind.REPLICATION_OFFSETS: "look for a lost segment: the high watermark was further than the log reaches now",
+    FileKind.LOG_START_OFFSETS: "look for a lost segment: the log started further than it reaches now",
+    FileKind.CLEANER_OFFSETS: "nothing to do: the cleaner starts again from the log's start",
+}
+
+
+def _finding(path: Path, kind: str, severity: Severity, expected: str, found: str, action: str) -> Finding:
+    return Finding(
+        path=str(path), kind=kind, severity=severity, position=0, expected=expected, found=found, action=action
+    )
