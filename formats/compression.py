@@ -332,9 +332,26 @@ def _zstd_whole(context: ZstdDecompressor, data: memoryview, limit: int) -> byte
         room = min(limit, 16 * len(data) + ZSTD_BLOCK) if claimed < 0 else claimed
         if claimed == 0 or room > min(limit, (len(data) // 3 + 1) * ZSTD_BLOCK):
             return None
+        if claimed < 0 and _zstd_frame_end(data) != len(data):
+            return None  # of a frame without a content size, `decompress` passes over what lies behind it
         return context.decompress(data, max_output_size=room, allow_extra_data=False)
     except zstandard.ZstdError:
         return None
+
+
+def _zstd_frame_end(data: memoryview) -> int:
+    """Where the first frame ends by the sizes of its blocks; behind the data if it is cut."""
+    import zstandard
+
+    position = zstandard.frame_header_size(data)
+    last = False
+    while not last and position + 3 <= len(data):
+        header = int.from_bytes(data[position : position + 3], "little")
+        last = bool(header & 1)
+        position += 3 + (1 if header >> 1 & 0b11 == 1 else header >> 3)  # type 1 repeats one byte
+    if not last:
+        return len(data) + 1
+    return position + (4 if data[4] & 0b100 else 0)  # content checksum
 
 
 def _zstd_stream(context: ZstdDecompressor, data: memoryview, limit: int, step: int) -> Chunks:

@@ -201,3 +201,15 @@ def test_errors_are_format_errors() -> None:
     assert isinstance(error, FormatError)
     assert (type(error), error.reason, error.position, str(error)) == (BadCompression, "x", 103, "x (byte 103)")
     assert LimitExceeded("y").at(7).position == 7
+
+
+@pytest.mark.parametrize("rest", [b"\0", b"\xff" * 3, b"\x28\xb5\x2f", bytes(17), b"garbage behind the frame"])
+def test_zstd_frame_without_content_size_ends_where_it_ends(rest: bytes) -> None:
+    """As Kafka's producers write it: nothing but the blocks says where the frame ends."""
+    content = b"value " * 40_000
+    for checksum in (False, True):
+        parameters = zstandard.ZstdCompressionParameters.from_level(3, write_content_size=False, write_checksum=checksum)
+        frame = zstandard.ZstdCompressor(compression_params=parameters).compress(content)
+        assert decompress(ZSTD, frame) == content
+        with pytest.raises(FormatError):
+            decompress(ZSTD, frame + rest)
