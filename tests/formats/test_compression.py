@@ -208,7 +208,8 @@ def test_zstd_frame_without_content_size_ends_where_it_ends(rest: bytes) -> None
     """As Kafka's producers write it: nothing but the blocks says where the frame ends."""
     content = b"value " * 40_000
     for checksum in (False, True):
-        parameters = zstandard.ZstdCompressionParameters.from_level(3, write_content_size=False, write_checksum=checksum)
+        options = {"write_content_size": False, "write_checksum": checksum}
+        parameters = zstandard.ZstdCompressionParameters.from_level(3, **options)
         frame = zstandard.ZstdCompressor(compression_params=parameters).compress(content)
         assert decompress(ZSTD, frame) == content
         with pytest.raises(FormatError):
