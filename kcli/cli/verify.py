@@ -35,8 +35,8 @@ def verify(
 ) -> None:
     """Check logs, and all that Kafka keeps beside them, byte for byte and against each other.
 
-    A directory is checked with everything in it; a file alone (an index beside its log). Goes on behind damage. Exit status:
-    0 sound, 1 errors or warnings, 2 something could not be read. Nothing is written anywhere but to standard output.
+    A directory is checked with everything in it, a file alone (an index beside its log). Goes on behind damage.
+    Exit status: 0 sound, 1 errors or warnings, 2 something could not be read. Only standard output is written to.
     """
     from kcli.inspector.verify import Verification
 

@@ -1,4 +1,4 @@
-"""Verify: is every byte of a log, and of what Kafka keeps beside it, as it should be? Yields findings, prints nothing."""
+"""Is every byte of a log, and of what Kafka keeps beside it, as it should be? Yields findings, prints nothing."""
 
 from kcli.inspector.verify.directory import Verification
 from kcli.inspector.verify.findings import Finding, Severity

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from formats.file_name import DirectoryName, FileKind, FileName, parse, parse_directory
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import small_files
 from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.kraft_snapshot import verify_kraft_snapshot
 from kcli.inspector.verify.partition import INDEX_KINDS, LogVerifier, Segment
 from kcli.inspector.verify.small_files import EPOCH_CHECKPOINTS, OFFSET_CHECKPOINTS, LogBounds
 
@@ -20,7 +20,10 @@ KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
 
+INDEX_CACHE = "remote-log-index-cache"
+
 Entry = tuple[Path, FileName]
+Key = tuple[int, str]  # base offset; id in tiered storage or ""
 
 
 class Verification:
@@ -54,6 +57,9 @@ class Verification:
         except UnreadableInput as error:
             self.unreadable.append(error)
 
+    def _run(self, path: Path, verifier: LogVerifier) -> Iterator[Finding]:
+        return self._guarded(path, lambda _: verifier.findings())
+
     def _count(self, path: Path) -> None:
         try:
             status = path.stat()
@@ -80,7 +86,7 @@ class Verification:
         elif kind is FileKind.PRODUCER_SNAPSHOT:
             yield from LogVerifier([], [(0, path)], self._advance).findings()
         elif kind in KRAFT_SNAPSHOTS:
-            yield from verify_kraft_snapshot(path, self._advance)
+            yield from self._kraft_snapshot(path)
         elif kind not in MARKERS:
             yield from self._small(path, kind, {}, None, [])
 
@@ -94,6 +100,11 @@ class Verification:
         for finding in LogVerifier([segment], [], self._advance, is_whole=False).findings():
             if finding.path == str(path):
                 yield finding
+
+    def _kraft_snapshot(self, path: Path) -> Iterator[Finding]:
+        from kcli.inspector.verify.kraft_snapshot import verify_kraft_snapshot  # message schemas: only where needed
+
+        yield from verify_kraft_snapshot(path, self._advance)
 
     def _small(
         self,
@@ -149,56 +160,79 @@ class Verification:
         below: dict[tuple[str, int], LogBounds],
         logs: dict[tuple[str, int], LogBounds],
     ) -> Iterator[Finding]:
-        segments: dict[tuple[int, str | None], Segment] = {}
-        snapshots: dict[tuple[int, str | None], Path] = {}
-        rest: list[Entry] = []
+        """The files of one directory; `below` are the logs in its directories, `logs` takes its own."""
+        contents = _Contents()
         for entry, name in here:
             try:
                 self._count(entry)
             except UnreadableInput as error:
                 self.unreadable.append(error)
-                continue
-            key = name.base_offset or 0, name.remote_id
-            if name.state:
-                yield _leftover(entry, name)
-            elif name.kind in SEGMENT_KINDS:
-                segments.setdefault(key, Segment(key[0])).files[name.kind] = entry
-            elif name.kind is FileKind.PRODUCER_SNAPSHOT:
-                snapshots[key] = entry
             else:
-                rest.append((entry, name))
-        whole: list[Segment] = []
-        remote: list[tuple[Segment, Path | None]] = []
-        is_cache = path.name == "remote-log-index-cache"
-        for key in sorted(segments, key=lambda key: (key[0], key[1] or "")):
-            segment = segments[key]
-            if FileKind.LOG not in segment.files:
-                if not is_cache:
-                    for entry in segment.files.values():
-                        yield _no_log(entry, entry.with_suffix(FileKind.LOG))
-            elif key[1] is None:
-                whole.append(segment)
-            else:
-                remote.append((segment, snapshots.pop(key, None)))
-        verifier = LogVerifier(whole, sorted((key[0], entry) for key, entry in snapshots.items()), self._advance)
-        yield from self._guarded(path, lambda _: verifier.findings())
-        for segment, snapshot in remote:
-            end = [] if snapshot is None else [(0, snapshot)]
-            one = LogVerifier([segment], [], self._advance)
-            yield from self._guarded(path, lambda _, one=one: one.findings())  # type: ignore[misc]
-            for offset, entry in end:
-                alone = LogVerifier([], [(offset, entry)], self._advance)
-                yield from self._guarded(path, lambda _, alone=alone: alone.findings())  # type: ignore[misc]
+                contents.add(entry, name)
+        yield from (_leftover(entry, name) for entry, name in contents.leftovers)
+        if path.name != INDEX_CACHE:
+            for orphan in contents.orphans():
+                yield _no_log(orphan, orphan.with_suffix(FileKind.LOG))
+        verifier = LogVerifier(contents.local_segments(), contents.local_snapshots(), self._advance)
+        yield from self._run(path, verifier)
+        for one in contents.remote(self._advance):
+            yield from self._run(path, one)
         if name_says is not None and name_says.state in ("", "future") and verifier.bounds is not None:
             logs[name_says.topic, name_says.partition] = verifier.bounds
-        for entry, name in rest:
+        for entry, name in contents.rest:
             if name.kind in KRAFT_SNAPSHOTS:
-                yield from self._guarded(entry, lambda entry: verify_kraft_snapshot(entry, self._advance))
+                yield from self._guarded(entry, self._kraft_snapshot)
             elif name.kind not in MARKERS:
-                kind, bounds = name.kind, verifier.bounds
-                yield from self._guarded(
-                    entry, lambda entry, kind=kind, bounds=bounds: self._small(entry, kind, below, bounds, verifier.epochs)  # type: ignore[misc]
-                )
+                small = partial(self._small, kind=name.kind, logs=below, bounds=verifier.bounds, epochs=verifier.epochs)
+                yield from self._guarded(entry, small)
+
+
+class _Contents:
+    """The files of one directory, sorted out: what makes up segments, what stands alone, what is left over."""
+
+    def __init__(self) -> None:
+        self.leftovers: list[Entry] = []
+        self.rest: list[Entry] = []
+        self._segments: dict[Key, Segment] = {}
+        self._snapshots: dict[Key, Path] = {}
+
+    def add(self, path: Path, name: FileName) -> None:
+        key = name.base_offset or 0, name.remote_id or ""
+        if name.state:
+            self.leftovers.append((path, name))
+        elif name.kind in SEGMENT_KINDS:
+            self._segments.setdefault(key, Segment(key[0])).files[name.kind] = path
+        elif name.kind is FileKind.PRODUCER_SNAPSHOT:
+            self._snapshots[key] = path
+        else:
+            self.rest.append((path, name))
+
+    def orphans(self) -> list[Path]:
+        """Index files without a log."""
+        alone = (segment for segment in self._segments.values() if FileKind.LOG not in segment.files)
+        return sorted(path for segment in alone for path in segment.files.values())
+
+    def local_segments(self) -> list[Segment]:
+        """The segments of a broker's log, by base offset."""
+        return [segment for (_, remote), segment in self._with_log() if not remote]
+
+    def local_snapshots(self) -> list[tuple[int, Path]]:
+        """Its producer snapshots, by offset."""
+        return sorted((offset, path) for (offset, remote), path in self._snapshots.items() if not remote)
+
+    def remote(self, advance: Callable[[int], None]) -> Iterator[LogVerifier]:
+        """Segments in tiered storage, each with what belongs to it: they may overlap."""
+        for key, segment in self._with_log():
+            if key[1]:
+                yield LogVerifier([segment], [], advance)
+        for (offset, remote), path in sorted(self._snapshots.items()):
+            if remote:
+                yield LogVerifier([], [(offset, path)], advance)
+
+    def _with_log(self) -> list[tuple[Key, Segment]]:
+        return sorted(
+            (item for item in self._segments.items() if FileKind.LOG in item[1].files), key=lambda item: item[0]
+        )
 
 
 def _no_log(path: Path, log: Path) -> Finding:
@@ -224,7 +258,10 @@ def _leftover(path: Path, name: FileName) -> Finding:
     found, action = {
         "deleted": ("a file that is to be deleted", "nothing to do: a broker deletes it at its start"),
         "cleaned": ("output of a cleaning that was interrupted", "nothing to do: a broker deletes it at its start"),
-        "swap": ("output of a cleaning that was to replace segments", "nothing to do: a broker puts it in their place at its start"),
+        "swap": (
+            "output of a cleaning that was to replace segments",
+            "nothing to do: a broker puts it in their place at its start",
+        ),
         "tmp": ("a file that was being written", "nothing to do: it is written anew"),
         "part": ("a snapshot that was being written", "nothing to do: a node deletes it at its start"),
     }[name.state]
@@ -234,5 +271,9 @@ def _leftover(path: Path, name: FileName) -> Finding:
 def _unknown(path: Path) -> Finding:
     action = "nothing to do: Kafka leaves it alone"
     return Finding(
-        path=str(path), kind="unknown-file", severity="info", found="not named like any file that Kafka writes", action=action
+        path=str(path),
+        kind="unknown-file",
+        severity="info",
+        found="not named like any file that Kafka writes",
+        action=action,
     )

@@ -12,10 +12,10 @@ Severity = Literal["error", "warning", "info"]
 class Finding:
     """One thing that is wrong, or worth knowing, in one file.
 
-    kind: a word of the vocabulary in kcli-verify(1). position: the byte where the faulty batch or entry begins, None where
-    it is about the file as a whole; length in bytes. offset: of the first record it is about. action: the safe next step.
-    Findings in a log also say what is sound: the batches and bytes of the file before and behind the faulty place, and
-    the byte where the next sound batch begins, None if there is none.
+    kind: a word of the vocabulary in kcli-verify(1). position: the byte where the faulty batch or entry begins, None
+    where it is about the file as a whole; length in bytes. offset: of the first record it is about. action: the safe
+    next step. Findings in a log also say what is sound: the batches and bytes of the file before and behind the faulty
+    place, and the byte where the next sound batch begins, None if there is none.
     """
 
     path: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from kcli.inspector.verify.findings import Finding, Severity
@@ -101,7 +102,8 @@ def load(path: Path, entry_bytes: int) -> tuple[IndexFile, list[Finding]]:
                 severity="info",
                 position=used,
                 length=whole - used,
-                found=f"{whole - used:,} bytes of zeros behind {used // entry_bytes:,} entries: preallocated, not yet trimmed",
+                expected="no zeros in a closed segment",
+                found=f"{whole - used:,} bytes of zeros behind {used // entry_bytes:,} entries",
                 action="nothing to do: Kafka trims them when it rolls or closes the segment",
             )
         )
@@ -114,7 +116,11 @@ _CAUSES = {
     "wrong-timestamp": ("timestamp", "", "timestamp {expected:,}, the largest of the batch there"),
     "not-largest": ("timestamp", "", "the largest timestamp so far, {expected:,}"),
     "beyond-end": ("position", "a byte inside the log", "an offset that the log has"),
-    "order": ("order", "offset and position above those of the entry before", "timestamp and offset above those before"),
+    "order": (
+        "order",
+        "offset and position above those of the entry before",
+        "timestamp and offset above those before",
+    ),
 }
 
 
@@ -137,7 +143,8 @@ def judged(index: IndexFile, base_offset: int, events: list[IndexEvent], more: i
             length=index.entry_bytes,
             offset=base_offset + relative,
             expected=(offset_text if is_offset else time_text).format(expected=expected),
-            found=f"offset {base_offset + relative:,}, " + (f"position {second:,}" if is_offset else f"timestamp {first:,}"),
+            found=f"offset {base_offset + relative:,}, "
+            + (f"position {second:,}" if is_offset else f"timestamp {first:,}"),
             action=REBUILD,
         )
     if more:
@@ -161,7 +168,7 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
     a log starts the count anew, hence this is no more than information.
     """
     positions = [offsets.fields(number)[1] for number in range(min(offsets.count, ENTRIES_COMPARED))]
-    interval = min((b - a for a, b in zip(positions, positions[1:], strict=False)), default=INTERVAL_BYTES)
+    interval = min((b - a for a, b in pairwise(positions)), default=INTERVAL_BYTES)
     covered = offsets.fields(offsets.count - 1)[1] if offsets.count else 0
     if last_position - covered > max(interval, 0):
         expected = f"an entry every {interval:,} bytes"

@@ -35,6 +35,7 @@ RECOVER = "kcli recover --dry-run: Kafka would cut the file here at its next unc
 SALVAGE = "kcli salvage: write the records that can be read to a new directory; Kafka keeps this batch as it is"
 KEEP = "nothing to do"
 
+Told = tuple[str, str, str, str]  # kind, expected, found, action
 Event = tuple[str, int, int, int, int | None, int | str, int, int]
 
 
@@ -58,28 +59,56 @@ _EVENTS = {
     "below-base": _Wording("offset-range", "error", "{expected:,} or above", "base offset {found:,}", SALVAGE),
     "beyond-int": _Wording("offset-range", "error", "{expected:,} or below", "last offset {found:,}", RECOVER),
     "into-next-segment": _Wording(
-        "offsets-overlap", "error", "{expected:,} or below: the next segment begins there", "last offset {found:,}", SALVAGE
+        "offsets-overlap",
+        "error",
+        "{expected:,} or below: the next segment begins there",
+        "last offset {found:,}",
+        SALVAGE,
     ),
     "back": _Wording("offsets-order", "error", "{expected:,} or above", "base offset {found:,}", SALVAGE),
-    "ahead": _Wording("offsets-order", "error", "{expected:,}, where the batches behind it go on", "base offset {found:,}", SALVAGE),
+    "ahead": _Wording(
+        "offsets-order", "error", "{expected:,}, where the batches behind it go on", "base offset {found:,}", SALVAGE
+    ),
     "runs-into-next": _Wording(
-        "offsets-overlap", "error", "{expected:,} or below: the next batch begins there", "last offset {found:,}", SALVAGE
+        "offsets-overlap",
+        "error",
+        "{expected:,} or below: the next batch begins there",
+        "last offset {found:,}",
+        SALVAGE,
     ),
     "gap": _Wording(
-        "offset-gap", "info", "{expected:,}", "base offset {found:,}", "none, if the topic is compacted; else look for a lost segment"
+        "offset-gap",
+        "info",
+        "{expected:,}",
+        "base offset {found:,}",
+        "none, if the topic is compacted; else look for a lost segment",
     ),
     "more-gaps": _Wording("offset-gap", "info", "no gap", "{found:,} more gaps in this file", KEEP),
     "leader-epoch": _Wording(
-        "leader-epoch", "warning", "{expected:,}", "leader epoch {found:,}", "compare with the other replicas: kcli diff"
+        "leader-epoch",
+        "warning",
+        "{expected:,}",
+        "leader epoch {found:,}",
+        "compare with the other replicas: kcli diff",
     ),
-    "no-producer": _Wording("transactional-without-producer", "error", "a producer id", "producer id {found:,}", SALVAGE),
+    "no-producer": _Wording(
+        "transactional-without-producer", "error", "a producer id", "producer id {found:,}", SALVAGE
+    ),
     "no-sequence": _Wording("producer-sequence", "error", "0 or more", "base sequence {found:,}", SALVAGE),
     "sequence-back": _Wording("producer-sequence", "error", "{expected:,}", "base sequence {found:,}", SALVAGE),
     "sequence-gap": _Wording(
-        "producer-sequence", "warning", "{expected:,}", "base sequence {found:,}", "compare with the other replicas: kcli diff"
+        "producer-sequence",
+        "warning",
+        "{expected:,}",
+        "base sequence {found:,}",
+        "compare with the other replicas: kcli diff",
     ),
     "producer-epoch": _Wording(
-        "producer-epoch", "warning", "{expected:,} or above", "producer epoch {found:,}", "compare with the other replicas: kcli diff"
+        "producer-epoch",
+        "warning",
+        "{expected:,} or above",
+        "producer epoch {found:,}",
+        "compare with the other replicas: kcli diff",
     ),
     "control": _Wording("control-record", "error", "a control record", "{found}", SALVAGE),
 }
@@ -100,7 +129,7 @@ class LogFindings:
         self.epochs: list[tuple[int, int]] = []  # leader epoch, first offset that has it
 
     def event(self, event: Event, window: Window | None, explain: Callable[[Window, int], list[FormatError]]) -> None:
-        """Take an event of the kernel; `explain` says what is wrong with batch i of the window, None for its last ones."""
+        """Take an event of the kernel; explain: what is wrong with batch i of the window (None at the end)."""
         name, position, size, offset, expected, found, batches, size_before = event
         if name == "sound":
             self._next += [position] * (len(self._open) - len(self._next))
@@ -109,40 +138,29 @@ class LogFindings:
                 self.epochs.append((int(found), offset))
         elif name in ("faults", "magic"):
             assert window is not None, "faults come with the batches of a window"
-            kind, wanted, given, action = _fault(window, position, found, explain)
-            self._add(kind, "error", position, size, offset, wanted, given, action, batches, size_before)
+            place = position, size, offset, batches, size_before
+            self._add(_fault(window, position, explain), "error", place)
         else:
             wording = _EVENTS[name]
             values = {"expected": expected, "found": found}
             texts = wording.expected.format(**values), wording.found.format(**values)
-            sounds = batches, size_before
-            self._add(wording.kind, wording.severity, position, size, offset, *texts, wording.action, *sounds)
+            place = position, size, offset, batches, size_before
+            self._add((wording.kind, *texts, wording.action), wording.severity, place)
 
     def damage(self, damage: Damage, batches: int, size_before: int) -> None:
         """Take bytes that are no batches, behind so many sound ones."""
-        kind = _damage_kind(damage.error)
-        behind = None if damage.at_end else damage.position + damage.length
-        found = damage.error.reason
-        self._add(kind, "error", damage.position, damage.length, None, "a batch", found, RECOVER, batches, size_before)
-        if behind is not None:
-            self._next += [behind] * (len(self._open) - len(self._next))
+        place = damage.position, damage.length, None, batches, size_before
+        self._add((_damage_kind(damage.error), "a batch", damage.error.reason, RECOVER), "error", place)
+        if not damage.at_end:
+            self._next += [damage.position + damage.length] * (len(self._open) - len(self._next))
 
-    def _add(  # noqa: PLR0913 (a finding has that many fields)
-        self,
-        kind: str,
-        severity: Severity,
-        position: int,
-        length: int,
-        offset: int | None,
-        expected: str,
-        found: str,
-        action: str,
-        batches: int,
-        size_before: int,
-    ) -> None:
+    def _add(self, told: Told, severity: Severity, place: tuple[int, int, int | None, int, int]) -> None:
+        """place: position, length, offset, sound batches and bytes before it."""
         if len(self._open) >= self._limit:
             self._more += 1
             return
+        kind, expected, found, action = told
+        position, length, offset, batches, size_before = place
         finding = Finding(
             path=self._path,
             kind=kind,
@@ -179,7 +197,13 @@ class LogFindings:
         if self._more:
             found = f"{self._more:,} more findings in this file"
             closed.append(
-                Finding(path=self._path, kind="more-findings", severity="error", found=found, action="repair or replace the file")
+                Finding(
+                    path=self._path,
+                    kind="more-findings",
+                    severity="error",
+                    found=found,
+                    action="repair or replace the file",
+                )
             )
         return closed
 
@@ -202,10 +226,8 @@ _RECORD_KINDS = (
 )
 
 
-def _fault(
-    window: Window, position: int, bits: int | str, explain: Callable[[Window, int], list[FormatError]]
-) -> tuple[str, str, str, str]:
-    """kind, expected, found and action for the faulty batch at a byte of the file."""
+def _fault(window: Window, position: int, explain: Callable[[Window, int], list[FormatError]]) -> Told:
+    """The faulty batch at a byte of the file."""
     i = _row_at(window, position)
     row = BatchRow._make(window.batches.row(i))
     if row.magic < 0 or row.magic > 2:

@@ -142,7 +142,9 @@ class LogVerifier:
                 path = segment.files[FileKind.LOG].with_suffix(kind)
                 name = f"{kind[1:]}-missing"
                 self._found.append(
-                    Finding(path=str(path), kind=name, severity=severity, expected="a file", found="none", action=REBUILT)
+                    Finding(
+                        path=str(path), kind=name, severity=severity, expected="a file", found="none", action=REBUILT
+                    )
                 )
 
     def _after_window(self) -> None:

@@ -50,7 +50,7 @@ def check_log(
 ) -> None:
     """Run the whole file through `check`, which has begun the segment, and end it there.
 
-    until() is an offset; reached() is called when the next batch lies at or behind it. after_window() is called once the
+    until() is an offset; reached() is called when the next batch lies at or behind it, after_window() once the
     kernel has taken a window.
     """
     sound = 0, 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,8 +28,8 @@ EPOCH_CHECKPOINTS = (FileKind.LEADER_EPOCHS, FileKind.REMOTE_LEADER_EPOCHS)
 
 
 class LogBounds(NamedTuple):
-    """What a partition's files say of its log: base offset of the first segment, offset behind the last sound batch, and
-    whether anything in it is faulty."""
+    """What a partition's files say of its log: base offset of the first segment, offset behind the last sound batch,
+    and whether nothing in it is faulty."""
 
     first: int
     end: int
@@ -44,7 +45,11 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         return None, [_finding(path, f"{prefix}-content", "error", f"{MAX_BYTES:,} bytes or less", found, action)]
     if not data.strip() and kind in (*OFFSET_CHECKPOINTS, *EPOCH_CHECKPOINTS):
         action = "nothing to do: Kafka takes it for a checkpoint without entries"
-        return (), [_finding(path, f"{prefix}-empty", "info" if not data else "error", "a version and a count", _size(data), action)]
+        return (), [
+            _finding(
+                path, f"{prefix}-empty", "info" if not data else "error", "a version and a count", _size(data), action
+            )
+        ]
     try:
         return _parser(kind)(data), []
     except FormatError as error:
@@ -54,7 +59,9 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         elif isinstance(error, BadCount):
             suffix = "count"
         where = f" (byte {error.position:,})" if error.position else ""
-        return None, [_finding(path, f"{prefix}-{suffix}", "error", f"a sound {prefix} file", error.reason + where, action)]
+        return None, [
+            _finding(path, f"{prefix}-{suffix}", "error", f"a sound {prefix} file", error.reason + where, action)
+        ]
 
 
 def _size(data: bytes) -> str:
@@ -80,7 +87,10 @@ _NAMES = {
     FileKind.REMOTE_LEADER_EPOCHS: ("checkpoint", "copy the segment to tiered storage again, if it is still local"),
     FileKind.META_PROPERTIES: ("meta-properties", ASK_CLUSTER),
     FileKind.PARTITION_METADATA: ("partition-metadata", ASK_CLUSTER),
-    FileKind.QUORUM_STATE: ("quorum-state", "delete the file while the controller is stopped, if the other voters are sound"),
+    FileKind.QUORUM_STATE: (
+        "quorum-state",
+        "delete the file while the controller is stopped, if the other voters are sound",
+    ),
     **dict.fromkeys(OFFSET_CHECKPOINTS, ("checkpoint", REWRITE)),
 }
 
@@ -89,31 +99,35 @@ def check_leader_epochs(
     path: Path, entries: Sequence[tuple[int, int]], bounds: LogBounds | None, epochs: Sequence[tuple[int, int]]
 ) -> Iterator[Finding]:
     """A leader epoch checkpoint: its order, and beside the log. epochs: (epoch, first offset) runs of the batches."""
-    for before, entry in zip(entries, entries[1:], strict=False):
+    for before, entry in pairwise(entries):
         if entry[0] <= before[0] or entry[1] < before[1]:
             expected = f"an epoch above {before[0]} and an offset from {before[1]:,} on"
-            yield _finding(path, "checkpoint-order", "error", expected, f"epoch {entry[0]}, offset {entry[1]:,}", REMOVE_EPOCHS)
+            yield _finding(
+                path, "checkpoint-order", "error", expected, f"epoch {entry[0]}, offset {entry[1]:,}", REMOVE_EPOCHS
+            )
     for epoch, offset in entries:
         if epoch < 0 or offset < 0:
-            yield _finding(path, "checkpoint-negative", "error", "0 or more", f"epoch {epoch}, offset {offset}", REMOVE_EPOCHS)
+            yield _finding(
+                path, "checkpoint-negative", "error", "0 or more", f"epoch {epoch}, offset {offset}", REMOVE_EPOCHS
+            )
         elif bounds is not None and bounds.is_sound and offset > bounds.end:
             expected = f"a start offset up to {bounds.end:,}, where the log ends"
-            yield _finding(path, "checkpoint-offset", "error", expected, f"epoch {epoch} from offset {offset:,}", REMOVE_EPOCHS)
+            found = f"epoch {epoch} from offset {offset:,}"
+            yield _finding(path, "checkpoint-offset", "error", expected, found, REMOVE_EPOCHS)
     # Entries begin at the log start offset: batches below the first one say nothing.
     known = sorted(entries, key=lambda entry: entry[1])
     for epoch, offset in epochs:
         if epoch < 0:
             continue
         if not entries:
-            found = "no entries"
-            yield _finding(path, "checkpoint-empty", "warning", f"epoch {epoch} from offset {offset:,} on", found, REMOVE_EPOCHS)
+            expected = f"epoch {epoch} from offset {offset:,} on"
+            yield _finding(path, "checkpoint-empty", "warning", expected, "no entries", REMOVE_EPOCHS)
             return
         here = [entry[0] for entry in known if entry[1] <= offset]
         if here and here[-1] != epoch:
             found = f"epoch {here[-1]}"
             expected = f"epoch {epoch} at offset {offset:,}, as its batch says"
-            severity: Severity = "warning"
-            yield _finding(path, "checkpoint-epoch", severity, expected, found, REMOVE_EPOCHS)
+            yield _finding(path, "checkpoint-epoch", "warning", expected, found, REMOVE_EPOCHS)
             return
 
 

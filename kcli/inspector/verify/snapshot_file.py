@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from formats import producer_snapshot
-from formats.errors import FormatError, Truncated
+from formats.errors import BadChecksum, FormatError, Truncated
 from formats.producer_snapshot import ENTRY, HEADER, ProducerEntry
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import read_file
@@ -29,9 +29,8 @@ class SnapshotFile:
             self.entries = producer_snapshot.parse(data).entries
         except FormatError as error:
             self._error = error
-            if not isinstance(error, Truncated) and int.from_bytes(data[:2]) == producer_snapshot.VERSION:
-                if (self._size - HEADER.size) % ENTRY.size == 0:
-                    self.entries = tuple(ENTRY.unpack_all(data[HEADER.size :]))
+            if isinstance(error, BadChecksum):
+                self.entries = tuple(ENTRY.unpack_all(data[HEADER.size :]))
 
     def alone(self) -> Iterator[Finding]:
         """What shows without the log."""
@@ -41,7 +40,8 @@ class SnapshotFile:
         position, entries = 0, (self._size - HEADER.size) / ENTRY.size
         if isinstance(error, Truncated) and entries > 0 and not entries.is_integer():
             position = HEADER.size + int(entries) * ENTRY.size
-        yield self._finding(f"snapshot-{_KINDS.get(type(error).__name__, 'content')}", position, "a sound snapshot", error.reason)
+        kind = _KINDS.get(type(error).__name__, "content")
+        yield self._finding(f"snapshot-{kind}", position, "a sound snapshot", error.reason)
 
     def beyond(self, offset: int, log_end: int) -> Finding:
         """It is named for an offset that the log does not reach."""

@@ -32,7 +32,11 @@ class TxnIndexCheck:
         whole = self._count * ENTRY.size
         if whole < self._size:
             yield self._finding(
-                "txnindex-length", whole, self._size - whole, f"a multiple of {ENTRY.size} bytes", f"{self._size:,} bytes"
+                "txnindex-length",
+                whole,
+                self._size - whole,
+                f"a multiple of {ENTRY.size} bytes",
+                f"{self._size:,} bytes",
             )
         last = -1
         for number in range(self._count):
