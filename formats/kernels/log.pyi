@@ -24,6 +24,7 @@ FAULT_HEADER_NOT_UTF8: Final[int]
 FAULT_NEGATIVE_COUNT: Final[int]
 FAULT_CONTROL_KEY: Final[int]
 FAULT_BAD_INNER: Final[int]
+FAULT_BAD_MAGIC: Final[int]
 
 SCAN_END: Final[int]
 SCAN_INCOMPLETE: Final[int]

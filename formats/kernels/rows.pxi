@@ -59,6 +59,7 @@ cdef enum:
     C_NEGATIVE_COUNT = 2048
     C_CONTROL_KEY = 4096          # a control record without a readable type
     C_BAD_INNER = 8192            # a wrapped message (magic 0, 1) whose CRC or magic is off
+    C_BAD_MAGIC = 16384           # above 2: Kafka reads it as 2
 
 FAULT_SHORT_HEADER = C_SHORT_HEADER
 FAULT_BAD_CODEC = C_BAD_CODEC
@@ -74,6 +75,7 @@ FAULT_HEADER_NOT_UTF8 = C_HEADER_NOT_UTF8
 FAULT_NEGATIVE_COUNT = C_NEGATIVE_COUNT
 FAULT_CONTROL_KEY = C_CONTROL_KEY
 FAULT_BAD_INNER = C_BAD_INNER
+FAULT_BAD_MAGIC = C_BAD_MAGIC
 
 
 cdef int64_t MAX = 0x7fffffffffffffff

@@ -45,6 +45,8 @@ cdef inline void read_header(const uint8_t *p, int64_t size, Batch *b) noexcept 
         b.faults |= C_SHORT_HEADER
     elif (b.attributes & 7) > 4:
         b.faults |= C_BAD_CODEC
+    if b.magic > 2:
+        b.faults |= C_BAD_MAGIC
 
 
 cdef inline void read_legacy_header(const uint8_t *p, int64_t size, Batch *b) noexcept nogil:
@@ -155,10 +157,10 @@ cdef inline bint plausible(const uint8_t *p, int64_t size) noexcept nogil:
 def find_batch(const uint8_t[::1] buf not None, int64_t start, int64_t stop, int64_t file_left, int64_t work=0):
     """The first byte at or after `start` where a batch begins whose CRC holds.
 
-    file_left: bytes of the file from buf[start] on; a batch that would end behind it is none. work: CRC bytes spent so
-    far on this hunt. Returns (byte, whole, work): whole is True for a batch that lies in buf[start:stop] complete, False
+    file_left: bytes of the file from buf[start] on; a batch that would end behind it is none. work: bytes read and checked
+    so far, less 8 times those passed. Returns (byte, whole, work): whole is True for a batch that lies in buf[start:stop] complete, False
     for the first place that only more bytes can decide (byte is `stop` at most 60 back where nothing was found).
-    A place is not tried where the CRCs already cost 8 times the bytes passed plus 256 MiB: hostile bytes cannot stall us.
+    A place is not tried where its size would bring that above 256 MiB: hostile bytes cannot stall us.
     """
     cdef int64_t p = start, size, allowed
     cdef uint32_t crc
@@ -179,17 +181,19 @@ def find_batch(const uint8_t[::1] buf not None, int64_t start, int64_t stop, int
             if not plausible(&buf[p], size):
                 p += 1
                 continue
+            allowed = (1 << 28) + 8 * (p - start)
+            if work + size > allowed:
+                p += 1
+                continue
             if size > stop - p:
                 break
-            allowed = (1 << 28) + 8 * (p - start)
-            if work < allowed:
-                work += size
-                if buf[p + 16] == 2:
-                    whole = crc32c_update(0, &buf[p + 21], size - 21) == be32(&buf[p + 17])
-                else:
-                    whole = crc32_update(0, &buf[p + 16], size - 16) == be32(&buf[p + 12])
-                if whole:
-                    break
+            work += size
+            if buf[p + 16] == 2:
+                whole = crc32c_update(0, &buf[p + 21], size - 21) == be32(&buf[p + 17])
+            else:
+                whole = crc32_update(0, &buf[p + 16], size - 16) == be32(&buf[p + 12])
+            if whole:
+                break
             p += 1
     return p, whole, work
 

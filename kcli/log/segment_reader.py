@@ -32,6 +32,8 @@ from kcli.log.source import Source
 WINDOW_BYTES = 1 << 20
 MAX_BATCH_BYTES = 128 << 20
 HUNT_BYTES = 4 << 20
+FIRST_HUNT_BYTES = 1 << 10  # the next sound batch is mostly near
+AFTER_DAMAGE_BYTES = 1 << 16  # where there is damage there may be more: do not read much for little
 LOG_OVERHEAD_BYTES = 12
 LENGTH_AT = slice(8, 12)
 PREFIX_BYTES = 18  # from here on a batch can be told from the end of a file
@@ -94,6 +96,7 @@ class _Reader:
         self._max_batch_bytes = max_batch_bytes
         self._sound: tuple[int, int | None] = (0, 0)  # [from, to): no sound batch begins in it, one does at `to`
         self._framed_to = -1  # batch lengths are known to lead to this byte
+        self._work = 0  # bytes that hunts read and checked, less 8 times those they passed: see find_batch
 
     def parts(self, position: int) -> Iterator[Window | Damage]:
         want = self._window_bytes
@@ -127,7 +130,7 @@ class _Reader:
                 if damage.at_end or not self._resync:
                     return
                 position += damage.length
-                want = self._window_bytes
+                want = min(AFTER_DAMAGE_BYTES, self._window_bytes)
 
     def _load(self, position: int, want: int) -> tuple[bytearray, int]:
         if self._stop is not None:
@@ -201,16 +204,16 @@ class _Reader:
 
     def _hunt(self, position: int) -> int | None:
         end = self._end()
-        want = HUNT_BYTES
-        work = 0
+        want = FIRST_HUNT_BYTES
         while end - position >= PREFIX_BYTES:
             data, got = self._load(position, want)
-            at, whole, work = find_batch(data, 0, got, end - position, work)
+            at, whole, self._work = find_batch(data, 0, got, end - position, self._work + got)
+            self._work -= 8 * at
             if whole:
                 return position + at
             if got == end - position:
                 return None
-            want = HUNT_BYTES
+            want = min(4 * want, HUNT_BYTES)
             if at == 0:
                 size = LOG_OVERHEAD_BYTES + int.from_bytes(data[LENGTH_AT], "big", signed=True)
                 if got < size <= self._max_batch_bytes:
@@ -218,5 +221,4 @@ class _Reader:
                 else:
                     at = 1
             position += at
-            work -= 8 * at
         return None
