@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,19 +47,21 @@ def _start(file: InputFile, selection: Selection) -> int:
     return start_position(file.path, selection)
 
 
-def _each(files: Iterable[InputFile], show: Callable[[InputFile], int]) -> int:
-    """Show every file, going on behind one that cannot be read. The worst status."""
+def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], show: Callable[[InputFile], int]) -> int:
+    """Show the files of every path, going on behind what cannot be read. The worst status."""
     worst = 0
-    remaining = iter(files)
-    while True:
-        try:
-            file = next(remaining, None)
-            if file is None:
-                return worst
-            worst = max(worst, show(file))
-        except UnreadableInput as error:
-            note(f"kcli: {error}")
-            worst = UNREADABLE
+    for path in paths:
+        remaining = files_of(path)
+        more = True
+        while more:
+            try:
+                file = next(remaining, None)
+                more = file is not None
+                worst = max(worst, show(file) if file else 0)
+            except UnreadableInput as error:
+                note(f"kcli: {error}")
+                worst = UNREADABLE
+    return worst
 
 
 class _Limit:
@@ -76,7 +78,7 @@ class _Limit:
         return self.selection.limit == 0
 
 
-def as_jsonl(files: Iterable[InputFile], selection: Selection) -> int:
+def as_jsonl(paths: list[Path], file_type: FileType | None, selection: Selection) -> int:
     """One JSON object a record; of a small file, one an entry."""
     from kcli.inspector.log_records import print_jsonl
 
@@ -94,7 +96,7 @@ def as_jsonl(files: Iterable[InputFile], selection: Selection) -> int:
         left.used(report.summary.records)
         return _tell(file, report.errors)
 
-    return _each(files, show)
+    return _each(paths, lambda path: input_files(path, file_type), show)
 
 
 def _jsonl_entries(file: InputFile) -> int:
@@ -117,7 +119,13 @@ def _tell(file: InputFile, errors: list[FormatError]) -> int:
 
 
 def as_table(
-    files: Iterable[InputFile], selection: Selection, *, batches_only: bool, raw_time: bool, unfolded: bool
+    paths: list[Path],
+    file_type: FileType | None,
+    selection: Selection,
+    *,
+    batches_only: bool,
+    raw_time: bool,
+    unfolded: bool,
 ) -> int:
     """Lines for people: a title, what is in the file, a line of sums."""
     from kcli.inspector.log_records import TableOptions, print_table
@@ -147,7 +155,7 @@ def as_table(
         write_text(_sums(report, time.monotonic() - began, selected=not selection.is_all) + "\n")
         return FINDINGS if report.errors else 0
 
-    return _each(files, show)
+    return _each(paths, lambda path: input_files(path, file_type), show)
 
 
 def _sums(report: LogReport, seconds: float, *, selected: bool) -> str:
@@ -238,16 +246,15 @@ def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection
             note(f"kcli: {error if isinstance(error, UnreadableInput) else f'{file.path}: {error}'}")
         return FINDINGS if len(notes.errors) > before else 0
 
-    status = _each(_kafka_files(paths, file_type), show)
+    status = _each(paths, lambda path: _kafka_files(path, file_type), show)
     for title, lines in notes.complaints.items():
         note("\n".join([title, *lines]))
     return status
 
 
-def _kafka_files(paths: list[Path], file_type: FileType | None) -> Iterator[InputFile]:
-    """Files as they are named, whatever they are called; directories as their logs."""
-    for path in paths:
-        if path.is_dir():
-            yield from input_files([path], file_type)
-        else:
-            yield InputFile(path, file_type or FileType.LOG, None, None)
+def _kafka_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
+    """A file as it is named, whatever it is called; a directory as its logs."""
+    if path.is_dir():
+        yield from input_files(path, file_type)
+    else:
+        yield InputFile(path, file_type or FileType.LOG, None, None)

@@ -117,7 +117,6 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
     from kcli.cli import dump
     from kcli.cli.options import key_bytes, time_ms
     from kcli.errors import UsageError
-    from kcli.inspector.inputs import input_files
     from kcli.inspector.kafka_options import IndexTextOptions, KafkaDumpOptions, KafkaTextOptions
     from kcli.inspector.selection import ALL
 
@@ -154,9 +153,9 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
         )
         status = dump.as_kafka(named, file_type, selection, options)
     elif output is DumpFormat.JSONL:
-        status = dump.as_jsonl(input_files(named, file_type), selection)
+        status = dump.as_jsonl(named, file_type, selection)
     else:
         status = dump.as_table(
-            input_files(named, file_type), selection, batches_only=batches_only, raw_time=raw_time, unfolded=unfolded
+            named, file_type, selection, batches_only=batches_only, raw_time=raw_time, unfolded=unfolded
         )
     raise typer.Exit(status)

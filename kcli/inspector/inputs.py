@@ -48,25 +48,24 @@ class InputFile:
         return self.path == STDIN
 
 
-def input_files(paths: list[Path], file_type: FileType | None) -> Iterator[InputFile]:
-    """The files that `paths` name, in the order given; those of a directory by partition and base offset.
+def input_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
+    """The files that a path names; those of a directory by partition and base offset.
 
     A directory stands for its files of `file_type` (None: log segments): those in it and in the partition directories
     in it, but not what Kafka is about to delete or move. Raises UnreadableInput: nothing there, nothing of that type,
     or a file whose name says no type where `file_type` is None.
     """
-    for path in paths:
-        if path == STDIN:
-            yield InputFile(path, file_type or FileType.LOG, None, None)
-        elif path.is_dir():
-            found = list(_in_directory(path, file_type or FileType.LOG))
-            if not found:
-                raise UnreadableInput(str(path), f"no {file_type or FileType.LOG} file in this directory")
-            yield from found
-        elif not path.exists():
-            raise UnreadableInput(str(path), "no such file or directory")
-        else:
-            yield _file(path, file_type)
+    if path == STDIN:
+        yield InputFile(path, file_type or FileType.LOG, None, None)
+    elif path.is_dir():
+        found = list(_in_directory(path, file_type or FileType.LOG))
+        if not found:
+            raise UnreadableInput(str(path), f"no {file_type or FileType.LOG} file in this directory")
+        yield from found
+    elif not path.exists():
+        raise UnreadableInput(str(path), "no such file or directory")
+    else:
+        yield _file(path, file_type)
 
 
 def _file(path: Path, file_type: FileType | None) -> InputFile:
