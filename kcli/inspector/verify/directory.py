@@ -10,10 +10,8 @@ from pathlib import Path
 
 from formats.file_name import DirectoryName, FileKind, FileName, parse, parse_directory
 from kcli.errors import UnreadableInput
-from kcli.inspector.verify import small_files
 from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.partition import INDEX_KINDS, LogVerifier, Segment
-from kcli.inspector.verify.small_files import EPOCH_CHECKPOINTS, OFFSET_CHECKPOINTS, LogBounds
+from kcli.inspector.verify.partition import INDEX_KINDS, LogBounds, LogVerifier, Segment
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
@@ -114,13 +112,15 @@ class Verification:
         bounds: LogBounds | None,
         epochs: list[tuple[int, int]],
     ) -> Iterator[Finding]:
+        from kcli.inspector.verify import small_files
+
         content, findings = small_files.check(kind, path)
         yield from findings
         if content is None:
             return
-        if kind in EPOCH_CHECKPOINTS:
+        if kind in small_files.EPOCH_CHECKPOINTS:
             yield from small_files.check_leader_epochs(path, content, bounds, epochs)
-        elif kind in OFFSET_CHECKPOINTS:
+        elif kind in small_files.OFFSET_CHECKPOINTS:
             yield from small_files.check_offsets(kind, path, content, logs)
 
     # directories

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from formats.file_name import FileKind
 from formats.kernels.log import LogCheck
@@ -13,14 +14,24 @@ from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
 from kcli.inspector.verify.log_findings import LogFindings
 from kcli.inspector.verify.segment import check_control, check_log
-from kcli.inspector.verify.small_files import LogBounds
-from kcli.inspector.verify.snapshot_file import SnapshotFile
-from kcli.inspector.verify.txn_index_file import TxnIndexCheck
 from kcli.log.source import FileSource
+
+if TYPE_CHECKING:  # imported where there are such files
+    from kcli.inspector.verify.snapshot_file import SnapshotFile
+    from kcli.inspector.verify.txn_index_file import TxnIndexCheck
 
 NEVER = 2**63 - 1
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 REBUILT = "nothing to do: Kafka rebuilds it when it next opens the log"
+
+
+class LogBounds(NamedTuple):
+    """What a partition's files say of its log: base offset of the first segment, offset behind the last sound batch,
+    and whether nothing in it is faulty."""
+
+    first: int
+    end: int
+    is_sound: bool
 
 
 @dataclass(slots=True)
@@ -47,7 +58,7 @@ class LogVerifier:
         control: Callable[[bytes], tuple[int, int, str | None]] = check_control,
     ) -> None:
         self._segments = segments
-        self._snapshots = [(offset, path, SnapshotFile(path)) for offset, path in snapshots]
+        self._snapshots = _load(snapshots)
         self._advance = advance
         self._is_whole = is_whole
         self._check = LogCheck(control)
@@ -60,7 +71,7 @@ class LogVerifier:
 
     def findings(self) -> Iterator[Finding]:
         """Run. Raises UnreadableInput."""
-        for _, _, snapshot in self._snapshots:
+        for _, snapshot in self._snapshots:
             self._found += snapshot.alone()
         for number, segment in enumerate(self._segments):
             is_last = number + 1 == len(self._segments)
@@ -88,6 +99,8 @@ class LogVerifier:
         named = txn_path or path.with_suffix(FileKind.TXN_INDEX)
         self._txn = None
         if self._is_whole or txn_path:
+            from kcli.inspector.verify.txn_index_file import TxnIndexCheck
+
             self._txn = TxnIndexCheck(txn_path, named, check.breaks)
             self._found += self._txn.alone()
         log_findings = LogFindings(str(path))
@@ -157,16 +170,24 @@ class LogVerifier:
 
     def _compare_snapshot(self) -> None:
         """The log has come to the offset of the next snapshot."""
-        offset, _, snapshot = self._snapshots[self._reached]
+        offset, snapshot = self._snapshots[self._reached]
         self._reached += 1
         if offset == self._check.next_offset:  # else records before it are gone, and what they said of their producers
             self._found += snapshot.against(self._check.producer)
 
     def _finish_snapshots(self, end: int) -> None:
         while self._reached < len(self._snapshots):
-            offset, _, snapshot = self._snapshots[self._reached]
+            offset, snapshot = self._snapshots[self._reached]
             if offset > end:
                 self._found.append(snapshot.beyond(offset, end))
                 self._reached += 1
             else:
                 self._compare_snapshot()
+
+
+def _load(snapshots: Sequence[tuple[int, Path]]) -> list[tuple[int, SnapshotFile]]:
+    if not snapshots:
+        return []
+    from kcli.inspector.verify.snapshot_file import SnapshotFile
+
+    return [(offset, SnapshotFile(path)) for offset, path in snapshots]

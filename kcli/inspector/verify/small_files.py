@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from formats.errors import BadCount, FormatError, UnknownVersion
 from formats.file_name import FileKind
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.index_files import read_file
+
+if TYPE_CHECKING:
+    from kcli.inspector.verify.partition import LogBounds
 
 MAX_BYTES = 16 << 20
 
@@ -25,15 +28,6 @@ OFFSET_CHECKPOINTS = (
     FileKind.CLEANER_OFFSETS,
 )
 EPOCH_CHECKPOINTS = (FileKind.LEADER_EPOCHS, FileKind.REMOTE_LEADER_EPOCHS)
-
-
-class LogBounds(NamedTuple):
-    """What a partition's files say of its log: base offset of the first segment, offset behind the last sound batch,
-    and whether nothing in it is faulty."""
-
-    first: int
-    end: int
-    is_sound: bool
 
 
 def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
