@@ -1,17 +1,19 @@
 """Where in a segment to begin reading for an offset or a time, through its sparse indexes.
 
-An index is a hint: the entry found must lead to a sound batch that ends at the entry's offset, else reading begins at
-byte 0. Entries behind the first zero one are slack of a preallocated file.
+An index is a hint. An offset index entry must lead to a sound batch that ends at the entry's offset, a time index entry
+to one that has the entry's timestamp as its largest; else reading begins at byte 0. Entries behind the first zero one
+are slack of a preallocated file.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 
 from formats import offset_index, time_index
 from formats.errors import FormatError
-from formats.file_name import FileKind, build, parse
+from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BatchRow
 from kcli.errors import UnreadableInput
 from kcli.inspector.selection import MIN_INT64, Selection
@@ -30,47 +32,61 @@ def start_position(path: Path, selection: Selection) -> int:
     name = parse(path.name)
     if name is None or name.base_offset is None or name.kind is not FileKind.LOG or not path.is_file():
         return 0
-    wanted = selection.from_offset
+    base_offset, start = name.base_offset, 0
+    if selection.from_offset > base_offset:
+        start = _position(path, name, selection.from_offset - base_offset)
     if selection.from_time_ms > MIN_INT64:
-        wanted = max(wanted, _offset_before(path.with_name(build(name._replace(kind=FileKind.TIME_INDEX))), selection))
-    if wanted <= 0:
-        return 0
+        entry = _time_entry_before(path.with_name(build(name._replace(kind=FileKind.TIME_INDEX))), selection)
+        position = _position(path, name, entry.relative_offset) if entry else 0
+        if entry and position and _has_largest(path, position, base_offset + entry.relative_offset, entry.timestamp):
+            start = max(start, position)
+    return start
+
+
+def _position(path: Path, name: FileName, relative_offset: int) -> int:
+    """The byte of the last indexed batch that ends at or before an offset, 0 where the index gives none or is wrong."""
+    assert name.base_offset is not None
     try:
-        data = read_whole(path.with_name(build(name._replace(kind=FileKind.OFFSET_INDEX))))
-        entries = offset_index.parse(data).entries
+        entries = offset_index.parse(
+            read_whole(path.with_name(build(name._replace(kind=FileKind.OFFSET_INDEX))))
+        ).entries
     except (FormatError, UnreadableInput):
         return 0
-    slot = bisect_right(entries, wanted - name.base_offset, key=lambda entry: entry.relative_offset) - 1
-    if slot < 0:
+    slot = bisect_right(entries, relative_offset, key=lambda entry: entry.relative_offset) - 1
+    if slot < 0 or entries[slot].position < 0:
         return 0
-    relative_offset, position = entries[slot]
-    return position if _ends_at(path, position, name.base_offset + relative_offset) else 0
+    entry = entries[slot]
+    row = next(_rows(path, entry.position), None)
+    return entry.position if row and row.last_offset == name.base_offset + entry.relative_offset else 0
 
 
-def _offset_before(path: Path, selection: Selection) -> int:
-    """An offset before which every timestamp is below from_time: that of the last time index entry below it."""
-    name = parse(path.name)
-    assert name is not None
-    assert name.base_offset is not None
+def _time_entry_before(path: Path, selection: Selection) -> time_index.TimeIndexEntry | None:
+    """The last entry of a time index with a timestamp before from_time: up to its batch none is larger."""
     try:
         entries = time_index.parse(read_whole(path)).entries
     except (FormatError, UnreadableInput):
-        return 0
+        return None
     slot = bisect_left(entries, selection.from_time_ms, key=lambda entry: entry.timestamp) - 1
-    return name.base_offset + entries[slot].relative_offset if slot >= 0 else 0
+    return entries[slot] if slot >= 0 else None
 
 
-def _ends_at(path: Path, position: int, offset: int) -> bool:
-    """Is there a sound batch at that byte whose last offset is `offset`?"""
-    if position < 0:
-        return False
+def _has_largest(path: Path, position: int, offset: int, timestamp: int) -> bool:
+    """Has the first batch from that byte on that reaches the offset that timestamp as its largest?"""
+    row = next((row for row in _rows(path, position) if row.last_offset >= offset), None)
+    return row is not None and row.max_timestamp == timestamp
+
+
+def _rows(path: Path, position: int) -> Iterator[BatchRow]:
+    """The batches from that byte on, up to the first that is not sound."""
     source = FileSource(path)
     try:
         for part in read_segment(source, start=position, resync=False, window_bytes=PROBE_BYTES):
             if not isinstance(part, Window):
-                return False
-            row = BatchRow._make(part.batches.row(0))
-            return row.position == position and not row.faults and row.last_offset == offset
+                return
+            for i in range(part.batches.count):
+                row = BatchRow._make(part.batches.row(i))
+                if row.faults:
+                    return
+                yield row
     finally:
         source.close()
-    return False
