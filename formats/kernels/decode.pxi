@@ -241,7 +241,8 @@ cdef class RecordTable(_Table):
     cdef bint payload, inside
     cdef const uint8_t *p
     cdef const uint8_t *stop
-    cdef int64_t left, last_delta, max_timestamp, inner_base
+    cdef int64_t left, last_delta, inner_base
+    cdef readonly int64_t max_timestamp                 # of the records of the current batch so far; -1: none has one
     cdef readonly int fault_reason
     cdef readonly int64_t fault_position
     cdef readonly Py_ssize_t fault_batch
