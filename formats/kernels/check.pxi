@@ -37,7 +37,7 @@ INDEX_WRONG_OFFSET = "wrong-offset"        # expected: the last offset of the ba
 INDEX_WRONG_TIMESTAMP = "wrong-timestamp"  # expected: the max timestamp of the batch there
 INDEX_NOT_LARGEST = "not-largest"          # expected: the larger timestamp of an earlier batch
 INDEX_BEYOND_END = "beyond-end"
-INDEX_ORDER = "order"                      # true, but not above the entry before it
+INDEX_ORDER = "order"                      # not above the entry before it
 
 cdef enum:
     GAPS_SHOWN = 8
@@ -163,7 +163,7 @@ cdef class IndexCursor:
             self.next += 1
 
     cdef int finish(self, bint known) except -1:
-        """What is left points behind the end; then the order of what is true."""
+        """What is left points behind the end; then the order of what nothing contradicts."""
         cdef Py_ssize_t i
         cdef int64_t key = -1, lead = -1
         while True:
@@ -174,7 +174,7 @@ cdef class IndexCursor:
                 self.judge(i, INDEX_BEYOND_END, 0)
             self.next += 1
         for i in range(self.count):
-            if self.verdicts[i] == V_TRUE:
+            if self.verdicts[i] != V_FALSE:
                 if self.key(i) <= key or (self.lead(i) <= lead and i > 0):
                     self.judge(i, INDEX_ORDER, 0)
                 else:

@@ -41,10 +41,10 @@ class Verification:
     def findings(self) -> Iterator[Finding]:
         """Everything that is wrong or worth knowing, path by path."""
         for path in self._paths:
-            before = self.files
+            before = self.files, len(self.unreadable)
             if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
                 yield from self._directory(path, 0, {})
-                if self.files == before and not self.unreadable:
+                if (self.files, len(self.unreadable)) == before:
                     self.unreadable.append(UnreadableInput(str(path), "no file in it that Kafka writes"))
             else:
                 yield from self._guarded(path, self._file)
@@ -58,23 +58,18 @@ class Verification:
     def _run(self, path: Path, verifier: LogVerifier) -> Iterator[Finding]:
         return self._guarded(path, lambda _: verifier.findings())
 
-    def _count(self, path: Path) -> None:
-        try:
-            status = path.stat()
-        except OSError as error:
-            raise UnreadableInput(str(path), error.strerror or str(error)) from error
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableInput(str(path), "neither a file nor a directory")
-        self.bytes += status.st_size
+    def _count(self, size: int) -> None:
         self.files += 1
+        self.bytes += size
 
     # one file
 
     def _file(self, path: Path) -> Iterator[Finding]:
         name = parse(path.name)
-        self._count(path)
+        size = _size(path)
         if name is None:
             raise UnreadableInput(str(path), "not named like any file that Kafka writes")
+        self._count(size)
         kind = name.kind
         if kind is FileKind.LOG:
             segment = Segment(name.base_offset or 0, {kind: path})
@@ -164,7 +159,7 @@ class Verification:
         contents = _Contents()
         for entry, name in here:
             try:
-                self._count(entry)
+                self._count(_size(entry))
             except UnreadableInput as error:
                 self.unreadable.append(error)
             else:
@@ -233,6 +228,17 @@ class _Contents:
         return sorted(
             (item for item in self._segments.items() if FileKind.LOG in item[1].files), key=lambda item: item[0]
         )
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file. Raises UnreadableInput: a named pipe would block."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise UnreadableInput(str(path), "neither a file nor a directory")
+    return status.st_size
 
 
 def _no_log(path: Path, log: Path) -> Finding:

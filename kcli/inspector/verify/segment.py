@@ -32,7 +32,7 @@ def check_control(batch: bytes) -> tuple[int, int, str | None]:
         for record in record_batch.parse_batch(batch).records:
             control = control_record.parse(record.key, record.value)
             kind = int(control.type)
-            epoch = int(control.value["CoordinatorEpoch"]) if control.type.is_marker else -1
+            epoch = int(control.value["coordinatorEpoch"]) if control.type.is_marker else -1
     except FormatError as error:
         return -1, -1, error.reason
     return kind, epoch, None

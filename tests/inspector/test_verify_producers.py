@@ -1,0 +1,163 @@
+"""Producers, transactions and leader epochs across batches: what verify says of logs made for the purpose."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from formats import control_record, producer_snapshot, txn_index
+from formats.control_record import ControlRecord, ControlType
+from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
+from formats.record_batch import BatchHeader, Record, RecordBatch, build_batch
+from formats.txn_index import AbortedTxn
+from kcli.inspector.verify import Finding, Verification
+
+PLAIN, TRANSACTIONAL, CONTROL = 0, 16, 32
+INT_MAX = 2**31 - 1
+
+
+@dataclass
+class Log:
+    """Batches of two records at most, end to end."""
+
+    next_offset: int = 0
+    data: bytes = b""
+
+    def batch(
+        self,
+        producer: int = -1,
+        epoch: int = -1,
+        sequence: int = -1,
+        attributes: int = PLAIN,
+        leader_epoch: int = 0,
+        records: tuple[Record, ...] = (Record(0, 0, 0, None, b"a", ()), Record(0, 0, 1, None, b"b", ())),
+    ) -> "Log":
+        delta = len(records) - 1
+        header = BatchHeader(
+            self.next_offset, 0, leader_epoch, 2, 0, attributes, delta, 1000, 1000, producer, epoch, sequence, 0
+        )
+        return Log(self.next_offset + delta + 1, self.data + build_batch(RecordBatch(header, records)))
+
+    def marker(self, producer: int, epoch: int, kind: ControlType, codec: int = 0) -> "Log":
+        key, value = control_record.build(ControlRecord(kind, 0, {"coordinatorEpoch": 3}))
+        record = Record(0, 0, 0, key, value, ())
+        return self.batch(producer, epoch, -1, TRANSACTIONAL | CONTROL | codec, records=(record,))
+
+    def skip(self, offsets: int) -> "Log":
+        return Log(self.next_offset + offsets, self.data)
+
+
+def verify(directory: Path, log: Log, base: int = 0) -> list[tuple[str, str]]:
+    (directory / f"{base:020}.log").write_bytes(log.data)
+    return [(finding.kind, finding.severity) for finding in loud(directory)]
+
+
+def loud(directory: Path) -> list[Finding]:
+    return [finding for finding in Verification([directory]).findings() if finding.severity != "info"]
+
+
+@pytest.mark.parametrize(
+    ("log", "kinds"),
+    [
+        (Log().batch(7, 0, 0).batch(7, 0, 2), []),
+        (Log().batch(7, 0, INT_MAX - 1).batch(7, 0, 0), []),
+        (Log().batch(7, 0, INT_MAX).batch(7, 0, 1), []),
+        (Log().batch(7, 0, 5).batch(8, 0, 0).batch(7, 0, 7), []),
+        (Log().batch(7, 0, 0).batch(7, 0, 0), [("producer-sequence", "error")]),
+        (Log().batch(7, 0, 0).batch(7, 0, 1), [("producer-sequence", "error")]),
+        (Log().batch(7, 0, 0).batch(7, 0, 9), [("producer-sequence", "warning")]),
+        (Log().batch(7, 0, 0).skip(3).batch(7, 0, 9), []),
+        (Log().batch(7, 0, 4).batch(7, 1, 0), []),
+        (Log().batch(7, 1, 0).batch(7, 0, 0), [("producer-epoch", "warning")]),
+        (Log().batch(7, 0, -1), [("producer-sequence", "error")]),
+        (Log().batch(attributes=TRANSACTIONAL), [("transactional-without-producer", "error")]),
+        (Log().batch(leader_epoch=3).batch(leader_epoch=2), [("leader-epoch", "warning")]),
+        (Log().batch(leader_epoch=3).batch(leader_epoch=-1).batch(leader_epoch=3), []),
+    ],
+)
+def test_sequences_and_epochs(tmp_path: Path, log: Log, kinds: list[tuple[str, str]]) -> None:
+    assert verify(tmp_path, log) == kinds
+
+
+def transactions(codec: int = 0) -> Log:
+    """Offsets 0, 1: producer 7; 2, 3: producer 8; 4: abort of 7; 5: abort of 8; 6, 7: producer 7; 8: commit."""
+    log = Log().batch(7, 0, 0, TRANSACTIONAL).batch(8, 0, 0, TRANSACTIONAL)
+    log = log.marker(7, 0, ControlType.ABORT, codec).marker(8, 0, ControlType.ABORT)
+    return log.batch(7, 0, 2, TRANSACTIONAL).marker(7, 0, ControlType.COMMIT)
+
+
+RIGHT = (AbortedTxn(0, 7, 0, 4, 2), AbortedTxn(0, 8, 2, 5, 6))
+
+
+@pytest.mark.parametrize(
+    ("entries", "kinds"),
+    [
+        (RIGHT, []),
+        (None, [("txnindex-missing", "error")]),
+        ((), [("txnindex-missing-entry", "error")]),
+        (RIGHT[1:], [("txnindex-missing-entry", "error")]),
+        ((RIGHT[0]._replace(first_offset=1), RIGHT[1]), [("txnindex-offset", "error")]),
+        ((RIGHT[0]._replace(last_stable_offset=5), RIGHT[1]), [("txnindex-stable-offset", "error")]),
+        ((*RIGHT, AbortedTxn(0, 7, 6, 8, 9)), [("txnindex-extra-entry", "error")]),
+        ((RIGHT[1], RIGHT[0]), [("txnindex-order", "error")]),
+    ],
+)
+def test_transaction_index(
+    tmp_path: Path, entries: tuple[AbortedTxn, ...] | None, kinds: list[tuple[str, str]]
+) -> None:
+    if entries is not None:
+        (tmp_path / f"{0:020}.txnindex").write_bytes(txn_index.build(entries))
+    found = verify(tmp_path, transactions())
+    assert all(kind in found for kind in kinds)
+    assert bool(found) == bool(kinds)
+
+
+def test_compressed_markers_count(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020}.txnindex").write_bytes(txn_index.build(RIGHT))
+    for codec in range(5):
+        assert verify(tmp_path, transactions(codec)) == []
+
+
+RIGHT_STATE = (
+    ProducerEntry(7, 0, 3, 7, 1, 1000, 3, -1),
+    ProducerEntry(8, 0, 1, 3, 1, 1000, 3, -1),
+)
+
+
+def test_snapshot_against_the_log(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020}.txnindex").write_bytes(txn_index.build(RIGHT))
+    snapshot = tmp_path / f"{9:020}.snapshot"
+    snapshot.write_bytes(producer_snapshot.build(ProducerSnapshot(RIGHT_STATE)))
+    assert verify(tmp_path, transactions()) == []
+    for field in ProducerEntry._fields[1:]:
+        wrong = RIGHT_STATE[1]._replace(**{field: 77})
+        snapshot.write_bytes(producer_snapshot.build(ProducerSnapshot((RIGHT_STATE[0], wrong))))
+        (finding,) = loud(tmp_path)
+        assert (finding.kind, finding.position, finding.length) == ("snapshot-state", 56, 46), field
+    snapshot.rename(tmp_path / f"{10:020}.snapshot")
+    assert [finding.kind for finding in loud(tmp_path)] == ["snapshot-offset"]
+
+
+def test_snapshot_in_the_middle_of_the_log(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020}.txnindex").write_bytes(txn_index.build(RIGHT))
+    early = (ProducerEntry(7, 0, 1, 1, 1, 1000, -1, 0), ProducerEntry(8, 0, 1, 3, 1, 1000, -1, 2))
+    (tmp_path / f"{4:020}.snapshot").write_bytes(producer_snapshot.build(ProducerSnapshot(early)))
+    assert verify(tmp_path, transactions()) == []
+    wrong = (early[0]._replace(current_txn_first_offset=-1), early[1])
+    (tmp_path / f"{4:020}.snapshot").write_bytes(producer_snapshot.build(ProducerSnapshot(wrong)))
+    assert [finding.position for finding in loud(tmp_path)] == [10]
+
+
+def test_leader_epochs_of_checkpoint_and_batches(tmp_path: Path) -> None:
+    log = Log().batch(leader_epoch=1).batch(leader_epoch=4)
+    for content, kinds in (
+        ("0\n2\n1 0\n4 2\n", []),
+        ("0\n3\n1 0\n4 2\n5 4\n", []),
+        ("0\n1\n4 2\n", []),
+        ("0\n1\n1 0\n", ["checkpoint-epoch"]),
+        ("0\n2\n1 0\n4 3\n", ["checkpoint-epoch"]),
+        ("", ["checkpoint-empty"]),
+        ("0\n3\n1 0\n4 2\n5 5\n", ["checkpoint-offset"]),
+    ):
+        (tmp_path / "leader-epoch-checkpoint").write_text(content)
+        assert [kind for kind, _ in verify(tmp_path, log)] == kinds, content
