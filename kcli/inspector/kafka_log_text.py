@@ -102,6 +102,7 @@ class _Renderer:
             last = min(batches.count, self.left)
             printer.batches(batches, 0, last, out)
             self._count(last, outcome)
+            self._note_faults(window, outcome)
             return outcome, -1
         printer.begin(0)
         records = self._free.pop() if self._free else RecordTable(16384)
