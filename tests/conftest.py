@@ -58,6 +58,11 @@ def data_unchanged() -> Iterator[None]:
     assert files_below(GOLDEN) | files_below(SAMPLES) == before
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-transcripts`: see tests/cli/test_transcripts.py."""
+    parser.addoption("--update-transcripts", action="store_true", help="rewrite what kcli prints")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that run real Kafka, so that `-m kafka` and `-m 'not kafka'` choose them."""
     for item in items:

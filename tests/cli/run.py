@@ -1,0 +1,31 @@
+"""kcli as a process: what it prints and how it ends."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.conftest import SAMPLES
+
+KCLI = [sys.executable, "-m", "kcli"]
+
+
+class Ended(NamedTuple):
+    """A process that has ended."""
+
+    stdout: str
+    stderr: str
+    status: int
+
+    @property
+    def complaint(self) -> str:
+        """The one line on stderr, and that it is all there is."""
+        lines = self.stderr.splitlines()
+        assert len(lines) == 1, self.stderr
+        return lines[0]
+
+
+def kcli(*arguments: str | Path, cwd: Path = SAMPLES, **options: Any) -> Ended:
+    """Run kcli in a directory."""
+    done = subprocess.run([*KCLI, *arguments], cwd=cwd, capture_output=True, timeout=60, check=False, **options)
+    return Ended(done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="replace"), done.returncode)
