@@ -251,3 +251,11 @@ def test_unreadable_inputs_are_told_and_the_rest_verified(tmp_path: Path) -> Non
         "not named like any file that Kafka writes",
         "no file in it that Kafka writes",
     ]
+
+
+def test_every_kind_is_in_the_man_page() -> None:
+    page = (Path(__file__).parents[2] / "man" / "kcli-verify.1").read_text()
+    kinds = {finding.kind for finding in verify(GOLDEN / "corrupt")} | {
+        finding.kind for finding in verify(GOLDEN / "kraft")
+    }
+    assert [kind for kind in sorted(kinds) if kind not in page] == []
