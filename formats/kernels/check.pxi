@@ -302,7 +302,7 @@ cdef class LogCheck:
                 b = table.at(i)
                 if b.base_offset >= until_offset and not b.faults & (C_BAD_CRC | C_SHORT_HEADER):
                     break
-                self._batch(b, &data[b.start])
+                self._batch(b, &data[b.start], b + 1 if i + 1 < table.count else NULL)
                 i += 1
         return i
 
@@ -358,7 +358,7 @@ cdef class LogCheck:
 
     # one batch
 
-    cdef int _batch(self, Batch *b, const uint8_t *data) except -1 nogil:
+    cdef int _batch(self, Batch *b, const uint8_t *data, Batch *following) except -1 nogil:
         cdef Spot here
         cdef int64_t faults = b.faults
         cdef bint sound = True, trusted, lost = self.after_fault, placed
@@ -385,7 +385,7 @@ cdef class LogCheck:
             self._lost()
             self.offsets.skip(b.position + 1)
         else:
-            placed = self._offsets(b, &here)
+            placed = self._offsets(b, &here, following)
             sound = sound and placed
             if b.magic == 2:
                 self._leader_epoch(b, &here)
@@ -406,7 +406,7 @@ cdef class LogCheck:
             self.unsound = True
         return 0
 
-    cdef bint _offsets(self, Batch *b, Spot *here) except -1 nogil:
+    cdef bint _offsets(self, Batch *b, Spot *here, Batch *following) except -1 nogil:
         """Order and range. Returns whether this batch is sound in it."""
         cdef int64_t first = b.base_offset, last = max(b.last_offset, b.base_offset), expected
         if first < 0:
@@ -426,8 +426,7 @@ cdef class LogCheck:
             if first > self.previous.base_offset and self.previous_count > 0 and (
                     self.previous.base_offset + self.previous_count <= first):
                 self._blame_previous(E_RUNS_INTO_NEXT, first - 1, self.last_offset)
-            elif first <= self.previous.base_offset and first > self.before_previous and (
-                    first - self.before_previous > self.last_offset - self.previous.base_offset + 1):
+            elif self._stands_ahead(first, last, following):
                 self._blame_previous(E_AHEAD, self.before_previous + 1, self.previous.base_offset)
             else:
                 return self._misplaced(E_BACK, here, self.last_offset + 1, first)
@@ -457,6 +456,19 @@ cdef class LogCheck:
         self.last_offset = last
         self.after_fault = False
         return True
+
+    cdef bint _stands_ahead(self, int64_t first, int64_t last, Batch *following) noexcept nogil:
+        """Is the batch before the odd one, not the batch [first, last] that lies below it? So if without it there would
+        be room for it, and no more; with more room (a compacted log), if what follows lies below it, too."""
+        cdef int64_t room = first - self.before_previous - 1
+        cdef int64_t span = self.last_offset - self.previous.base_offset + 1
+        if first >= self.previous.base_offset or room < span:
+            return False
+        if room == span:
+            return True
+        if following == NULL:
+            return self.previous.base_offset - last > room
+        return following.base_offset <= self.last_offset
 
     cdef bint _misplaced(self, int name, Spot *here, int64_t expected, int64_t found) except -1 nogil:
         with gil:
