@@ -1,7 +1,7 @@
 """Options of kafka-dump-log that no saved run has, against the tool itself: its stdout equals ours.
 
-Where Kafka's tool ends with an exception its stdout is the beginning of ours: we go on. No other difference is known; one
-that is kept on purpose is to be excepted here, with its reason, and told in the man page of kcli-dump-segment.
+Where Kafka's tool ends with an exception its stdout is the beginning of ours: we go on. No other difference is known;
+one that is kept on purpose is to be excepted here, with its reason, and told in the man page of kcli-dump-segment.
 """
 
 import shutil
