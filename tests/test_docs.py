@@ -46,7 +46,14 @@ def manual_examples() -> Iterator[tuple[str, str]]:
     """Page and command of every example."""
     for page in sorted((ROOT / "man").glob("*.[0-9]")):
         for command in re.findall(r"^\.Dl \$ (.*)$", page.read_text(), re.MULTILINE):
-            yield page.name, command.replace("\\&", "").replace("\\e", "\\")
+            yield page.name, unescaped(command)
+
+
+def unescaped(text: str) -> str:
+    """A line of a man page as it is shown."""
+    for escape, shown in {"\\&": "", "\\e": "\\", "\\(dq": '"', "\\(aq": "'"}.items():
+        text = text.replace(escape, shown)
+    return text
 
 
 @pytest.mark.parametrize(("command", "output"), list(readme_examples()))

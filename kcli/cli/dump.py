@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from formats.errors import FormatError
 from formats.kernels.log import LogSummary, iso_time
 from kcli.cli.output import note, on_terminal, terminal_width, write, write_text
+from kcli.cli.progress import Watched
 from kcli.errors import UnreadableInput
 from kcli.inspector.file_type import FileType
 from kcli.inspector.inputs import LOGS, InputFile, input_files
@@ -89,10 +90,9 @@ def as_jsonl(paths: list[Path], file_type: FileType | None, selection: Selection
             return 0
         if file.type not in LOGS:
             return _jsonl_entries(file)
-        source = _open(file)
         start = _start(file, selection)
-        report = print_jsonl(source, file.topic, file.partition, write, selection=left.selection, start=start)
-        source.close()
+        with Watched(_open(file)) as source:
+            report = print_jsonl(source, file.topic, file.partition, write, selection=left.selection, start=start)
         left.used(report.summary.records)
         return _tell(file, report.errors)
 
@@ -145,12 +145,11 @@ def as_table(
         if file.type not in LOGS:
             return _table_entries(file)
         began = time.monotonic()
-        source = _open(file)
-        size = f"  {source.size():,} B" if file.path.is_file() else ""
-        write_text(f"{file.path}{size}\n")
         start = _start(file, selection)
-        report = print_table(source, file.topic, write, options, selection=left.selection, start=start)
-        source.close()
+        with Watched(_open(file)) as source:
+            size = f"  {source.size():,} B" if file.path.is_file() else ""
+            write_text(f"{file.path}{size}\n")
+            report = print_table(source, file.topic, write, options, selection=left.selection, start=start)
         left.used(report.summary.records)
         write_text(_sums(report, time.monotonic() - began, selected=not selection.is_all) + "\n")
         return FINDINGS if report.errors else 0
@@ -241,7 +240,16 @@ def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection
             left.used(dump_log(open_stdin(), file.path, chosen, write, notes))
         else:
             start = _start(file, selection)
-            left.used(dump_file(file.path, chosen, write, notes, file_type=file_type, start=start))
+            shown = dump_file(
+                file.path,
+                chosen,
+                write,
+                notes,
+                file_type=file_type,
+                start=start,
+                open_log=lambda path: Watched(open_source(path)),
+            )
+            left.used(shown)
         for error in notes.errors[before:]:
             note(f"kcli: {error if isinstance(error, UnreadableInput) else f'{file.path}: {error}'}")
         return FINDINGS if len(notes.errors) > before else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcli.cli.options import Format
+from kcli.cli.progress import Progress, size_text
 
 if TYPE_CHECKING:
     from kcli.inspector.verify import Finding, Verification
@@ -40,22 +40,27 @@ def verify(
     """
     from kcli.inspector.verify import Verification
 
-    progress = _Progress(paths)
+    progress = Progress(lambda: _total_bytes(paths))
     verification = Verification(paths, advance=progress.advance)
     raise typer.Exit(_show(verification, progress, as_json=output is Format.JSONL))
 
 
-def _show(verification: Verification, progress: _Progress, *, as_json: bool) -> int:
+def _show(verification: Verification, progress: Progress, *, as_json: bool) -> int:
     from kcli.cli.output import note, on_terminal, write_text
 
     began = time.monotonic()
     found: Counter[str] = Counter()
     coloured = on_terminal()
+    repeated = _Repeated()
     for finding in verification.findings():
         found[finding.severity] += 1
         progress.clear()
-        write_text(_json(finding) if as_json else _text(finding, coloured=coloured))
+        if as_json:
+            write_text(_json(finding))
+        else:
+            write_text(repeated.text(finding, _text(finding, coloured=coloured)))
     progress.clear()
+    write_text(repeated.rest())
     for error in verification.unreadable:
         note(f"kcli: {error}")
     if not as_json and (verification.files or not verification.unreadable):
@@ -63,6 +68,29 @@ def _show(verification: Verification, progress: _Progress, *, as_json: bool) -> 
     if verification.unreadable:
         return 2
     return 1 if found["error"] or found["warning"] else 0
+
+
+class _Repeated:
+    """Of many notes of one kind in one file (gaps in a compacted log) people want the first and the number."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, str] | None = None
+        self._more = 0
+
+    def text(self, finding: Finding, text: str) -> str:
+        """What to print of a finding, whose text is given."""
+        this = (finding.path, finding.kind) if finding.severity == "info" else None
+        if this is not None and this == self._last:
+            self._more += 1
+            return ""
+        before = self.rest()
+        self._last = this
+        return before + text
+
+    def rest(self) -> str:
+        """What is to be said of the notes left out."""
+        more, self._more = self._more, 0
+        return f"        and {more:,} more in this file (--format jsonl lists them)\n" if more else ""
 
 
 def _json(finding: Finding) -> str:
@@ -93,12 +121,11 @@ def _text(finding: Finding, *, coloured: bool) -> str:
 
 
 def _around(finding: Finding) -> str:
-    before = (
-        f"{finding.valid_batches_before or 0:,} sound batches ({_size(finding.valid_bytes_before or 0)}) before it, "
-    )
+    size = size_text(finding.valid_bytes_before or 0)
+    before = f"{finding.valid_batches_before or 0:,} sound batches ({size}) before it, "
     if finding.next_valid_position is None:
         return before + "none behind it"
-    behind = f"{finding.valid_batches_behind or 0:,} ({_size(finding.valid_bytes_behind or 0)}) behind it"
+    behind = f"{finding.valid_batches_behind or 0:,} ({size_text(finding.valid_bytes_behind or 0)}) behind it"
     return f"{before}{behind}, the next at byte {finding.next_valid_position:,}"
 
 
@@ -106,7 +133,7 @@ def _summary(found: Counter[str], verification: Verification, seconds: float) ->
     parts = [f"{found[key]:,} {name}{'' if found[key] == 1 else 's'}" for key, name in NAMES.items() if found[key]]
     return (
         f"{', '.join(parts) or 'sound'} in {verification.files:,} file{'' if verification.files == 1 else 's'}, "
-        f"{_size(verification.bytes)}, {seconds:.2f} s\n"
+        f"{size_text(verification.bytes)}, {seconds:.2f} s\n"
     )
 
 
@@ -116,50 +143,6 @@ NAMES = {"error": "error", "warning": "warning", "info": "note"}
 def _printable(text: str) -> str:
     """A path on one line: what would move the cursor is escaped."""
     return "".join(char if char.isprintable() or "\udc80" <= char <= "\udcff" else repr(char)[1:-1] for char in text)
-
-
-def _size(size: float) -> str:
-    if size < 1000:
-        return f"{size:,.0f} B"
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
-        if size < 1000:
-            return f"{size:.1f} {unit}"
-    return f"{size / 1000:,.1f} TB"
-
-
-class _Progress:
-    """A line on stderr, where that is a terminal: bytes of logs read, of how many, and the rate."""
-
-    INTERVAL_S = 0.1
-
-    def __init__(self, paths: list[Path]) -> None:
-        self._shown = os.isatty(2)
-        self._total = _total_bytes(paths) if self._shown else 0
-        self._done = 0
-        self._began = self._last = time.monotonic()
-        self._drawn = False
-
-    def advance(self, size: int) -> None:
-        """So many more bytes have been read."""
-        self._done += size
-        now = time.monotonic()
-        if not self._shown or now - self._last < self.INTERVAL_S:
-            return
-        self._last = now
-        rate = self._done / (now - self._began)
-        filled = int(20 * min(1, self._done / max(1, self._total)))
-        bar = "#" * filled + "." * (20 - filled)
-        sys.stderr.write(f"\r\x1b[K[{bar}] {_size(self._done)} of {_size(self._total)}, {_size(rate)}/s")
-        sys.stderr.flush()
-        self._drawn = True
-
-    def clear(self) -> None:
-        """Take the line away, so that others can be written."""
-        if self._drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._drawn = False
 
 
 def _total_bytes(paths: list[Path]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kcli.inspector.file_type import FileType
@@ -32,6 +32,7 @@ def dump_file(
     *,
     file_type: FileType | None = None,
     start: int = 0,
+    open_log: Callable[[Path], Source] = open_source,
 ) -> int:
     """Write what Kafka's tool prints of one file; complaints and errors go into `notes`. Returns the records shown.
 
@@ -41,7 +42,7 @@ def dump_file(
     write(memoryview(f"Dumping {path}\n".encode("utf-8", "surrogateescape")))
     match file_type or SUFFIXES.get(path.suffix):
         case FileType.LOG | FileType.KRAFT_SNAPSHOT:
-            source = open_source(path)
+            source = open_log(path)
             try:
                 return dump_log(source, path, options, write, notes, start=start)
             finally:

@@ -32,7 +32,7 @@ from kcli.inspector.verify.findings import Finding, Severity
 from kcli.log.segment_reader import Damage, Window
 
 RECOVER = "kcli recover --dry-run: Kafka would cut the file here at its next unclean start"
-SALVAGE = "kcli salvage: write the records that can be read to a new directory; Kafka keeps this batch as it is"
+SALVAGE = "read what there is with kcli dump-segment; Kafka keeps this batch as it is"
 KEEP = "nothing to do"
 
 Told = tuple[str, str, str, str]  # kind, expected, found, action
@@ -89,7 +89,7 @@ _EVENTS = {
         "warning",
         "{expected:,}",
         "leader epoch {found:,}",
-        "compare with the other replicas: kcli diff",
+        "compare with the other replicas",
     ),
     "no-producer": _Wording(
         "transactional-without-producer", "error", "a producer id", "producer id {found:,}", SALVAGE
@@ -101,14 +101,14 @@ _EVENTS = {
         "warning",
         "{expected:,}",
         "base sequence {found:,}",
-        "compare with the other replicas: kcli diff",
+        "compare with the other replicas",
     ),
     "producer-epoch": _Wording(
         "producer-epoch",
         "warning",
         "{expected:,} or above",
         "producer epoch {found:,}",
-        "compare with the other replicas: kcli diff",
+        "compare with the other replicas",
     ),
     "control": _Wording("control-record", "error", "a control record", "{found}", SALVAGE),
 }
