@@ -58,14 +58,11 @@ def test_what_cannot_be_read_is_one_line_and_status_2(output: str, tmp_path: Pat
 
 @pytest.mark.parametrize("output", FORMATS)
 def test_an_empty_file_is_no_fault(output: str, tmp_path: Path) -> None:
-    for suffix in (".log", ".index", ".timeindex", ".txnindex"):
-        path = tmp_path / f"00000000000000000000{suffix}"
+    paths = [tmp_path / f"00000000000000000000{suffix}" for suffix in (".log", ".index", ".timeindex", ".txnindex")]
+    for path in paths:
         path.write_bytes(b"")
-        if output == "kafka" and suffix.endswith("index"):
-            path.with_suffix(".log").write_bytes(b"")
-            path.with_suffix(".index").write_bytes(b"")
-        ended = kcli("dump-segment", "--format", output, path)
-        assert (ended.stderr, ended.status) == ("", 0), suffix
+    ended = kcli("dump-segment", "--format", output, *paths)
+    assert (ended.stderr, ended.status) == ("", 0)
 
 
 def test_findings_are_status_1_in_every_format() -> None:
@@ -88,10 +85,8 @@ def test_the_rest_is_shown_behind_what_cannot_be_read() -> None:
 def test_usage_is_status_2() -> None:
     for arguments in (
         ["--format", "xml", "x"],
-        ["--no-such-option"],
         ["--limit", "-1", "x"],
         ["--from-time", "soon", "x"],
-        ["--codec", "brotli", "x"],
         ["--files", ","],
         ["--from-offset", "1e3", "x"],
     ):
