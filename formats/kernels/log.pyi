@@ -1,6 +1,6 @@
 """Types of the compiled module log.pyx, which documents them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from typing_extensions import Buffer
@@ -205,3 +205,73 @@ def check_append(
 def write_records(
     records: RecordTable, out: TextBuffer, first_delta: int, base_timestamp: int, *, keep_timestamps: bool = True
 ) -> None: ...
+
+OFFSET_MAP_ENTRY_BYTES: Final[int]
+CLEAN_DISCARD: Final[int]
+CLEAN_RETAIN_EMPTY: Final[int]
+CLEAN_EMPTY_TXN: Final[int]
+CLEAN_MARKER: Final[int]
+CLEAN_REASONS: Final[tuple[str, ...]]
+FILTER_FAULTS: Final[tuple[str, ...]]
+
+class KeyMap:
+    slots: Final[int]
+    limit: Final[int]
+    count: Final[int]
+    reach: int
+    def __init__(self, memory_bytes: int, load_factor: float, secret: Buffer) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    def put(self, keys: KeyHashes) -> bool: ...
+    def get(self, key: Buffer) -> int: ...
+
+class KeyHashes(_Table):
+    def add(self, map: KeyMap, records: RecordTable, discarded: Buffer, from_offset: int) -> None: ...
+    def finish(self, batches: BatchTable, from_offset: int) -> None: ...
+
+class CleanedTransactions:
+    cleaned_index: list[tuple[int, ...]]
+    def __init__(self) -> None: ...
+    def add_aborted(self, transactions: Iterable[tuple[int, ...]]) -> None: ...
+    def judge(
+        self,
+        buf: Buffer,
+        batches: BatchTable,
+        payload: Callable[[int], bytes],
+        *,
+        producers: dict[int, tuple[int, int]] | None = None,
+        end_offset: int = -1,
+        now_ms: int = 0,
+    ) -> bytearray: ...
+
+class BatchFilter:
+    out: Final[TextBuffer]
+    records: Final[TextBuffer]
+    records_read: Final[int]
+    records_kept: Final[int]
+    batches_read: Final[int]
+    batches_kept: Final[int]
+    batches_emptied: Final[int]
+    horizons_set: Final[int]
+    fault: Final[int]
+    fault_batch: Final[int]
+    def __init__(
+        self, map: KeyMap, *, now_ms: int, delete_retention_ms: int, keep_legacy_deletes: bool = True
+    ) -> None: ...
+    @property
+    def reasons(self) -> list[tuple[int, int]]: ...
+    def run(self, buf: Buffer, batches: BatchTable, flags: Buffer, first: int) -> int: ...
+    def payload(self, buf: Buffer, batches: BatchTable, i: int, flags: int, payload: Buffer) -> bool: ...
+    def wrapped(self, records: RecordTable, i: int, flags: int) -> bool: ...
+    def finish(self, compressed: Buffer) -> None: ...
+
+class SegmentIndexes:
+    offsets: Final[TextBuffer]
+    times: Final[TextBuffer]
+    position: Final[int]
+    max_timestamp: Final[int]
+    overflow: Final[bool]
+    def __init__(self, base_offset: int, interval_bytes: int) -> None: ...
+    def add(self, batches: Buffer) -> None: ...
+    def finish(self) -> None: ...
