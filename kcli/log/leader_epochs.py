@@ -1,0 +1,99 @@
+"""Which leader epoch began at which offset: the cache of a partition and its file, leader-epoch-checkpoint.
+
+    entry   an epoch and the offset of the first record of its leader; both grow from entry to entry
+
+A follower asks with it where its log and its leader's part (KIP-101). Source: LeaderEpochFileCache.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from formats.checkpoint import EpochEntry, build_leader_epochs
+
+FILE_NAME = "leader-epoch-checkpoint"
+
+
+class LeaderEpochCache:
+    """The entries, by epoch. `changed` is set where the file has to be written again; whoever writes it clears it.
+
+    Made from the entries of a file, of which those that contradict a later one go. Raises ValueError as `assign` does.
+    """
+
+    def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
+        self._entries: list[EpochEntry] = []
+        for entry in entries:
+            self.assign(entry.epoch, entry.start_offset)
+        self.changed = False
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """All entries, by epoch."""
+        return tuple(self._entries)
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The last epoch, None where there is none."""
+        return self._entries[-1].epoch if self._entries else None
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the file."""
+        return build_leader_epochs(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """A leader's epoch begins. Entries that contradict it go. Raises ValueError for negative numbers."""
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"leader epoch {epoch} at offset {start_offset} is none")
+        if self._entries:
+            last = self._entries[-1]
+            if epoch == last.epoch and start_offset >= last.start_offset:
+                return
+        while self._entries and (self._entries[-1].epoch >= epoch or self._entries[-1].start_offset >= start_offset):
+            self._entries.pop()
+        self._entries.append(EpochEntry(epoch, start_offset))
+        self.changed = True
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log ends at `end_offset`: epochs that begin there or behind go."""
+        while end_offset >= 0 and self._entries and self._entries[-1].start_offset >= end_offset:
+            self._entries.pop()
+            self.changed = True
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log begins at `start_offset`: of the epochs up to there the last stays, and begins there."""
+        kept = 0
+        while kept < len(self._entries) and self._entries[kept].start_offset <= start_offset:
+            kept += 1
+        if kept:
+            self._entries[:kept] = [EpochEntry(self._entries[kept - 1].epoch, start_offset)]
+            self.changed = True
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._entries.clear()
+        self.changed = True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """OffsetsForLeaderEpoch: the largest epoch up to `epoch`, and the offset where the next one begins.
+
+        (-1, -1) where that is not known.
+        """
+        if epoch == -1:
+            return -1, -1
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        above = bisect_left(self._entries, (epoch + 1,))
+        if above == len(self._entries):
+            return -1, -1
+        found = self._entries[above - 1].epoch if above else epoch
+        return found, self._entries[above].start_offset
+
+    def epoch_for(self, offset: int) -> int | None:
+        """The epoch of the leader that appended `offset`, None where that is not known."""
+        found = None
+        for entry in self._entries:
+            if entry.start_offset > offset:
+                break
+            found = entry.epoch
+        return found

@@ -1,0 +1,442 @@
+"""What Kafka's start does with the directory of a partition, step by step, on a view of it.
+
+    1  .deleted and .cleaned files go; .swap files go where a .cleaned file lies at or below them
+    2  what a .swap log replaces goes; .swap files lose the suffix
+    3  indexes without a log go; a log whose offset index is missing, or an index corrupt, is recovered
+    4  without the clean-shutdown marker: segments from the recovery point on are recovered, in order; where one is cut,
+       all behind it go
+    5  a log that ends below its log start offset goes; there is always a segment
+    6  leader epochs, producers and snapshots are fitted to what is left
+
+Then, as at a clean shutdown, the indexes of the active segment are trimmed. Source: LogLoader, UnifiedLog (KIP-98 for
+producers, KIP-101 for epochs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import FileKind, FileName, build
+from kcli.log.index_writer import DEFAULT_INTERVAL_BYTES, DEFAULT_MAX_INDEX_BYTES
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
+from kcli.log.recovery_view import Content, FileRange, PartitionView
+from kcli.log.segment import (
+    INT_MAX,
+    CorruptIndex,
+    Fault,
+    MissingIndex,
+    OffsetsOutOfOrder,
+    Recovered,
+    Segment,
+    SegmentOverflow,
+    StartRefused,
+)
+from kcli.log.segment_reader import Damage
+
+Result = TypeVar("Result")
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+
+
+class EventKind(StrEnum):
+    """What a start does to a file."""
+
+    CUT = "cut"
+    EMPTIED = "emptied"
+    SEGMENT_REMOVED = "segment-removed"
+    LEFTOVER_REMOVED = "leftover-removed"
+    REPLACED = "replaced"
+    SWAP_COMPLETED = "swap-completed"
+    INDEX_REMOVED = "index-removed"
+    INDEX_REBUILT = "index-rebuilt"
+    SNAPSHOT_REMOVED = "snapshot-removed"
+    SPLIT = "segment-split"
+    END_HIDDEN = "end-hidden"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that a start does.
+
+    position: the byte from which on the file is cut; offset: the log's end after it; fault: see segment.Fault; content:
+    the file as it was, where records of it are lost.
+    """
+
+    kind: EventKind
+    file: str
+    reason: str
+    position: int | None = None
+    offset: int | None = None
+    bytes: int = 0
+    fault: str | None = None
+    content: Content | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How a partition is loaded: offsets come from the checkpoints of the log directory, sizes from the topic."""
+
+    now_ms: int
+    clean: bool = False
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
+    max_index_bytes: int = DEFAULT_MAX_INDEX_BYTES
+    producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedOffsets:
+    """Where the log begins and ends, and up to where it is known to be flushed."""
+
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+@dataclass
+class LogLoader:
+    """Loads one partition. `events` tells what was done so far, also after an error.
+
+    advance(size) hears of so many more bytes that were checked.
+    """
+
+    view: PartitionView
+    options: LoadOptions
+    advance: Callable[[int], None] = lambda _: None
+    events: list[Event] = field(default_factory=list)
+    segments: dict[int, Segment] = field(default_factory=dict)
+
+    def load(self) -> LoadedOffsets:
+        """Play the start on the view. Raises StartRefused, UnreadableInput."""
+        self.epochs = self._leader_epochs()
+        self.producers = self._producer_state()
+        self._swap(self._remove_leftovers())
+        self._retry(self._load_segments)
+        recovered = (0, 0) if self.view.directory.name.endswith("-delete") else self._retry(self._recover_log)
+        if not self.segments:
+            self._create(0)
+        recovery_point, end_offset = recovered
+        self.segments[max(self.segments)].trim_indexes()
+        self.epochs.truncate_from_end(end_offset)
+        start_offset = max(self.options.log_start_offset, min(self.segments))
+        self.epochs.truncate_from_start(self.options.log_start_offset)
+        if self.epochs.changed:
+            self._write_epochs()
+        self.producers.remove_stray_snapshots(list(self.segments))
+        self._rebuild_producers(self.producers, self.segments, start_offset, end_offset, clean=self.options.clean)
+        return LoadedOffsets(start_offset, end_offset, recovery_point)
+
+    def _event(self, kind: EventKind, file: str, reason: str, **more: int | str | Content | None) -> None:
+        self.events.append(Event(kind, file, reason, **more))  # type: ignore[arg-type]
+
+    def _leader_epochs(self) -> LeaderEpochCache:
+        if LEADER_EPOCHS not in self.view:
+            self.view.write(LEADER_EPOCHS, b"")
+            return LeaderEpochCache()
+        try:
+            return LeaderEpochCache(parse_leader_epochs(self.view.read(LEADER_EPOCHS)))
+        except FormatError as error:
+            raise StartRefused(LEADER_EPOCHS, error.reason, error.position) from None
+        except ValueError as error:
+            raise StartRefused(LEADER_EPOCHS, str(error)) from None
+
+    def _write_epochs(self) -> None:
+        self.view.write(LEADER_EPOCHS, self.epochs.to_bytes())
+        self.epochs.changed = False
+
+    def _producer_state(self) -> ProducerStateManager:
+        def corrupt(name: str, error: FormatError) -> None:
+            self._event(EventKind.SNAPSHOT_REMOVED, name, f"producer snapshot is corrupt: {error.reason}")
+
+        return ProducerStateManager(
+            self.view,
+            self.options.now_ms,
+            expiration_ms=self.options.producer_expiration_ms,
+            on_corrupt=corrupt,
+        )
+
+    def _segment(self, base_offset: int, *, state: str = "") -> Segment:
+        return Segment(
+            self.view,
+            base_offset,
+            index_interval_bytes=self.options.index_interval_bytes,
+            max_index_bytes=self.options.max_index_bytes,
+            state=state,
+            advance=self.advance,
+        )
+
+    def _create(self, base_offset: int) -> None:
+        self.segments[base_offset] = self._segment(base_offset)
+        self.segments[base_offset].create()
+
+    # 1, 2: what an interrupted cleaning or deletion left
+
+    def _remove_leftovers(self) -> list[str]:
+        swaps, cleaned = [], []
+        for name in self.view.names():
+            if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
+                self._event(EventKind.LEFTOVER_REMOVED, name, "was to be deleted", bytes=self.view.size(name))
+                self.view.remove(name)
+            elif name.endswith(".cleaned"):
+                cleaned.append(name)
+            elif name.endswith(".swap"):
+                swaps.append(name)
+        lowest = min(map(_offset_of, cleaned), default=INT_MAX << 32)
+        for name in [each for each in swaps if _offset_of(each) >= lowest]:
+            self._event(EventKind.LEFTOVER_REMOVED, name, "of a swap that was not complete", bytes=self.view.size(name))
+            self.view.remove(name)
+        for name in cleaned:
+            self._event(EventKind.LEFTOVER_REMOVED, name, "the cleaner had not ended", bytes=self.view.size(name))
+            self.view.remove(name)
+        return [name for name in swaps if name in self.view]
+
+    def _swap(self, swaps: list[str]) -> None:
+        ranges = []
+        for name in swaps:
+            if name.endswith(".log.swap"):
+                segment = self._segment(_offset_of(name), state="swap")
+                if segment.index_name not in self.view:  # Kafka opens it, which makes one of full size
+                    self.view.write(segment.index_name, bytes(self.options.max_index_bytes // 8 * 8))
+                    ranges.append((segment.base_offset, segment.read_next_offset(b"")))
+                else:
+                    ranges.append((segment.base_offset, segment.read_next_offset()))
+        if ranges:
+            lowest, highest = min(first for first, _ in ranges), max(end for _, end in ranges)
+            for name in self.view.names():
+                number = name.partition(".")[0]
+                if not name.endswith(".swap") and number.isdecimal() and lowest <= int(number) < highest:
+                    self._event(
+                        EventKind.REPLACED, name, "replaced by the swap that follows", bytes=self.view.size(name)
+                    )
+                    self.view.remove(name)
+        for name in [each for each in self.view.names() if each.endswith(".swap")]:
+            self._event(EventKind.SWAP_COMPLETED, name, "renamed: a swap was interrupted")
+            self.view.rename(name, name.removesuffix(".swap"))
+
+    # 3: segments
+
+    def _load_segments(self) -> None:
+        self.segments.clear()
+        for name in self.view.names():
+            if name not in self.view:
+                continue
+            if name.endswith(INDEX_SUFFIXES):
+                log = build(FileName(FileKind.LOG, _offset_of(name)))
+                if log not in self.view:
+                    self._event(EventKind.INDEX_REMOVED, name, "an index without a log", bytes=self.view.size(name))
+                    self.view.remove(name)
+            elif name.endswith(".log"):
+                self._load_segment(_offset_of(name))
+
+    def _load_segment(self, base_offset: int) -> None:
+        segment = self._segment(base_offset)
+        if segment.log_name not in self.view:
+            raise StartRefused(segment.log_name, "a log file whose name is not of 20 digits")
+        try:
+            segment.sanity_check(time_index_is_new=segment.time_index_name not in self.view)
+        except MissingIndex:
+            self._event(EventKind.INDEX_REBUILT, segment.index_name, "the offset index is missing")
+            self._recover_segment(segment)
+        except CorruptIndex as error:
+            self._event(EventKind.INDEX_REBUILT, segment.txn_index_name, str(error))
+            self._recover_segment(segment)
+        self.segments[base_offset] = segment
+
+    def _recover_segment(self, segment: Segment) -> int:
+        """Recover one segment. Returns the bytes cut."""
+        before = self.view.files[segment.log_name]
+        producers = self._producer_state()
+        self._rebuild_producers(
+            producers, self.segments, self.options.log_start_offset, segment.base_offset, clean=False
+        )
+        recovered = segment.recover(producers, self.epochs)
+        producers.take_snapshot()
+        self._cut(segment, recovered, before)
+        return recovered.cut_bytes
+
+    def _cut(self, segment: Segment, recovered: Recovered, before: Content) -> None:
+        if recovered.cut_bytes:
+            fault = recovered.fault or Fault("tail", segment.size, "bytes behind the last batch")
+            self._event(
+                EventKind.CUT,
+                segment.log_name,
+                fault.reason,
+                position=segment.size,
+                offset=recovered.next_offset,
+                bytes=recovered.cut_bytes,
+                fault=fault.kind,
+                content=before,
+            )
+
+    # 4, 5: the log
+
+    def _recover_log(self) -> tuple[int, int]:
+        if not self.options.clean:
+            self._recover_unflushed()
+        end_offset = self._end_unless_below_start()
+        if not self.segments:
+            self._create(self.options.log_start_offset)
+        if end_offset is not None and self.options.clean:
+            return end_offset, end_offset
+        if end_offset is None:
+            end_offset = self.segments[max(self.segments)].read_next_offset()
+        return min(self.options.recovery_point, end_offset), end_offset
+
+    def _recover_unflushed(self) -> None:
+        unflushed = self._from(self.options.recovery_point)
+        for number, base_offset in enumerate(unflushed):
+            segment = self.segments[base_offset]
+            before = self.view.files[segment.log_name]
+            try:
+                cut_bytes = self._recover_segment(segment)
+            except OffsetsOutOfOrder as error:
+                cut_bytes = segment.empty()
+                self._event(
+                    EventKind.EMPTIED,
+                    segment.log_name,
+                    f"{error.reason} (byte {error.position:,})",
+                    position=0,
+                    offset=base_offset,
+                    bytes=cut_bytes,
+                    fault="order",
+                    content=before,
+                )
+            if cut_bytes:
+                reason = f"segment {base_offset:,} before it was cut"
+                self._remove_segments(unflushed[number + 1 :], reason)
+                return
+
+    def _from(self, offset: int) -> list[int]:
+        """The base offsets of the segment that holds `offset` and of those behind it."""
+        bases = sorted(self.segments)
+        floor = max((base for base in bases if base <= offset), default=0)
+        return [base for base in bases if base >= floor]
+
+    def _remove_segments(self, bases: list[int], reason: str) -> None:
+        for base in bases:
+            segment = self.segments.pop(base)
+            for name in segment.names:
+                if name in self.view:
+                    if name == segment.log_name:
+                        self._lost(EventKind.SEGMENT_REMOVED, segment, reason, base)
+                    self.view.remove(name)
+            self.producers.remove_snapshot(base)
+
+    def _lost(self, kind: EventKind, segment: Segment, reason: str, offset: int) -> None:
+        content = self.view.files[segment.log_name]
+        self._event(kind, segment.log_name, reason, position=0, offset=offset, bytes=content.size, content=content)
+
+    def _end_unless_below_start(self) -> int | None:
+        if not self.segments:
+            return None
+        last = self.segments[max(self.segments)]
+        end_offset = last.read_next_offset()
+        if end_offset >= self.options.log_start_offset:
+            if end_offset == last.base_offset and last.size:
+                reason = f"the offset index leads to no batch: the log would end at {end_offset:,}"
+                self._lost(EventKind.END_HIDDEN, last, reason, end_offset)
+            return end_offset
+        reason = f"the log ends at {end_offset:,}, below its log start offset {self.options.log_start_offset:,}"
+        self._remove_segments(sorted(self.segments), reason)
+        self.epochs.clear()
+        self.producers.truncate_fully_and_start_at(self.options.log_start_offset)
+        return None
+
+    # 6: producers
+
+    def _rebuild_producers(
+        self, producers: ProducerStateManager, segments: dict[int, Segment], start: int, end: int, *, clean: bool
+    ) -> None:
+        bases = sorted(segments)
+        to_snapshot = [*bases[-2:], end]
+        if clean and producers.latest_snapshot_offset is None:
+            for offset in to_snapshot:
+                producers.map_end_offset = offset
+                producers.take_snapshot()
+            return
+        was_empty = not len(producers.table) and producers.map_end_offset >= end
+        producers.truncate_and_reload(start, end)
+        if end > producers.map_end_offset and not was_empty:
+            first = max((base for base in bases if base <= producers.map_end_offset), default=-1)
+            last = max((base for base in bases if base <= end), default=None)
+            for base in [each for each in bases if first <= each < end]:
+                producers.map_end_offset = max(base, producers.map_end_offset, start)
+                if base in to_snapshot:
+                    producers.take_snapshot()
+                from_offset = producers.map_end_offset
+                segments[base].load_producers(producers, from_offset, end if base == last else None)
+        producers.map_end_offset = end
+        producers.take_snapshot()
+
+    # segments with offsets beyond an int32
+
+    def _retry(self, step: Callable[[], Result]) -> Result:
+        while True:
+            try:
+                return step()
+            except SegmentOverflow as overflow:
+                self._split(overflow)
+
+    def _split(self, overflow: SegmentOverflow) -> None:
+        """A segment of a Kafka before 2.0 may hold offsets too far from its base: it becomes several."""
+        old = overflow.segment
+        end = old.read_next_offset(overflow.index)
+        if not old.base_offset < end - INT_MAX:
+            raise StartRefused(old.log_name, overflow.reason, overflow.position)
+        content = self.view.files[old.log_name]
+        pieces = self._pieces(old, content)
+        for name in old.names:
+            self.view.remove(name)
+        self.segments.pop(old.base_offset, None)
+        if old.base_offset not in pieces:
+            self.producers.remove_snapshot(old.base_offset)
+        for base_offset, piece in pieces.items():
+            segment = self._segment(base_offset)
+            self.view.put(segment.log_name, piece)
+            segment.index_anew()
+            self.segments[base_offset] = segment
+        names = ", ".join(f"{base:,}" for base in pieces)
+        self._event(EventKind.SPLIT, old.log_name, f"offsets beyond an int32 from its base: split at {names}")
+
+    def _pieces(self, old: Segment, content: Content) -> dict[int, Content]:
+        starts: list[tuple[int, int]] = []
+        for part in old.windows():
+            if isinstance(part, Damage):
+                raise StartRefused(old.log_name, f"cannot be split: {part.error.reason}", part.position)
+            for i in range(part.batches.count):
+                position, base, last = part.batches.field(i, 0), part.batches.field(i, 3), part.batches.field(i, 4)
+                if not starts or last - starts[-1][0] > INT_MAX or last < starts[-1][0]:
+                    if not 0 <= last - base <= INT_MAX:
+                        raise StartRefused(old.log_name, "cannot be split: a batch too long", position)
+                    starts.append((base, position))
+        ends = [position for _, position in starts[1:]] + [content.size]
+        return {base: _range(content, start, end) for (base, start), end in zip(starts, ends, strict=True)}
+
+
+def _range(content: Content, start: int, end: int) -> Content:
+    parts: list[FileRange | bytes] = []
+    begin = 0
+    for part in content.parts:
+        length = part.length if isinstance(part, FileRange) else len(part)
+        low, high = max(start, begin) - begin, min(end, begin + length) - begin
+        if low < high and isinstance(part, FileRange):
+            parts.append(FileRange(part.path, part.start + low, high - low))
+        elif low < high and isinstance(part, bytes):
+            parts.append(part[low:high])
+        begin += length
+    return Content(tuple(parts))
+
+
+def _offset_of(name: str) -> int:
+    """The offset that a file name begins with, as Kafka reads it. Raises StartRefused."""
+    number = name.partition(".")[0]
+    if not number.removeprefix("-").isdecimal() or not number.isascii() or abs(int(number)) >= 2**63:
+        raise StartRefused(name, "the name does not begin with an offset")
+    return int(number)

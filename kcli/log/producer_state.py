@@ -1,0 +1,181 @@
+"""What a partition knows of its producers, and its snapshots: idempotence and open transactions up to an offset.
+
+    state     per producer: epoch, its last five batches, first offset of its open transaction (kernel ProducerTable)
+    snapshot  <offset>.snapshot, the state as of the records below the offset; taken at the base offset of the last two
+              segments and at the end of the log, so that a start reads at most the last segment again
+
+A producer that has been silent for producer.id.expiration.ms, with no transaction open, is forgotten when a snapshot is
+loaded. Source: ProducerStateManager, ProducerAppendInfo; KIP-98.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from formats.errors import BadCodec, BadCompression, FormatError, LimitExceeded
+from formats.file_name import FileKind, FileName, build, parse
+from formats.kernels.log import RECOVERY_INVALID, RECOVERY_MORE, RECOVERY_REFUSED, ProducerTable
+from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
+from formats.producer_snapshot import build as build_snapshot
+from formats.producer_snapshot import parse as parse_snapshot
+from kcli.log.recovery_view import PartitionView
+
+DEFAULT_EXPIRATION_MS = 86_400_000
+
+OnCorrupt = Callable[[str, FormatError], None]
+
+
+def snapshot_name(offset: int) -> str:
+    """The file name of the snapshot at an offset."""
+    return build(FileName(FileKind.PRODUCER_SNAPSHOT, offset))
+
+
+def read_control(data: bytes) -> tuple[int, int, int, int, str | None]:
+    """What Kafka makes of a control batch when it loads producers: see ProducerTable. `data` is the whole batch."""
+    from formats import control_record
+    from formats.record_batch import parse_batch
+
+    try:
+        batch = parse_batch(data[:16] + b"\x02" + data[17:])  # Kafka reads a magic above 2 as 2
+    except (BadCodec, BadCompression, LimitExceeded) as error:
+        return RECOVERY_REFUSED, -1, -1, -1, f"a control batch that does not decompress: {error.reason}"
+    except FormatError as error:
+        return RECOVERY_INVALID, -1, -1, -1, f"a control batch with a broken record: {error.reason}"
+    if not batch.records:
+        return RECOVERY_MORE, -1, -1, -1, None
+    record = batch.records[0]
+    try:
+        kind = control_record.parse_key(record.key).type
+    except FormatError as error:
+        how = RECOVERY_REFUSED if record.key is None else RECOVERY_INVALID
+        return how, -1, -1, -1, f"a control record with a broken key: {error.reason}"
+    if kind not in (control_record.ControlType.ABORT, control_record.ControlType.COMMIT):
+        return RECOVERY_REFUSED, -1, -1, -1, f"a producer's control record of type {kind}, which ends no transaction"
+    value = record.value or b""
+    if len(value) >= 2 and value[0] & 0x80:
+        return RECOVERY_INVALID, -1, -1, -1, "an end marker of a negative version"
+    if len(value) < 6:
+        return RECOVERY_REFUSED, -1, -1, -1, "an end marker without a coordinator epoch"
+    return RECOVERY_MORE, int(kind), int.from_bytes(value[2:6], signed=True), batch.timestamp_ms(record), None
+
+
+class ProducerStateManager:
+    """The producers of a partition and their snapshots in its directory, as a view of it has them.
+
+    map_end_offset: the state holds what lies below it. now_ms is the clock. on_corrupt(name, error) hears of a snapshot
+    that cannot be read; it is removed.
+    """
+
+    def __init__(
+        self,
+        view: PartitionView,
+        now_ms: int,
+        *,
+        expiration_ms: int = DEFAULT_EXPIRATION_MS,
+        on_corrupt: OnCorrupt = lambda *_: None,
+    ) -> None:
+        self.table = ProducerTable(read_control)
+        self.map_end_offset = 0
+        self._last_snapshot_offset = 0
+        self._view = view
+        self._now_ms = now_ms
+        self._expiration_ms = expiration_ms
+        self._on_corrupt = on_corrupt
+        self._snapshots = self._listed()
+
+    def _listed(self) -> set[int]:
+        found = set()
+        for name in self._view.files:
+            parsed = parse(name)
+            if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.state:
+                assert parsed.base_offset is not None, "a snapshot's name has an offset"
+                found.add(parsed.base_offset)
+        return found
+
+    @property
+    def latest_snapshot_offset(self) -> int | None:
+        """The offset of the last snapshot, None where there is none."""
+        return max(self._snapshots, default=None)
+
+    @property
+    def last_stable_offset(self) -> int | None:
+        """The first offset of the open transaction that began first, None where none is open."""
+        ongoing = self.table.ongoing()
+        return ongoing[0][0] if ongoing else None
+
+    def take_snapshot(self) -> None:
+        """Write the state to a snapshot at map_end_offset, unless there is one."""
+        if self.map_end_offset > self._last_snapshot_offset:
+            entries = tuple(map(ProducerEntry._make, self.table.entries()))
+            self._view.write(snapshot_name(self.map_end_offset), self._bytes_of(entries, self.map_end_offset))
+            self._snapshots.add(self.map_end_offset)
+            self._last_snapshot_offset = self.map_end_offset
+
+    def _bytes_of(self, entries: tuple[ProducerEntry, ...], offset: int) -> bytes:
+        """The snapshot's bytes: those on disk where they say the same, for entries have no order."""
+        name = snapshot_name(offset)
+        if name in self._view.original:
+            self._view.files.setdefault(name, self._view.original[name])
+            try:
+                data = self._view.read(name)
+                if sorted(parse_snapshot(data).entries) == list(entries):
+                    return data
+            except FormatError:
+                pass
+        return build_snapshot(ProducerSnapshot(entries))
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Take up the state of the last snapshot within (log start, log end]; snapshots outside go."""
+        for offset in sorted(self._snapshots):
+            if offset > log_end_offset or offset <= log_start_offset:
+                self.remove_snapshot(offset)
+        if log_end_offset != self.map_end_offset:
+            self.table.clear()
+            self._load(log_start_offset)
+            return
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+        latest = self.latest_snapshot_offset
+        self._last_snapshot_offset = log_start_offset if latest is None else latest
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget all, snapshots too."""
+        self.table.clear()
+        for each in sorted(self._snapshots):
+            self.remove_snapshot(each)
+        self._last_snapshot_offset = 0
+        self.map_end_offset = offset
+
+    def remove_snapshot(self, offset: int) -> None:
+        """Remove the snapshot at an offset, if there is one."""
+        if offset in self._snapshots:
+            self._snapshots.remove(offset)
+            self._view.remove(snapshot_name(offset))
+
+    def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
+        """Keep the snapshots at the base offsets of segments, and the last other one if it lies behind them."""
+        self._snapshots = self._listed()
+        bases = set(base_offsets)
+        stray: int | None = None
+        for offset in sorted(self._snapshots):
+            if offset not in bases:
+                if stray is not None:
+                    self.remove_snapshot(stray)
+                stray = offset
+        if stray is not None and bases and stray < max(bases):
+            self.remove_snapshot(stray)
+
+    def _load(self, log_start_offset: int) -> None:
+        while (offset := self.latest_snapshot_offset) is not None:
+            name = snapshot_name(offset)
+            try:
+                entries = parse_snapshot(self._view.read(name)).entries
+            except FormatError as error:
+                self._on_corrupt(name, error)
+                self.remove_snapshot(offset)
+                continue
+            for entry in entries:
+                if entry.current_txn_first_offset >= 0 or self._now_ms - entry.timestamp < self._expiration_ms:
+                    self.table.load(entry)
+            self._last_snapshot_offset = self.map_end_offset = offset
+            return
+        self._last_snapshot_offset = self.map_end_offset = log_start_offset

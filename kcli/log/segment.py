@@ -1,0 +1,342 @@
+"""One segment of a partition: its log and the indexes beside it, loaded and recovered as Kafka does it.
+
+    recover           every batch is checked; the log is cut at the first that is not sound, the indexes are built anew,
+                      producers and leader epochs follow the batches
+    read_next_offset  where the log ends, by its last index entry: all that a clean start looks at
+
+Kafka checks framing, header size, CRC and the offset's range; nothing inside a batch but a producer's end marker.
+Source: LogSegment, FileRecords, FileLogInputStream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from formats.errors import BadLength, LimitExceeded
+from formats.file_name import FileKind, FileName, build
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import (
+    RECOVERY_INVALID,
+    RECOVERY_MORE,
+    RECOVERY_ORDER,
+    RECOVERY_OVERFLOW,
+    RECOVERY_REFUSED,
+    ProducerTable,
+    SegmentRecovery,
+    crc32c,
+)
+from formats.txn_index import ENTRY as TXN_ENTRY
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.index_writer import (
+    DEFAULT_INTERVAL_BYTES,
+    DEFAULT_MAX_INDEX_BYTES,
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    TXN_ENTRY_BYTES,
+    OffsetIndexReader,
+    whole_entries,
+)
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.producer_state import ProducerStateManager, read_control
+from kcli.log.recovery_view import ContentSource, PartitionView
+from kcli.log.segment_reader import Damage, Window, read_segment
+
+INT_MAX = 2**31 - 1
+CRC_CHUNK_BYTES = 4 << 20
+
+
+class StartRefused(KcliError):
+    """Kafka would not start with this file (its log directory would go offline)."""
+
+    def __init__(self, file: str, reason: str, position: int | None = None) -> None:
+        super().__init__(f"{file}: {reason}")
+        self.file = file
+        self.reason = reason
+        self.position = position
+
+
+class MissingIndex(Exception):
+    """The segment has no offset index."""
+
+
+class CorruptIndex(Exception):
+    """An index that Kafka builds anew."""
+
+
+class SegmentOverflow(Exception):
+    """A batch whose last offset is no int32 above the segment's base offset."""
+
+    def __init__(self, segment: Segment, reason: str, position: int, index: bytes) -> None:
+        super().__init__(reason)
+        self.segment = segment
+        self.reason = reason
+        self.position = position
+        self.index = index  # as far as it was built
+
+
+class OffsetsOutOfOrder(Exception):
+    """Offsets that go back, met where an index entry was due: Kafka empties the segment."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Where and why a segment is cut: kind is "crc", "header", "length", "control" or "tail" (a batch not complete)."""
+
+    kind: str
+    position: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What recovery found: bytes cut off, why, and the offset behind the last batch that is left."""
+
+    cut_bytes: int
+    fault: Fault | None
+    next_offset: int
+
+
+class Segment:
+    """The files of one segment in a view of its partition. Nothing is written but the view.
+
+    advance(size) hears of so many more bytes that recovery has checked.
+    """
+
+    def __init__(
+        self,
+        view: PartitionView,
+        base_offset: int,
+        *,
+        index_interval_bytes: int = DEFAULT_INTERVAL_BYTES,
+        max_index_bytes: int = DEFAULT_MAX_INDEX_BYTES,
+        state: str = "",
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._view = view
+        self._advance = advance
+        self.base_offset = base_offset
+        self._interval = index_interval_bytes
+        self._max_index_bytes = max_index_bytes
+        self.log_name, self.index_name, self.time_index_name, self.txn_index_name = (
+            build(FileName(kind, base_offset, state=state))
+            for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log."""
+        return self._view.size(self.log_name)
+
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        """The names of the log and of the indexes, there or not."""
+        return self.log_name, self.index_name, self.time_index_name, self.txn_index_name
+
+    def create(self) -> None:
+        """Make the files of a segment without records."""
+        for name in (self.log_name, self.index_name, self.time_index_name):
+            self._view.write(name, b"")
+
+    def sanity_check(self, *, time_index_is_new: bool) -> None:
+        """What Kafka looks at in any start. Raises MissingIndex, CorruptIndex, StartRefused."""
+        if self.index_name not in self._view:
+            raise MissingIndex
+        if time_index_is_new:
+            self._view.write(self.time_index_name, b"")
+        if self.txn_index_name in self._view:
+            data = whole_entries(self._view.read(self.txn_index_name), TXN_ENTRY_BYTES)
+            for entry in TXN_ENTRY.unpack_all(data):
+                if entry.version >> 8 > 0:  # Kafka looks at the first of the two bytes
+                    raise StartRefused(self.txn_index_name, f"version {entry.version >> 8} of an aborted transaction")
+                if entry.last_offset < self.base_offset:
+                    raise CorruptIndex(f"an aborted transaction ends at {entry.last_offset}, below the base offset")
+
+    def trim_indexes(self) -> None:
+        """What closing the active segment leaves of its indexes: whole entries."""
+        for name, entry_bytes in ((self.index_name, OFFSET_ENTRY_BYTES), (self.time_index_name, TIME_ENTRY_BYTES)):
+            data = self._view.read(name) if name in self._view else b""
+            self._view.write(name, whole_entries(data, entry_bytes))
+
+    # reading
+
+    def windows(self, start: int = 0, stop: int | None = None, *, check_crc: bool = False) -> Iterator[Window | Damage]:
+        """The batches from byte `start` on; ends with a Damage where something is no batch. Raises UnreadableInput."""
+        source = self._view.source(self.log_name)
+        try:
+            yield from read_segment(source, start=start, stop=stop, check_crc=check_crc, resync=False)
+        finally:
+            source.close()
+
+    def _rows(self, start: int) -> Iterator[BatchRow]:
+        for part in self.windows(start):
+            if isinstance(part, Damage):
+                if isinstance(part.error, BadLength | LimitExceeded):
+                    raise StartRefused(self.log_name, part.error.reason, part.position)
+                return
+            yield from (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
+
+    def translate(self, offset: int, index: bytes | None = None) -> int | None:
+        """The byte where the batch with `offset`, or the next one, begins; None behind the end. Raises StartRefused."""
+        reader = OffsetIndexReader(self._offset_index() if index is None else index, self.base_offset)
+        before: BatchRow | None = None
+        for row in self._rows(max(0, reader.position_of(offset))):
+            if row.base_offset >= offset:
+                if row.base_offset > offset and before is not None and before.last_offset >= offset:
+                    return before.position
+                return row.position
+            before = row
+        return before.position if before is not None and before.last_offset >= offset else None
+
+    def _offset_index(self) -> bytes:
+        if self.index_name not in self._view:
+            return b""
+        data = self._view.read(self.index_name)
+        kept = whole_entries(data, OFFSET_ENTRY_BYTES)
+        if len(kept) < len(data):
+            self._view.write(self.index_name, kept)
+        return kept
+
+    def read_next_offset(self, index: bytes | None = None) -> int:
+        """The offset behind the last batch, as far as the last index entry leads to it; else the base offset.
+
+        index: the bytes of another offset index than that of the view. Raises StartRefused.
+        """
+        data = self._offset_index() if index is None else index
+        start = self.translate(OffsetIndexReader(data, self.base_offset).last_offset, data)
+        end_offset = self.base_offset
+        if start is not None:
+            for row in self._rows(start):
+                end_offset = row.last_offset + 1
+        return end_offset
+
+    def load_producers(self, producers: ProducerStateManager, start_offset: int, end_offset: int | None) -> None:
+        """Take the batches from `start_offset` on (to below `end_offset`) into the producers' state, unchecked."""
+        start = self.translate(start_offset)
+        if start is None:
+            return
+        stop = None if end_offset is None else self.translate(end_offset)
+        for part in self.windows(start, stop):
+            if isinstance(part, Damage):
+                if isinstance(part.error, BadLength | LimitExceeded):
+                    raise StartRefused(self.log_name, part.error.reason, part.position)
+                return
+            how = producers.table.batches(part.batches, part.data)
+            if how != RECOVERY_MORE:
+                raise StartRefused(self.log_name, producers.table.reason or "")
+
+    # recovery
+
+    def recover(self, producers: ProducerStateManager, epochs: LeaderEpochCache) -> Recovered:
+        """Check all batches, cut the log at the first that is not sound, build the indexes anew.
+
+        Raises SegmentOverflow, OffsetsOutOfOrder, StartRefused, UnreadableInput.
+        """
+        scan = SegmentRecovery(
+            producers.table,
+            self.base_offset,
+            -1 if epochs.latest_epoch is None else epochs.latest_epoch,
+            index_interval_bytes=self._interval,
+            max_index_bytes=self._max_index_bytes,
+        )
+        how, fault = self._scan(scan)
+        for epoch, start_offset in scan.epochs:
+            try:
+                epochs.assign(epoch, start_offset)
+            except ValueError as error:
+                raise StartRefused(self.log_name, str(error), scan.fault_position) from None
+        reason = scan.reason or ""
+        if how == RECOVERY_OVERFLOW:
+            raise SegmentOverflow(self, reason, scan.fault_position, bytes(scan.offset_index))
+        if how == RECOVERY_REFUSED:
+            raise StartRefused(self.log_name, reason, scan.fault_position)
+        if how == RECOVERY_ORDER:
+            raise OffsetsOutOfOrder(reason, scan.fault_position)
+        cut_bytes = self.size - scan.valid_bytes
+        self._view.cut(self.log_name, scan.valid_bytes)
+        if scan.end() == RECOVERY_ORDER:
+            raise OffsetsOutOfOrder(scan.reason or "", scan.valid_bytes)
+        self._write_indexes(scan)
+        if scan.map_end >= 0:
+            producers.map_end_offset = scan.map_end
+        return Recovered(cut_bytes, fault, scan.next_offset)
+
+    def _scan(self, scan: SegmentRecovery) -> tuple[int, Fault | None]:
+        for part in self.windows(check_crc=True):
+            if isinstance(part, Damage):
+                return RECOVERY_INVALID, self._damaged(part)
+            self._advance(part.stop)
+            how = scan.batches(part.batches, part.data)
+            if how == RECOVERY_INVALID:
+                if scan.fault_position < scan.valid_bytes:
+                    kind = "control"  # Kafka keeps the batch, and cuts behind it
+                else:
+                    kind = "crc" if (scan.reason or "").startswith("CRC") else "header"
+                return how, Fault(kind, scan.valid_bytes, scan.reason or "")
+            if how != RECOVERY_MORE:
+                return how, None
+        return RECOVERY_MORE, None
+
+    def _damaged(self, damage: Damage) -> Fault:
+        error = damage.error
+        if isinstance(error, LimitExceeded):
+            stored, computed = self._large_crc(damage.position)
+            if stored == computed:
+                raise UnreadableInput(self.log_name, f"byte {damage.position:,}: {error.reason}")
+            return Fault("crc", damage.position, f"CRC is {stored:#010x}, bytes give {computed:#010x}")
+        return Fault("length" if isinstance(error, BadLength) else "tail", damage.position, error.reason)
+
+    def _large_crc(self, position: int) -> tuple[int, int]:
+        """Stored and computed CRC of a batch too large for memory."""
+        source: ContentSource = self._view.source(self.log_name)
+        try:
+            header = bytearray(21)
+            source.read_at(position, memoryview(header))
+            end = position + 12 + int.from_bytes(header[8:12], "big", signed=True)
+            at, value = position + 21, 0
+            chunk = bytearray(CRC_CHUNK_BYTES)
+            while at < end:
+                got = source.read_at(at, memoryview(chunk)[: end - at])
+                if got == 0:
+                    break
+                value = crc32c(memoryview(chunk)[:got], value)
+                at += got
+            return int.from_bytes(header[17:21], "big"), value
+        finally:
+            source.close()
+
+    def _write_indexes(self, scan: SegmentRecovery) -> None:
+        self._view.write(self.index_name, bytes(scan.offset_index))
+        self._view.write(self.time_index_name, bytes(scan.time_index))
+        if scan.aborted or self.txn_index_name in self._view:
+            self._view.write(self.txn_index_name, TXN_ENTRY.pack_all([(0, *each) for each in scan.aborted]))
+
+    def index_anew(self) -> None:
+        """Build the indexes of a log that was put together from sound batches; nothing is checked."""
+        scan = SegmentRecovery(
+            ProducerTable(read_control),
+            self.base_offset,
+            index_interval_bytes=self._interval,
+            max_index_bytes=self._max_index_bytes,
+        )
+        for part in self.windows():
+            if isinstance(part, Damage) or scan.batches(part.batches, part.data) != RECOVERY_MORE:
+                break
+        scan.end()
+        self._view.write(self.index_name, bytes(scan.offset_index))
+        self._view.write(self.time_index_name, bytes(scan.time_index))
+
+    def empty(self) -> int:
+        """Cut the whole log and its indexes, as Kafka does with offsets out of order. Returns the bytes cut."""
+        cut_bytes = self.size
+        self._view.cut(self.log_name, 0)
+        self._view.write(self.index_name, b"")
+        self._view.write(self.time_index_name, b"")
+        if self.txn_index_name in self._view:
+            self._view.write(self.txn_index_name, b"")
+        return cut_bytes
