@@ -109,6 +109,10 @@ class Disk:
         """Remove an empty directory."""
         path.rmdir()
 
+    def set_modified(self, path: Path, modified_ms: int) -> None:
+        """Set when a file was last changed, in ms since 1970."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def sync_directory(self, path: Path) -> None:
         """Make the names in a directory durable."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

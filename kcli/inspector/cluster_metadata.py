@@ -1,0 +1,77 @@
+"""Topics and configurations as a log directory's `__cluster_metadata` has them: its last snapshot, then its log.
+
+What a quorum has not committed yet is not told apart: a directory alone does not say. Damage ends the log there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from formats import internal_topic
+from formats.errors import FormatError
+from formats.file_name import FileKind, parse
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.log import RecordTable
+from kcli.errors import UnreadableInput
+from kcli.log.batch_records import UNREADABLE, decode
+from kcli.log.segment_reader import Window, read_segment
+from kcli.log.source import FileSource
+from kcli.metadata.topics import ClusterTopics
+
+METADATA_TOPIC = "__cluster_metadata"
+METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
+
+
+def read_topics(log_directory: Path) -> ClusterTopics | None:
+    """Replay the metadata log in a log directory; None where there is none. Raises UnreadableInput."""
+    directory = log_directory / METADATA_DIRECTORY
+    if not directory.is_dir():
+        return None
+    topics = ClusterTopics()
+    offset = 0
+    for path, from_offset in _files(directory):
+        offset = max(offset, from_offset)
+        for record_offset, value in _records(path):
+            if path.suffix == FileKind.KRAFT_SNAPSHOT or record_offset >= offset:
+                _apply(topics, path, record_offset, value)
+    return topics
+
+
+def _files(directory: Path) -> list[tuple[Path, int]]:
+    """The last snapshot and the segments, in the order of replay, each with the offset it counts from."""
+    named = [(name, path) for path in directory.iterdir() if (name := parse(path.name)) is not None and not name.state]
+    snapshots = [
+        (name.base_offset or 0, name.epoch or 0, path) for name, path in named if name.kind is FileKind.KRAFT_SNAPSHOT
+    ]
+    last = max(snapshots, default=None)
+    begin = [] if last is None else [(last[2], last[0])]
+    segments = sorted((name.base_offset or 0, path) for name, path in named if name.kind is FileKind.LOG)
+    return [*begin, *((path, 0) for _, path in segments)]
+
+
+def _records(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Offset and value of each data record."""
+    source = FileSource(path)
+    try:
+        for part in read_segment(source, resync=False):
+            if not isinstance(part, Window):
+                return
+            records = RecordTable(4096)
+            for buffer in decode(part, records):
+                for i in range(records.count):
+                    row = RecordRow._make(records.row(i))
+                    batch = BatchRow._make(part.batches.row(row.batch))
+                    if not batch.is_control and not batch.faults & UNREADABLE:
+                        yield row.offset, bytes(buffer[row.value_start : row.value_start + max(row.value_length, 0)])
+    finally:
+        source.close()
+
+
+def _apply(topics: ClusterTopics, path: Path, offset: int, value: bytes) -> None:
+    try:
+        record = internal_topic.decode(METADATA_TOPIC, None, value)
+    except FormatError as error:
+        raise UnreadableInput(str(path), f"offset {offset:,}: {error.reason}") from None
+    if record.value is not None:
+        topics.apply(record.value_name, record.value)

@@ -1,0 +1,40 @@
+"""Which segments are cleaned into one: as many in a row as fit a segment by what they take now.
+
+A group ends where the next segment would bring the bytes above segment.bytes, an index above segment.index.bytes, or an
+offset further than an int32 from the group's base. Source: Cleaner.groupSegmentsBySize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from formats.file_name import FileKind
+from kcli.log.cleaner.partition import Segment
+from kcli.log.config import INT_MAX
+
+INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+
+
+def group_segments(
+    segments: Sequence[Segment], *, max_bytes: int, max_index_bytes: int, first_uncleanable_offset: int
+) -> list[list[Segment]]:
+    """The segments in groups, both in order."""
+    groups: list[list[Segment]] = []
+    log_bytes = 0
+    index_bytes = dict.fromkeys(INDEXES, 0)
+    for i, segment in enumerate(segments):
+        size = {kind: segment.index_bytes(kind) for kind in INDEXES}
+        behind = segments[i + 1].base_offset if i + 1 < len(segments) else first_uncleanable_offset
+        fits = (
+            bool(groups)
+            and log_bytes + segment.size <= max_bytes
+            and all(index_bytes[kind] + size[kind] <= max_index_bytes for kind in INDEXES)
+            and (segment.size == 0 or behind - 1 - groups[-1][0].base_offset <= INT_MAX)
+        )
+        if not fits:
+            groups.append([])
+            log_bytes, index_bytes = 0, dict.fromkeys(INDEXES, 0)
+        groups[-1].append(segment)
+        log_bytes += segment.size
+        index_bytes = {kind: index_bytes[kind] + size[kind] for kind in INDEXES}
+    return groups

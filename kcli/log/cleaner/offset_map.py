@@ -1,0 +1,108 @@
+"""The last offset of every key in the dirty part of a log, as far as memory goes.
+
+Segments are read in order until the map is full; it then speaks for all offsets up to `reach`, and what lies behind is
+left for another pass. Records of aborted transactions and control records do not count, records without a key neither.
+Windows are decompressed and their keys hashed by several threads; only putting them in is one after the other.
+Source: Cleaner.buildOffsetMap.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from formats.compression import decompress
+from formats.errors import FormatError
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import (
+    FAULT_BAD_PAYLOAD,
+    FAULT_CONTROL_KEY,
+    CleanedTransactions,
+    KeyHashes,
+    KeyMap,
+    RecordTable,
+    payload_bounds,
+)
+from kcli.log.batch_records import UNREADABLE, decode, faults_of
+from kcli.log.cleaner.partition import PartitionLog, Segment, Uncleanable
+from kcli.log.cleaner.pipeline import in_order
+from kcli.log.cleaner.progress import Progress
+from kcli.log.segment_reader import Window
+
+ROWS = 8192
+MARKER_FAULTS = UNREADABLE | FAULT_CONTROL_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A window and, for each batch, CLEAN_* flags."""
+
+    segment: Segment
+    window: Window
+    flags: bytearray
+
+    def fail_at(self, i: int) -> Uncleanable:
+        """What is wrong with batch i."""
+        faults = faults_of(self.window, i)
+        position = self.window.batches.row(i)[0]
+        return Uncleanable(self.segment.path(), faults[0].reason if faults else "unreadable", position)
+
+    def check(self, bits: int) -> None:
+        """Raise Uncleanable where a batch has one of these faults."""
+        batches = self.window.batches
+        i = batches.first_fault()
+        while i >= 0:
+            if batches.row(i)[-1] & bits:
+                raise self.fail_at(i)
+            i = batches.first_fault(i + 1)
+
+
+def new_map(memory_bytes: int, load_factor: float) -> KeyMap:
+    """An empty map of that many bytes, its hash under a secret of its own."""
+    return KeyMap(memory_bytes, load_factor, os.urandom(16))
+
+
+def payload_of(window: Window, i: int) -> bytes:
+    """The decompressed records of batch i; nothing, and a fault on the batch, where they do not decompress."""
+    start, stop = payload_bounds(window.data, window.batches, i)
+    row = BatchRow._make(window.batches.row(i))
+    try:
+        return decompress(row.codec, memoryview(window.data)[start:stop], magic=row.magic) if start >= 0 else b""
+    except FormatError:
+        window.batches.add_fault(i, FAULT_BAD_PAYLOAD)
+        return b""
+
+
+def build_offset_map(
+    log: PartitionLog, start: int, stop: int, offset_map: KeyMap, *, threads: int, progress: Progress
+) -> bool:
+    """Fill the map from the segments with offsets in [start, stop). True where it got full. Raises Uncleanable."""
+    transactions = CleanedTransactions()
+    transactions.add_aborted(log.aborted(start, stop))
+    dirty = log.between(start, stop)
+
+    def windows(segment: Segment) -> Iterator[Judged]:
+        for window in segment.windows(check_crc=False):
+            flags = transactions.judge(window.data, window.batches, partial(payload_of, window))
+            judged = Judged(segment, window, flags)
+            judged.check(MARKER_FAULTS)
+            yield judged
+
+    def hashed(judged: Judged) -> tuple[KeyHashes, int]:
+        keys = KeyHashes()
+        records = RecordTable(ROWS)
+        for _ in decode(judged.window, records):
+            keys.add(offset_map, records, judged.flags, start)
+        judged.check(UNREADABLE)
+        keys.finish(judged.window.batches, start)
+        return keys, judged.window.stop
+
+    for i, segment in enumerate(dirty):
+        for keys, size in in_order(hashed, windows(segment), threads):
+            if offset_map.put(keys):
+                return True
+            progress(size)
+        offset_map.reach = (dirty[i + 1].base_offset if i + 1 < len(dirty) else stop) - 1
+    return False

@@ -1,0 +1,268 @@
+"""What the cleaner knows of a partition before it begins; nothing is written here.
+
+    segments             base offset, size, age; the last one is active
+    log start offset     from log-start-offset-checkpoint, or the first segment
+    log end offset       behind the last sound batch of the active segment
+    high watermark       from replication-offset-checkpoint, else the log end
+    first unstable offset  where the first open transaction begins
+    producers            the last data offset and epoch of each that has not expired
+
+Producers come from the latest snapshot and the batches behind it. Source: UnifiedLog, LogSegments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats.errors import FormatError
+from formats.file_name import FileKind, FileName, build, parse
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import ProducerTable
+from formats.producer_snapshot import ENTRY as PRODUCER_ENTRY
+from formats.producer_snapshot import parse as parse_snapshot
+from formats.txn_index import ENTRY as TXN_ENTRY
+from formats.txn_index import AbortedTxn
+from formats.txn_index import parse as parse_txn_index
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.batch_records import faults_of
+from kcli.log.index_writer import OffsetIndexReader
+from kcli.log.producer_state import read_control
+from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import FileSource, read_whole
+
+SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+TIME_ENTRY_BYTES = 12
+
+
+class Uncleanable(KcliError):
+    """Something in the log at which Kafka's cleaner gives the partition up."""
+
+    def __init__(self, path: Path, reason: str, position: int | None = None) -> None:
+        place = "" if position is None else f" byte {position:,}:"
+        super().__init__(f"{path}:{place} {reason}")
+        self.path = path
+        self.reason = reason
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment: where its files are, its size in bytes, when it was last changed (ms since 1970)."""
+
+    directory: Path
+    base_offset: int
+    size: int
+    modified_ms: int
+
+    def path(self, kind: FileKind = FileKind.LOG, state: str = "") -> Path:
+        """One of its files; `state`: as the name has it behind a swap or a deletion."""
+        return self.directory / build(FileName(kind, self.base_offset, state=state))
+
+    def index_bytes(self, kind: FileKind) -> int:
+        """The size of one of its indexes; 0 where it is missing."""
+        try:
+            return self.path(kind).stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    @property
+    def largest_timestamp(self) -> int | None:
+        """The last entry of its time index, ms; None where there is none."""
+        try:
+            data = read_whole(self.path(FileKind.TIME_INDEX))
+        except UnreadableInput:
+            return None
+        whole = len(data) // TIME_ENTRY_BYTES * TIME_ENTRY_BYTES
+        last = int.from_bytes(data[whole - TIME_ENTRY_BYTES : whole - 4], signed=True) if whole else -1
+        return last if last >= 0 else None
+
+    @property
+    def age_timestamp(self) -> int:
+        """What its age is counted from: its largest timestamp, else its last change; ms."""
+        largest = self.largest_timestamp
+        return self.modified_ms if largest is None else largest
+
+    def windows(self, *, start: int = 0, check_crc: bool = True) -> Iterator[Window]:
+        """Its batches from byte `start` on. Raises Uncleanable at damage, with `check_crc` at a bad CRC too."""
+        source = FileSource(self.path())
+        try:
+            parts = read_segment(source, start=start, stop=self.size, check_crc=check_crc, resync=False)
+            for part in parts:
+                if isinstance(part, Damage):
+                    raise Uncleanable(self.path(), part.error.reason, part.position)
+                bad = part.batches.first_fault()
+                if bad >= 0:
+                    fault = faults_of(part, bad)[0]
+                    raise Uncleanable(self.path(), fault.reason, fault.position)
+                yield part
+        finally:
+            source.close()
+
+    def first_batch(self) -> BatchRow | None:
+        """The header of its first batch; None where it is empty."""
+        for window in self.windows(check_crc=False):
+            return BatchRow._make(window.batches.row(0))
+        return None
+
+    def aborted(self) -> tuple[AbortedTxn, ...]:
+        """Its transaction index. Raises Uncleanable where that cannot be read."""
+        path = self.path(FileKind.TXN_INDEX)
+        if not path.exists():
+            return ()
+        data = read_whole(path)
+        try:
+            return parse_txn_index(data[: TXN_ENTRY.used(data)])
+        except FormatError as error:
+            raise Uncleanable(path, error.reason, error.position) from None
+
+
+def find_segments(directory: Path) -> list[Segment]:
+    """The segments in a directory, by base offset. Raises UnreadableInput: not readable, none there, or an unfinished
+    swap, which Kafka ends when it starts."""
+    found = []
+    try:
+        for path in directory.iterdir():
+            name = parse(path.name)
+            if name is None:
+                continue
+            if name.state in ("swap", "cleaned"):
+                reason = f"{path.name}: a cleaning was interrupted here; start Kafka on it or run kcli recover first"
+                raise UnreadableInput(str(directory), reason)
+            if name.kind is FileKind.LOG and not name.state and name.base_offset is not None:
+                stat = path.stat()
+                found.append(Segment(directory, name.base_offset, stat.st_size, stat.st_mtime_ns // 1_000_000))
+    except OSError as error:
+        raise UnreadableInput(str(directory), error.strerror or str(error)) from error
+    if not found:
+        raise UnreadableInput(str(directory), "no segment in this directory")
+    return sorted(found, key=lambda segment: segment.base_offset)
+
+
+class PartitionLog:
+    """A partition as the cleaner sees it. `segments` changes as it works; offsets and producers do not."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        now_ms: int,
+        producer_expiration_ms: int,
+        log_start_offset: int = 0,
+        high_watermark: int | None = None,
+    ) -> None:
+        """Look at a directory. log_start_offset, high_watermark: as checkpoints have them. Raises UnreadableInput,
+        Uncleanable."""
+        self.directory = directory
+        self.segments = find_segments(directory)
+        self.gone: set[int] = set()  # base offsets at which no segment begins any more
+        self.log_start_offset = max(log_start_offset, self.segments[0].base_offset)
+        self.log_end_offset = self._read_log_end()
+        self.high_watermark = self.log_end_offset
+        if high_watermark is not None and self.log_start_offset <= high_watermark < self.log_end_offset:
+            self.high_watermark = high_watermark
+        table = self._load_producers()
+        ongoing = table.ongoing()
+        self.first_unstable_offset = ongoing[0][0] if ongoing else None  # of the open transactions
+        self.producers = {
+            entry[0]: (entry[3], entry[1])
+            for entry in table.entries()
+            if entry[7] >= 0 or now_ms - entry[5] < producer_expiration_ms
+        }
+
+    @property
+    def active(self) -> Segment:
+        """The segment that is appended to."""
+        return self.segments[-1]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its segments."""
+        return sum(segment.size for segment in self.segments)
+
+    def between(self, start: int, stop: int) -> list[Segment]:
+        """The segments that hold offsets from `start` on (from the first, where none begins below) and begin below
+        `stop`. Source: LogSegments.values."""
+        if start >= stop:
+            return []
+        floor = max((each.base_offset for each in self.segments if each.base_offset <= start), default=-1)
+        return [segment for segment in self.segments if floor <= segment.base_offset < stop]
+
+    def closed_from(self, offset: int) -> list[Segment]:
+        """The segments but the active one, from the one that holds `offset` on."""
+        return self.between(offset, self.active.base_offset)
+
+    def next_base_offset(self, segment: Segment) -> int:
+        """Where the segment behind it begins; the log end for the active one."""
+        behind = [each.base_offset for each in self.segments if each.base_offset > segment.base_offset]
+        return min(behind, default=self.log_end_offset)
+
+    def aborted(self, start: int, stop: int) -> list[AbortedTxn]:
+        """Aborted transactions that begin below `stop`, from the transaction indexes of the segment that holds `start`
+        and those behind it. Source: LocalLog.collectAbortedTransactions."""
+        found: list[AbortedTxn] = []
+        for segment in self.between(start, self.log_end_offset + 1):
+            for entry in segment.aborted():
+                if entry.last_offset >= self.log_start_offset and entry.first_offset < stop:
+                    found.append(entry)
+                if entry.last_stable_offset >= stop:
+                    return found
+        return found
+
+    def replace(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
+        """Segments have been swapped."""
+        gone = {segment.base_offset for segment in old}
+        kept = [segment for segment in self.segments if segment.base_offset not in gone]
+        self.segments = sorted([*kept, *new], key=lambda segment: segment.base_offset)
+        self.gone |= gone - {segment.base_offset for segment in new}
+
+    def _read_log_end(self) -> int:
+        """Behind the last batch of the active segment, beginning at its last index entry."""
+        active = self.active
+        start = 0
+        path = active.path(FileKind.OFFSET_INDEX)
+        if path.exists():
+            index = OffsetIndexReader(read_whole(path), active.base_offset)
+            while index.count and index.entry(index.count - 1)[1] == 0:
+                index.count -= 1  # preallocated
+            if index.count and index.entry(index.count - 1)[1] < active.size:
+                start = index.entry(index.count - 1)[1]
+        end = active.base_offset
+        for window in active.windows(start=start, check_crc=False):
+            end = window.batches.row(window.batches.count - 1)[4] + 1
+        return end
+
+    def _load_producers(self) -> ProducerTable:
+        table = ProducerTable(read_control)
+        known = self.log_start_offset
+        for offset in self._snapshot_offsets():
+            path = self.directory / build(FileName(FileKind.PRODUCER_SNAPSHOT, offset))
+            try:
+                entries = parse_snapshot(read_whole(path)).entries
+            except FormatError:
+                continue  # as Kafka: the one before it
+            for entry in entries:
+                table.load(entry)
+            known = offset
+            break
+        for segment in self.between(known, self.log_end_offset):
+            for window in segment.windows(check_crc=False):
+                if window.batches.row(window.batches.count - 1)[4] >= known:
+                    _take_in(table, window, known)
+        return table
+
+    def _snapshot_offsets(self) -> list[int]:
+        """Offsets of its snapshots that lie in the log, the latest first."""
+        names = [parse(path.name) for path in self.directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}")]
+        found = [name.base_offset for name in names if name and name.base_offset is not None]
+        return sorted((each for each in found if self.log_start_offset < each <= self.log_end_offset), reverse=True)
+
+
+def _take_in(table: ProducerTable, window: Window, from_offset: int) -> None:
+    """The batches of a window that begin at an offset or behind it."""
+    window.batches.select(from_offset=from_offset)
+    table.batches(window.batches, window.data)
+
+
+assert PRODUCER_ENTRY.fields[3].name == "last_offset", "the order of ProducerTable.entries"

@@ -1,0 +1,268 @@
+"""A group of segments written anew as one: every batch that stays, and the indexes beside it.
+
+    windows in order  ->  which batches are aborted, which markers have expired       one after the other
+                      ->  which records stay, batches built again, compressed again   several threads
+                      ->  appended to the new log, index entries added                in order
+
+A batch of which every record stays is copied byte for byte. Any other is built again as magic 2 with its own codec at
+the codec's default level: that is Kafka's way, compression.type is not looked at here. Bytes of header keys stay as
+they are, where Kafka would replace what is not UTF-8. A batch whose CRC does not hold is not cleaned; Kafka does not
+look.
+Source: Cleaner.cleanSegments, cleanInto; MemoryRecords.filterTo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from formats.compression import compress
+from formats.file_name import FileKind
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import (
+    CLEAN_DISCARD,
+    CLEAN_REASONS,
+    CLEAN_RETAIN_EMPTY,
+    FILTER_FAULTS,
+    BatchFilter,
+    CleanedTransactions,
+    KeyMap,
+    RecordTable,
+    SegmentIndexes,
+)
+from formats.txn_index import AbortedTxn
+from formats.txn_index import build as build_txn_index
+from kcli.log.cleaner.offset_map import MARKER_FAULTS, Judged, payload_of
+from kcli.log.cleaner.partition import PartitionLog, Segment, Uncleanable
+from kcli.log.cleaner.pipeline import in_order
+from kcli.log.cleaner.progress import Progress
+from kcli.log.disk import Disk, DiskFile
+
+WRAPPED_MESSAGE_BYTES = 26  # the smallest message inside a compressed one
+
+
+@dataclass(slots=True)
+class CleanCounts:
+    """What a cleaning did. Bytes by reason are those of records, uncompressed."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    batches_read: int = 0
+    batches_kept: int = 0
+    batches_emptied: int = 0
+    horizons_set: int = 0
+    gone: dict[str, tuple[int, int]] = field(default_factory=lambda: dict.fromkeys(CLEAN_REASONS, (0, 0)))
+
+    def add_filter(self, batches: BatchFilter) -> None:
+        """Add what a filter counted."""
+        self.records_read += batches.records_read
+        self.records_kept += batches.records_kept
+        self.batches_read += batches.batches_read
+        self.batches_kept += batches.batches_kept
+        self.batches_emptied += batches.batches_emptied
+        self.horizons_set += batches.horizons_set
+        self._add_gone(dict(zip(CLEAN_REASONS, batches.reasons, strict=True)))
+
+    def add(self, other: CleanCounts) -> None:
+        """Add another count."""
+        for name in COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self._add_gone(other.gone)
+
+    def _add_gone(self, gone: Mapping[str, tuple[int, int]]) -> None:
+        for reason, (records, size) in gone.items():
+            before = self.gone[reason]
+            self.gone[reason] = (before[0] + records, before[1] + size)
+
+
+COUNTED = (
+    "bytes_read",
+    "bytes_written",
+    "records_read",
+    "records_kept",
+    "batches_read",
+    "batches_kept",
+    "batches_emptied",
+    "horizons_set",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What holds for the whole pass."""
+
+    offset_map: KeyMap
+    now_ms: int
+    delete_retention_ms: int
+    legacy_horizon_ms: int  # tombstones of magic 0 and 1 in segments not changed since then go
+    end_offset: int  # the first uncleanable offset
+    index_interval_bytes: int
+    threads: int
+    progress: Progress
+
+
+def clean_group(
+    log: PartitionLog,
+    group: list[Segment],
+    transactions: CleanedTransactions,
+    rules: Rules,
+    target: CleanedSegment | None,
+) -> CleanCounts:
+    """Clean the segments of a group into `target` (None: only count). Raises Uncleanable, OSError."""
+    counts = CleanCounts()
+    transactions.cleaned_index = []
+    for i, segment in enumerate(group):
+        behind = group[i + 1].base_offset if i + 1 < len(group) else log.next_base_offset(segment)
+        transactions.add_aborted(log.aborted(segment.base_offset, behind))
+        filters: list[BatchFilter] = []
+        free: list[BatchFilter] = []
+
+        def new_filter(keep_deletes: bool, made: list[BatchFilter] = filters) -> BatchFilter:
+            made.append(
+                BatchFilter(
+                    rules.offset_map,
+                    now_ms=rules.now_ms,
+                    delete_retention_ms=rules.delete_retention_ms,
+                    keep_legacy_deletes=keep_deletes,
+                )
+            )
+            return made[-1]
+
+        def work(
+            judged: Judged,
+            free: list[BatchFilter] = free,
+            keep_deletes: bool = segment.modified_ms > rules.legacy_horizon_ms,
+        ) -> tuple[BatchFilter, int]:
+            batches = free.pop() if free else new_filter(keep_deletes)
+            filter_window(judged, batches)
+            return batches, judged.window.stop
+
+        for batches, size in in_order(work, _judged(log, segment, transactions, rules), rules.threads):
+            if target is not None:
+                with memoryview(batches.out) as out:
+                    target.append(out)
+            counts.bytes_written += batches.out.size
+            batches.out.clear()
+            free.append(batches)
+            rules.progress(size)
+        counts.bytes_read += segment.size
+        for each in filters:
+            counts.add_filter(each)
+    if target is not None:
+        target.finish(tuple(AbortedTxn(*entry) for entry in transactions.cleaned_index), group[-1].modified_ms)
+    return counts
+
+
+def _judged(log: PartitionLog, segment: Segment, transactions: CleanedTransactions, rules: Rules) -> Iterator[Judged]:
+    for window in segment.windows():
+        flags = transactions.judge(
+            window.data,
+            window.batches,
+            partial(payload_of, window),
+            producers=log.producers,
+            end_offset=rules.end_offset,
+            now_ms=rules.now_ms,
+        )
+        judged = Judged(segment, window, flags)
+        judged.check(MARKER_FAULTS)
+        yield judged
+
+
+def filter_window(judged: Judged, batches: BatchFilter) -> None:
+    """Put what stays of a window into `batches.out`. Raises Uncleanable."""
+    window, flags = judged.window, judged.flags
+    i = 0
+    while True:
+        i = batches.run(window.data, window.batches, flags, i)
+        if batches.fault:
+            raise _fault(judged, batches)
+        if i >= window.batches.count:
+            return
+        if flags[i] & (CLEAN_DISCARD | CLEAN_RETAIN_EMPTY) != CLEAN_DISCARD:
+            _compressed(judged, batches, i)
+        i += 1
+
+
+def _compressed(judged: Judged, batches: BatchFilter, i: int) -> None:
+    window = judged.window
+    row = BatchRow._make(window.batches.row(i))
+    payload = payload_of(window, i)
+    if window.batches.row(i)[-1] & MARKER_FAULTS:
+        raise judged.fail_at(i)
+    if row.magic >= 2:
+        anew = batches.payload(window.data, window.batches, i, judged.flags[i], payload)
+    else:
+        records = RecordTable(len(payload) // WRAPPED_MESSAGE_BYTES + 1)
+        records.start(payload, window.batches, i, i + 1, payload=True)
+        records.next()
+        judged.check(MARKER_FAULTS)
+        anew = batches.wrapped(records, i, judged.flags[i])
+    if batches.fault:
+        raise _fault(judged, batches)
+    if anew:
+        with memoryview(batches.records) as records_bytes:
+            batches.finish(compress(row.codec, records_bytes))
+
+
+def _fault(judged: Judged, batches: BatchFilter) -> Uncleanable:
+    position = judged.window.batches.row(batches.fault_batch)[0]
+    return Uncleanable(judged.segment.path(), FILTER_FAULTS[batches.fault], position)
+
+
+class CleanedSegment:
+    """The segment being written, its files named `.cleaned` until it is swapped in."""
+
+    def __init__(self, disk: Disk, directory: Path, base_offset: int, index_interval_bytes: int) -> None:
+        """Begin it; what an earlier try left is removed. Raises OSError."""
+        self.segment = Segment(directory, base_offset, 0, 0)
+        self._disk = disk
+        self._indexes = SegmentIndexes(base_offset, index_interval_bytes)
+        self._file: DiskFile | None = None
+        self.discard()
+        self._file = disk.open(self._path(FileKind.LOG), create=True, truncate=True)
+
+    def _path(self, kind: FileKind) -> Path:
+        return self.segment.path(kind, "cleaned")
+
+    def append(self, batches: memoryview) -> None:
+        """Append whole batches. Raises Uncleanable where an offset does not fit the segment, OSError."""
+        assert self._file is not None, "the segment is finished"
+        position = self._indexes.position
+        self._indexes.add(batches)
+        if self._indexes.overflow:
+            raise Uncleanable(self.segment.path(), "offsets further apart than a segment can hold")
+        self._file.write([batches], position)
+
+    def finish(self, aborted: tuple[AbortedTxn, ...], modified_ms: int) -> None:
+        """Write the indexes, make all of it durable, give it the age of the segments that it replaces."""
+        assert self._file is not None, "the segment is finished"
+        self._indexes.finish()
+        self._file.sync()
+        self._close()
+        self._write(FileKind.OFFSET_INDEX, bytes(self._indexes.offsets))
+        self._write(FileKind.TIME_INDEX, bytes(self._indexes.times))
+        if aborted:
+            self._write(FileKind.TXN_INDEX, build_txn_index(aborted))
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            self._disk.set_modified(self._path(kind), modified_ms)
+        self.segment = Segment(self.segment.directory, self.segment.base_offset, self._indexes.position, modified_ms)
+
+    def _write(self, kind: FileKind, data: bytes) -> None:
+        with self._disk.open(self._path(kind), create=True, truncate=True) as file:
+            file.write([data], 0)
+            file.sync()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def discard(self) -> None:
+        """Remove what there is of it."""
+        self._close()
+        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.LOG):
+            self._disk.remove(self._path(kind))
