@@ -164,7 +164,7 @@ def _sums(report: LogReport, seconds: float, *, selected: bool) -> str:
         parts = [f"{parts[1]} selected, from {parts[0]}"]
     elif summary.records:
         parts.append(f"offsets {summary.first_offset}..{summary.last_offset}")
-        missing = f"{_count(summary.gaps, 'gap', 'gaps')} ({summary.missing_offsets:,} offsets)"
+        missing = f"{_count(summary.gaps, 'gap', 'gaps')} ({_count(summary.missing_offsets, 'offset', 'offsets')})"
         parts.append(missing if summary.gaps else "no gaps")
     if summary.max_timestamp != -1:
         parts.append(f"{iso_time(summary.min_timestamp)} .. {iso_time(summary.max_timestamp)}")
@@ -188,7 +188,7 @@ def _codecs(summary: LogSummary) -> list[str]:
         for codec, batches in summary.codecs.items()
     ]
     size = f"{summary.bytes_stored:,} B"
-    if set(summary.codecs) - {0} and summary.bytes_stored:
+    if set(summary.codecs) - {0} and summary.bytes_decompressed >= summary.bytes_stored:
         ratio = summary.bytes_decompressed / summary.bytes_stored
         size += f" -> {summary.bytes_decompressed:,} B ({ratio:.1f}x)"
     return [", ".join(names), size] if names else []
