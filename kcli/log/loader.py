@@ -117,7 +117,7 @@ class LogLoader:
         """Play the start on the view. Raises StartRefused, UnreadableInput."""
         self.epochs = self._leader_epochs()
         self.producers = self._producer_state()
-        self._swap(self._remove_leftovers())
+        self.tidy()
         self._retry(self._load_segments)
         recovered = (0, 0) if self.view.directory.name.endswith("-delete") else self._retry(self._recover_log)
         if not self.segments:
@@ -132,6 +132,10 @@ class LogLoader:
         self.producers.remove_stray_snapshots(list(self.segments))
         self._rebuild_producers(self.producers, self.segments, start_offset, end_offset, clean=self.options.clean)
         return LoadedOffsets(start_offset, end_offset, recovery_point)
+
+    def tidy(self) -> None:
+        """Steps 1 and 2 alone. Raises StartRefused, UnreadableInput."""
+        self._swap(self._remove_leftovers())
 
     def _event(self, kind: EventKind, file: str, reason: str, **more: int | str | Content | None) -> None:
         self.events.append(Event(kind, file, reason, **more))  # type: ignore[arg-type]

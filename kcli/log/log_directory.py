@@ -1,0 +1,209 @@
+"""A broker's log directory: whose it is, who uses it, how it was left, and the partitions in it.
+
+    .lock                   locked as a whole file by the broker that uses the directory
+    .kafka_cleanshutdown    the broker ended in order: a start need not check its logs
+    meta.properties         the cluster and the node that the directory belongs to
+    recovery-point-, log-start-, replication- and cleaner-offset-checkpoint
+    <topic>-<partition>     and those with -delete, -future, -stray; any other directory keeps a broker from starting
+
+Source: LogManager, FileLock, MetaPropertiesEnsemble, UnifiedLog.parseTopicPartitionName.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import ClassVar, Self
+
+from formats import properties
+from formats.checkpoint import OffsetEntry, build_offsets, parse_offsets
+from formats.errors import FormatError
+from formats.file_name import DirectoryName, FileKind, parse, parse_directory
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.disk import Disk, DiskFile
+from kcli.log.segment import StartRefused
+from kcli.log.source import read_whole
+
+METADATA_TOPIC = "__cluster_metadata"
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+PARTITION_FILES = (
+    FileKind.LOG,
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.TXN_INDEX,
+    FileKind.PRODUCER_SNAPSHOT,
+    FileKind.LEADER_EPOCHS,
+    FileKind.PARTITION_METADATA,
+)
+DIRECTORY_FILES = (
+    FileKind.META_PROPERTIES,
+    FileKind.CLEAN_SHUTDOWN,
+    FileKind.RECOVERY_POINTS,
+    FileKind.LOG_START_OFFSETS,
+    FileKind.REPLICATION_OFFSETS,
+    FileKind.CLEANER_OFFSETS,
+)
+
+Partition = tuple[str, int]
+
+
+class DirectoryLocked(KcliError):
+    """Another process, or another part of this one, uses the log directory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: in use by a running Kafka or kcli, which holds its .lock")
+
+
+class DirectoryLock:
+    """Kafka's lock of a log directory: POSIX record lock on all of `.lock`. A context manager that gives it back.
+
+    Java's FileChannel lock and this one exclude each other. POSIX locks are a process's, and closing any descriptor of
+    the file gives them up: within a process a table of locked files stands in. Raises DirectoryLocked, OSError.
+    """
+
+    _held: ClassVar[set[tuple[int, int]]] = set()
+    _guard = Lock()
+
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        path = directory / FileKind.LOCK
+        with self._guard:
+            key = _file_id(path)
+            if key in self._held:
+                raise DirectoryLocked(directory)
+            self._file: DiskFile = disk.open(path, create=True)
+            try:
+                fcntl.lockf(self._file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                self._file.close()
+                if error.errno in (errno.EACCES, errno.EAGAIN):
+                    raise DirectoryLocked(directory) from None
+                raise
+            stat = os.fstat(self._file.fd)
+            self._key = (stat.st_dev, stat.st_ino)
+            self._held.add(self._key)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        with self._guard:
+            self._held.discard(self._key)
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _file_id(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    """A directory that Kafka takes for a partition's."""
+
+    path: Path
+    name: DirectoryName
+
+    @property
+    def partition(self) -> Partition:
+        """Topic and number."""
+        return self.name.topic, self.name.partition
+
+
+class LogDirectory:
+    """What a log directory holds, read when it is asked for. Nothing is written but by `write_offsets`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def was_shut_down_cleanly(self) -> bool:
+        """Is the clean-shutdown marker there?"""
+        return (self.path / FileKind.CLEAN_SHUTDOWN).exists()
+
+    def offsets(self, kind: FileKind) -> dict[Partition, int]:
+        """The entries of a checkpoint; none where it is not there. Raises StartRefused, UnreadableInput."""
+        path = self.path / kind
+        if not path.exists():
+            return {}
+        try:
+            return {(entry.topic, entry.partition): entry.offset for entry in parse_offsets(read_whole(path))}
+        except FormatError as error:
+            raise StartRefused(kind, error.reason, error.position) from None
+
+    def write_offsets(self, disk: Disk, kind: FileKind, offsets: Mapping[Partition, int]) -> None:
+        """Write a checkpoint, atomically. Raises OSError."""
+        entries = [OffsetEntry(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
+        disk.write_file(self.path / kind, build_offsets(entries))
+
+    def refusals(self) -> list[StartRefused]:
+        """What keeps a broker from starting with this directory: meta.properties, checkpoints, odd directories.
+
+        A bad replication-offset-checkpoint does not. Raises UnreadableInput.
+        """
+        found = []
+        try:
+            path = self.path / FileKind.META_PROPERTIES
+            if path.exists():
+                properties.meta_properties(properties.parse(read_whole(path)))
+        except FormatError as error:
+            found.append(StartRefused(FileKind.META_PROPERTIES, error.reason, error.position))
+        for kind in (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.CLEANER_OFFSETS):
+            try:
+                self.offsets(kind)
+            except StartRefused as refused:
+                found.append(refused)
+        for each in self._directories():
+            name = parse_directory(each.name)
+            if (name is None or name.state == "remote") and each.name != REMOTE_INDEX_CACHE:
+                found.append(StartRefused(each.name, "a directory whose name is no partition's"))
+        return found
+
+    def partitions(self) -> list[PartitionDirectory]:
+        """The directories of partitions, by topic and number. Raises UnreadableInput."""
+        found = [
+            PartitionDirectory(each, name)
+            for each in self._directories()
+            if (name := parse_directory(each.name)) is not None and name.state != "remote"
+        ]
+        return sorted(found, key=lambda each: (each.partition, each.name))
+
+    def _directories(self) -> list[Path]:
+        try:
+            return sorted(each for each in self.path.iterdir() if each.is_dir())
+        except OSError as error:
+            raise UnreadableInput(str(self.path), error.strerror or str(error)) from error
+
+
+def holds_segments(path: Path) -> bool:
+    """Is this a partition's directory, by the files in it (or, where it is empty, by its name)?"""
+    kinds = _kinds(path)
+    if any(kind in PARTITION_FILES for kind in kinds):
+        return True
+    return not kinds and parse_directory(path.name) is not None
+
+
+def is_log_directory(path: Path) -> bool:
+    """Is this a broker's log directory, by the files in it?"""
+    return any(kind in DIRECTORY_FILES for kind in _kinds(path))
+
+
+def _kinds(path: Path) -> list[FileKind]:
+    try:
+        return [name.kind for each in path.iterdir() if each.is_file() and (name := parse(each.name)) is not None]
+    except OSError as error:
+        raise UnreadableInput(str(path), error.strerror or str(error)) from error

@@ -1,0 +1,231 @@
+"""Recovery of a partition or of a log directory: what a start would do, and doing it in a copy or in place.
+
+    plan            the start is played on a view: nothing is written
+    write_copy      the view becomes a new directory
+    apply_in_place  the view becomes true, in an order that a crash at any point leaves to the next recovery: logs that
+                    are put together, removals, renames, cuts, indexes, leader epochs, snapshots; backup comes first
+
+With `salvage` the sound batches behind damage stay, at their own offsets. Source for the order: LogLoader, LocalLog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from formats.file_name import FileKind, parse
+from kcli.log.disk import COPY_BYTES, Disk
+from kcli.log.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
+from kcli.log.recovery_backup import Backup
+from kcli.log.recovery_salvage import Gap, behind_damage, salvage
+from kcli.log.recovery_view import Content, ContentSource, FileRange, PartitionView
+from kcli.log.segment import StartRefused
+
+INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+LOSSES = (EventKind.CUT, EventKind.EMPTIED, EventKind.SEGMENT_REMOVED, EventKind.END_HIDDEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What is lost with an event: sound batches, their records, first and last offset (None: there are none)."""
+
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+
+@dataclass
+class PartitionPlan:
+    """What a start makes of one partition's directory. offsets is None where it is refused."""
+
+    name: str
+    view: PartitionView
+    options: LoadOptions
+    offsets: LoadedOffsets | None
+    refused: StartRefused | None
+    events: list[Event]
+    gaps: list[Gap] = field(default_factory=list)
+
+    @property
+    def has_losses(self) -> bool:
+        """Would records, or bytes of a log, be lost?"""
+        return any(event.kind in LOSSES for event in self.events)
+
+    def lost(self) -> Iterator[tuple[Event, Lost]]:
+        """The events, each with what is lost by it."""
+        for event in self.events:
+            if event.kind not in LOSSES or event.content is None:
+                yield event, Lost()
+                continue
+            found = behind_damage(event.file, event.content, event.position or 0)
+            yield event, Lost(found.batches, found.records, found.first_offset, found.last_offset)
+
+    @property
+    def first_base_offset(self) -> int:
+        """The base offset of the first segment there would be."""
+        return min((int(name.partition(".")[0]) for name in self.view.files if name.endswith(".log")), default=0)
+
+    def is_changed(self) -> bool:
+        """Does the directory differ from what would be?"""
+        return any(True for _ in self.view.changed()) or bool(self.view.removed())
+
+
+def plan(
+    directory: Path,
+    options: LoadOptions,
+    *,
+    with_salvage: bool = False,
+    advance: Callable[[int], None] = lambda _: None,
+) -> PartitionPlan:
+    """Play a start on a partition's directory. Raises UnreadableInput.
+
+    with_salvage: where Kafka would lose records or refuse, keep the sound batches instead, and list the gaps between
+    them; the events are then those of the start that Kafka would make without it.
+    """
+    planned = _load(directory, PartitionView(directory), options, advance)
+    if not with_salvage:
+        return planned
+    logs: set[str] = set()
+    last = planned
+    while (more := _to_salvage(last)) - logs:
+        logs |= more
+        view = PartitionView(directory)
+        LogLoader(view, options).tidy()
+        gaps = salvage(view, logs)
+        last = _load(directory, view, replace(options, clean=False), advance)
+        last = replace(last, events=[*planned.events, *last.events], gaps=gaps)
+    return replace(last, events=planned.events)
+
+
+def _to_salvage(planned: PartitionPlan) -> set[str]:
+    """The files in which Kafka would lose something, or at which it would stop."""
+    names = {event.file for event in planned.events if event.kind in LOSSES}
+    return names | ({planned.refused.file} if planned.refused else set())
+
+
+def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: Callable[[int], None]) -> PartitionPlan:
+    loader = LogLoader(view, options, advance)
+    try:
+        return PartitionPlan(directory.name, view, options, loader.load(), None, loader.events)
+    except StartRefused as refused:
+        return PartitionPlan(directory.name, view, options, None, refused, loader.events)
+
+
+def write_copy(plan: PartitionPlan, disk: Disk, target: Path) -> None:
+    """Write what would be to a new directory, durably. A refused partition is copied as it is. Raises OSError."""
+    disk.make_directory(target)
+    files = plan.view.files if plan.refused is None else plan.view.original
+    for name in sorted(files):
+        _write_content(disk, files[name], target / name)
+    disk.sync_directory(target)
+
+
+def _write_content(disk: Disk, content: Content, target: Path) -> None:
+    source = ContentSource(str(target), content)
+    try:
+        with disk.open(target, create=True, truncate=True) as file:
+            buffer = bytearray(min(COPY_BYTES, max(1, content.size)))
+            done = 0
+            while done < content.size:
+                got = source.read_at(done, memoryview(buffer))
+                if got == 0:
+                    break
+                done += file.write([memoryview(buffer)[:got]], done)
+            file.sync()
+    finally:
+        source.close()
+
+
+def back_up(plan: PartitionPlan, backup: Backup) -> None:
+    """Write to the backup every byte that goes: not those of indexes, which can be built anew. Raises OSError."""
+    kept: dict[Path, list[tuple[int, int]]] = {}
+    for content in plan.view.files.values():
+        for part in content.parts:
+            if isinstance(part, FileRange):
+                kept.setdefault(part.path, []).append((part.start, part.start + part.length))
+    for name, content in sorted(plan.view.original.items()):
+        parsed = parse(name)
+        if parsed is not None and parsed.kind in INDEXES:
+            continue
+        part = content.parts[0]
+        assert isinstance(part, FileRange), "what is on disk is a range"
+        at = 0
+        for start, end in [*sorted(kept.get(part.path, [])), (part.length, part.length)]:
+            if at < start:
+                whole = at == 0 and start == part.length
+                member = name if whole else f"{name}.bytes-{at}-{start}"
+                backup.add(f"{plan.name}/{member}", FileRange(part.path, at, start - at))
+            at = max(at, end)
+
+
+def apply_in_place(plan: PartitionPlan, disk: Disk) -> None:
+    """Make the view true. A crash leaves a directory of which recovery makes the same. Raises OSError."""
+    if plan.refused is not None:
+        return
+    view, directory = plan.view, plan.view.directory
+    changed = {name: view.files[name] for name in view.changed()}
+    renames = {_origin(content): name for name, content in changed.items() if _origin(content) not in (None, name)}
+    composed = [name for name, content in changed.items() if _origin(content) is None and not _in_memory(content)]
+    gone = [name for name in view.removed() if name not in renames]
+    _compose(plan, disk, composed)
+    for name in sorted(gone, key=_removal_order):
+        if not name.endswith(".snapshot"):
+            disk.remove(directory / name)
+    for old, name in renames.items():
+        disk.rename(directory / str(old), directory / name)
+    disk.sync_directory(directory)
+    _cut_and_sync(plan, disk, changed)
+    for name in sorted(changed, key=lambda each: (each.endswith(".snapshot"), each)):
+        if _in_memory(changed[name]):
+            disk.write_file(directory / name, b"".join(part for part in changed[name].parts if isinstance(part, bytes)))
+    for name in gone:
+        if name.endswith(".snapshot"):
+            disk.remove(directory / name)
+    disk.sync_directory(directory)
+
+
+def _compose(plan: PartitionPlan, disk: Disk, logs: list[str]) -> None:
+    """Write logs that are put together, then give them their names, the last first. Their old indexes are void."""
+    directory = plan.view.directory
+    for name in logs:
+        _write_content(disk, plan.view.files[name], directory / f"{name}.cleaned")
+    for name in logs:
+        for kind in INDEXES:
+            disk.remove(directory / name.replace(FileKind.LOG, kind))
+    if logs:
+        disk.sync_directory(directory)
+    for name in sorted(logs, reverse=True):
+        disk.rename(directory / f"{name}.cleaned", directory / name)
+
+
+def _cut_and_sync(plan: PartitionPlan, disk: Disk, changed: dict[str, Content]) -> None:
+    """Cut logs, the last first, and make durable what recovery has vouched for: the recovery point moves past it."""
+    logs = [name for name in plan.view.files if name.endswith(".log")]
+    for name in sorted(logs, reverse=True):
+        path, size = plan.view.directory / name, plan.view.files[name].size
+        if _in_memory(plan.view.files[name]) and name in changed:
+            continue
+        with disk.open(path) as file:
+            if file.size() > size:
+                file.truncate(size)
+            file.sync()
+
+
+def _origin(content: Content) -> str | None:
+    """The name of the file that this is, or the start of; None where it is put together."""
+    if len(content.parts) == 1 and isinstance(content.parts[0], FileRange) and content.parts[0].start == 0:
+        return content.parts[0].path.name
+    return None
+
+
+def _in_memory(content: Content) -> bool:
+    return all(isinstance(part, bytes) for part in content.parts)
+
+
+def _removal_order(name: str) -> tuple[int, str]:
+    """Swap files that are not valid before the cleaned files that tell so; then segments, the last first."""
+    rank = 0 if name.endswith(".swap") else 1 if name.endswith(".cleaned") else 2
+    inverted = "".join(chr(0x10FFFF - ord(char)) for char in name[:20])
+    return rank, inverted + name[20:]

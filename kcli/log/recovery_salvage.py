@@ -1,0 +1,142 @@
+"""The sound batches behind damage, which Kafka would lose: counted, or kept at their own offsets.
+
+A batch is kept whose framing and CRC hold and whose offsets lie above those before it, within its segment. The bytes in
+between go; the offsets that no batch has any more are a gap, as in a compacted log, which Kafka reads past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from formats.file_name import FileKind, parse
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import FAULT_BAD_CRC, FAULT_SHORT_HEADER
+from kcli.log.recovery_view import Content, ContentSource, FileRange, PartitionView
+from kcli.log.segment import INT_MAX, Segment
+from kcli.log.segment_reader import Damage, read_segment
+
+UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
+LEGACY_MAGIC = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes [position, position + length) of a log that are no sound batches in order; they are left out.
+
+    No batch has the offsets first_offset..last_offset any more; last_offset is None at the end of the log.
+    """
+
+    file: str
+    position: int
+    length: int
+    first_offset: int
+    last_offset: int | None
+
+
+@dataclass(slots=True)
+class Behind:
+    """Sound batches from a byte on."""
+
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+
+def behind_damage(name: str, content: Content, position: int) -> Behind:
+    """Count the sound batches of a log from byte `position` on. Raises UnreadableInput."""
+    found = Behind()
+    source = ContentSource(name, content)
+    try:
+        for part in read_segment(source, start=position):
+            if isinstance(part, Damage):
+                continue
+            for i in range(part.batches.count):
+                row = BatchRow._make(part.batches.row(i))
+                if row.faults & UNSOUND or row.base_offset < 0 or row.last_offset < row.base_offset:
+                    continue
+                found.batches += 1
+                found.records += row.count if row.magic >= LEGACY_MAGIC else 1
+                first, last = found.first_offset, found.last_offset
+                found.first_offset = row.base_offset if first is None else min(first, row.base_offset)
+                found.last_offset = row.last_offset if last is None else max(last, row.last_offset)
+    finally:
+        source.close()
+    return found
+
+
+def salvage(view: PartitionView, files: Collection[str]) -> list[Gap]:
+    """Leave only sound batches in order in those of the view's logs that `files` names.
+
+    Returns what was left out. Other names of `files` are of files that keep Kafka from starting; they go, and a start
+    builds them anew, as it does the indexes of the logs. Raises UnreadableInput.
+    """
+    for name in [each for each in view.names() if each in files and not each.endswith(".log")]:
+        view.remove(name.replace(".txnindex", ".index"))
+        view.remove(name)
+    names = {
+        parsed.base_offset: name
+        for name in view.names()
+        if (parsed := parse(name)) is not None and parsed.kind is FileKind.LOG and not parsed.state
+    }
+    bases = sorted(base for base in names if base is not None)
+    gaps: list[Gap] = []
+    next_offset = 0
+    for number, base in enumerate(bases):
+        if names[base] not in files:
+            continue
+        limit = bases[number + 1] if number + 1 < len(bases) else base + INT_MAX + 1
+        kept = _Kept(names[base], view.files[names[base]], max(base, next_offset), min(limit, base + INT_MAX + 1))
+        kept.read()
+        next_offset = kept.next_offset
+        gaps += kept.gaps
+        view.put(names[base], kept.content())
+        for index in Segment(view, base).names[1:]:
+            view.remove(index)
+    return gaps
+
+
+class _Kept:
+    """The sound batches of one log, as ranges of it, with offsets from `next_offset` on and below `limit`."""
+
+    def __init__(self, name: str, content: Content, next_offset: int, limit: int) -> None:
+        self._name = name
+        self._content = content
+        self._limit = limit
+        self._ranges: list[list[int]] = []
+        self.next_offset = next_offset
+        self.gaps: list[Gap] = []
+
+    def read(self) -> None:
+        source = ContentSource(self._name, self._content)
+        try:
+            for part in read_segment(source):
+                if isinstance(part, Damage):
+                    continue
+                for i in range(part.batches.count):
+                    self._batch(BatchRow._make(part.batches.row(i)))
+        finally:
+            source.close()
+        end = self._ranges[-1][1] if self._ranges else 0
+        if end < self._content.size:
+            self.gaps.append(Gap(self._name, end, self._content.size - end, self.next_offset, None))
+
+    def _batch(self, row: BatchRow) -> None:
+        first = row.base_offset if row.magic >= LEGACY_MAGIC else row.last_offset
+        if row.faults & UNSOUND or first < self.next_offset or not first <= row.last_offset < self._limit:
+            return
+        end = self._ranges[-1][1] if self._ranges else 0
+        if row.position > end:
+            self.gaps.append(Gap(self._name, end, row.position - end, self.next_offset, first - 1))
+        if row.position == end and self._ranges:
+            self._ranges[-1][1] = row.position + row.size
+        else:
+            self._ranges.append([row.position, row.position + row.size])
+        self.next_offset = row.last_offset + 1
+
+    def content(self) -> Content:
+        """The log without its gaps."""
+        part = self._content.parts[0]
+        assert isinstance(part, FileRange), "salvage works on what is on disk"
+        return Content(tuple(FileRange(part.path, part.start + start, end - start) for start, end in self._ranges))
