@@ -206,6 +206,47 @@ def write_records(
     records: RecordTable, out: TextBuffer, first_delta: int, base_timestamp: int, *, keep_timestamps: bool = True
 ) -> None: ...
 
+RECOVERY_MORE: Final[int]
+RECOVERY_INVALID: Final[int]
+RECOVERY_OVERFLOW: Final[int]
+RECOVERY_ORDER: Final[int]
+RECOVERY_REFUSED: Final[int]
+
+class ProducerTable:
+    reason: Final[str | None]
+    def __init__(self, control: Callable[[bytes], tuple[int, int, int, int, str | None]]) -> None: ...
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+    def load(self, entry: tuple[int, int, int, int, int, int, int, int]) -> None: ...
+    def entries(self) -> list[tuple[int, int, int, int, int, int, int, int]]: ...
+    def last_batches(self, producer_id: int) -> list[tuple[int, int, int, int]]: ...
+    def ongoing(self) -> list[tuple[int, int]]: ...
+    def batches(self, table: BatchTable, data: Buffer) -> int: ...
+
+class SegmentRecovery:
+    valid_bytes: Final[int]
+    batch_count: Final[int]
+    next_offset: Final[int]
+    map_end: Final[int]
+    max_timestamp: Final[int]
+    fault_position: Final[int]
+    reason: Final[str | None]
+    aborted: Final[list[tuple[int, int, int, int]]]
+    epochs: Final[list[tuple[int, int]]]
+    offset_index: Final[TextBuffer]
+    time_index: Final[TextBuffer]
+    def __init__(
+        self,
+        producers: ProducerTable,
+        base: int,
+        latest_epoch: int = -1,
+        *,
+        index_interval_bytes: int = 4096,
+        max_index_bytes: int = 10485760,
+    ) -> None: ...
+    def batches(self, table: BatchTable, data: Buffer) -> int: ...
+    def end(self) -> int: ...
+
 OFFSET_MAP_ENTRY_BYTES: Final[int]
 CLEAN_DISCARD: Final[int]
 CLEAN_RETAIN_EMPTY: Final[int]
@@ -276,43 +317,20 @@ class SegmentIndexes:
     def add(self, batches: Buffer) -> None: ...
     def finish(self) -> None: ...
 
-RECOVERY_MORE: Final[int]
-RECOVERY_INVALID: Final[int]
-RECOVERY_OVERFLOW: Final[int]
-RECOVERY_ORDER: Final[int]
-RECOVERY_REFUSED: Final[int]
-
-class ProducerTable:
-    reason: Final[str | None]
-    def __init__(self, control: Callable[[bytes], tuple[int, int, int, int, str | None]]) -> None: ...
-    def __len__(self) -> int: ...
-    def clear(self) -> None: ...
-    def load(self, entry: tuple[int, int, int, int, int, int, int, int]) -> None: ...
-    def entries(self) -> list[tuple[int, int, int, int, int, int, int, int]]: ...
-    def last_batches(self, producer_id: int) -> list[tuple[int, int, int, int]]: ...
-    def ongoing(self) -> list[tuple[int, int]]: ...
-    def batches(self, table: BatchTable, data: Buffer) -> int: ...
-
-class SegmentRecovery:
-    valid_bytes: Final[int]
-    batch_count: Final[int]
-    next_offset: Final[int]
-    map_end: Final[int]
+class AppendIndexer:
     max_timestamp: Final[int]
-    fault_position: Final[int]
-    reason: Final[str | None]
-    aborted: Final[list[tuple[int, int, int, int]]]
-    epochs: Final[list[tuple[int, int]]]
-    offset_index: Final[TextBuffer]
-    time_index: Final[TextBuffer]
+    max_timestamp_offset: Final[int]
     def __init__(
-        self,
-        producers: ProducerTable,
-        base: int,
-        latest_epoch: int = -1,
-        *,
-        index_interval_bytes: int = 4096,
-        max_index_bytes: int = 10485760,
+        self, base: int, interval_bytes: int, indexed_timestamp: int, max_timestamp: int, max_timestamp_offset: int
     ) -> None: ...
-    def batches(self, table: BatchTable, data: Buffer) -> int: ...
-    def end(self) -> int: ...
+    def append(self, table: BatchTable, position: int, offset_slots: int, time_slots: int) -> tuple[bytes, bytes]: ...
+    def last_time_entry(self) -> bytes: ...
+
+def survey_batches(
+    table: BatchTable, leader_epoch_max: int
+) -> tuple[int, int, bool, int, list[tuple[int, int]]]: ...
+def follow_producers(
+    producers: ProducerTable, table: BatchTable, data: Buffer
+) -> tuple[int, list[tuple[int, int, int, int, bool]]]: ...
+def producer_entry(producers: ProducerTable, producer_id: int) -> tuple[int, int, int, int, int, int, int, int] | None: ...
+def expire_producers(producers: ProducerTable, before_ms: int) -> int: ...

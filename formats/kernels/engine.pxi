@@ -1,0 +1,168 @@
+"""What an open log does with the batches that it appends: index entries and producers, one pass over their headers."""
+
+
+cdef class AppendIndexer:
+    """The index entries of a segment that grows by whole batches, as Kafka's LogSegment.append makes them.
+
+        indexer = AppendIndexer(base_offset, interval_bytes, indexed_timestamp, max_timestamp, max_timestamp_offset)
+        offset_entries, time_entries = indexer.append(batches, position, offset_slots, time_slots)
+
+    An entry is due for the first batch behind more than interval_bytes without one. indexed_timestamp: of the last entry
+    of the time index. max_timestamp and max_timestamp_offset: the largest timestamp so far and the last offset of the
+    batch that has it.
+    """
+
+    cdef int64_t base, interval, unindexed, indexed_timestamp
+    cdef readonly int64_t max_timestamp, max_timestamp_offset
+    cdef TextBuffer offsets, times
+
+    def __init__(self, int64_t base, int64_t interval_bytes, int64_t indexed_timestamp, int64_t max_timestamp,
+                 int64_t max_timestamp_offset):
+        self.base = base
+        self.interval = interval_bytes
+        self.indexed_timestamp = indexed_timestamp
+        self.max_timestamp = max_timestamp
+        self.max_timestamp_offset = max_timestamp_offset
+        self.offsets = TextBuffer()
+        self.times = TextBuffer()
+
+    def append(self, BatchTable table not None, int64_t position, int64_t offset_slots, int64_t time_slots):
+        """The entries (bytes of both files) that the next batches bring, which begin at byte `position` of the log.
+
+        The slots are how many entries each file has room for; entries beyond are left out.
+        """
+        cdef Py_ssize_t i
+        cdef Batch *b
+        self.offsets.clear()
+        self.times.clear()
+        for i in range(table.count):
+            b = table.at(i)
+            if b.max_timestamp > self.max_timestamp:
+                self.max_timestamp = b.max_timestamp
+                self.max_timestamp_offset = b.last_offset
+            if self.unindexed > self.interval:
+                if self.offsets.size < 8 * offset_slots:
+                    self.offsets.need(8)
+                    put_be32(self.offsets, <uint32_t>(b.last_offset - self.base))
+                    put_be32(self.offsets, <uint32_t>position)
+                if self.times.size < 12 * time_slots:
+                    self._time_entry()
+                self.unindexed = 0
+            position += b.size
+            self.unindexed += b.size
+        if not self.offsets.size and not self.times.size:
+            return b"", b""
+        return (PyBytes_FromStringAndSize(self.offsets.data, self.offsets.size),
+                PyBytes_FromStringAndSize(self.times.data, self.times.size))
+
+    def last_time_entry(self):
+        """The entry (bytes) that closes the time index, empty where it has the largest timestamp already."""
+        self.times.clear()
+        self._time_entry()
+        return PyBytes_FromStringAndSize(self.times.data, self.times.size)
+
+    cdef int _time_entry(self) except -1:
+        if self.max_timestamp > self.indexed_timestamp:
+            self.times.need(12)
+            put_be32(self.times, <uint32_t>(<uint64_t>self.max_timestamp >> 32))
+            put_be32(self.times, <uint32_t><uint64_t>self.max_timestamp)
+            put_be32(self.times, <uint32_t>(self.max_timestamp_offset - self.base))
+            self.indexed_timestamp = self.max_timestamp
+        return 0
+
+
+def survey_batches(BatchTable table not None, int64_t leader_epoch_max):
+    """What a follower looks at before it appends; batches from the first of a later leader epoch on leave the table.
+
+    Returns (bytes left, row of the first batch with a bad CRC or header or -1, whether offsets grow, largest timestamp,
+    [(leader epoch, offset where it begins)]); magic 0 and 1 have no epoch: -1.
+    """
+    cdef Py_ssize_t i
+    cdef Batch *b
+    cdef int64_t size = 0, last_offset = -1, max_timestamp = -1, epoch = -2
+    cdef Py_ssize_t bad = -1
+    cdef bint ordered = True
+    epochs = []
+    for i in range(table.count):
+        b = table.at(i)
+        if b.leader_epoch > leader_epoch_max and b.magic >= 2:
+            table.count = i
+            break
+        if bad < 0 and b.faults & (C_BAD_CRC | C_SHORT_HEADER):
+            bad = i
+        if last_offset >= b.last_offset:
+            ordered = False
+        last_offset = b.last_offset
+        max_timestamp = max(max_timestamp, b.max_timestamp)
+        if (b.leader_epoch if b.magic >= 2 else -1) != epoch:
+            epoch = b.leader_epoch if b.magic >= 2 else -1
+            epochs.append((epoch, b.base_offset))
+        size += b.size
+    return size, bad, ordered, max_timestamp, epochs
+
+
+def follow_producers(ProducerTable producers not None, BatchTable table not None, const uint8_t[::1] data not None):
+    """Take in batches that are appended together. Returns (a RECOVERY_* constant, completed transactions).
+
+    A transaction: (producer id, first offset, offset of its marker, last stable offset behind it, aborted). Kafka begins
+    all transactions of one append before it completes any, and so does this last stable offset.
+    """
+    cdef Py_ssize_t i, open_before
+    cdef int how = G_MORE
+    cdef Batch *b
+    completed = []
+    waiting = []                # those behind whose marker no transaction of another producer is open
+    for i in range(table.count):
+        b = table.at(i)
+        if b.magic < 2 or b.producer_id < 0:
+            continue
+        open_before = producers.open_count
+        how = producers._batch(b, &data[b.start])
+        if how:
+            break
+        if producers.open_count > open_before and waiting:
+            for at in [each for each in waiting if completed[each][0] != b.producer_id]:
+                completed[at] = completed[at][:3] + (b.base_offset, completed[at][4])
+                waiting.remove(at)
+        if producers.completed_first >= 0:
+            if producers.completed_stable == b.base_offset + 1:
+                waiting.append(len(completed))
+            completed.append((b.producer_id, producers.completed_first, b.base_offset, producers.completed_stable,
+                              bool(producers.completed_abort)))
+    return how, completed
+
+
+def producer_entry(ProducerTable producers not None, int64_t producer_id):
+    """What is known of one producer: the fields of ProducerEntry, or None."""
+    cdef ProducerState *p = producers._find(producer_id)
+    cdef LastBatch *last
+    if not p.used:
+        return None
+    if not p.kept:
+        return p.id, p.epoch, -1, -1, 0, p.timestamp, p.coordinator_epoch, p.txn_first
+    last = &p.batches[p.kept - 1]
+    return (p.id, p.epoch, last.last_sequence, last.last_offset, last.offset_delta, p.timestamp, p.coordinator_epoch,
+            p.txn_first)
+
+
+def expire_producers(ProducerTable producers not None, int64_t before_ms):
+    """Forget producers without an open transaction whose last batch or marker is from `before_ms` or older. Returns how
+    many."""
+    cdef ProducerState *old = producers.states
+    cdef ProducerState *kept
+    cdef Py_ssize_t i, gone = 0
+    for i in range(producers.slots):
+        if old[i].used and old[i].txn_first < 0 and old[i].timestamp <= before_ms:
+            gone += 1
+    if gone:
+        kept = <ProducerState *>malloc(producers.slots * sizeof(ProducerState))
+        if kept == NULL:
+            raise MemoryError
+        memset(kept, 0, producers.slots * sizeof(ProducerState))
+        producers.states = kept
+        for i in range(producers.slots):
+            if old[i].used and (old[i].txn_first >= 0 or old[i].timestamp > before_ms):
+                producers._find(old[i].id)[0] = old[i]
+        producers.used -= gone
+        free(old)
+    return gone
