@@ -98,6 +98,11 @@ class ProducerStateManager:
         return max(self._snapshots, default=None)
 
     @property
+    def last_snapshot_offset(self) -> int:
+        """Up to where the state is known to be in a snapshot."""
+        return self._last_snapshot_offset
+
+    @property
     def last_stable_offset(self) -> int | None:
         """The first offset of the open transaction that began first, None where none is open."""
         ongoing = self.table.ongoing()

@@ -1,0 +1,163 @@
+"""The offset and time index of a segment that is in use: written through the disk, searched over a memory map.
+
+    file      entries, then zeros up to segment.index.bytes while the segment is active; trimmed on roll and close
+    appends   go to the disk as they come; the map shows them
+    lookups   map the file when the first one comes
+
+Kafka lets an index grow to full size again when a log with its segment is opened. Source: AbstractIndex, OffsetIndex,
+TimeIndex. What the entries are: formats.offset_index, formats.time_index.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from bisect import bisect_left, bisect_right
+from pathlib import Path
+
+from kcli.log.disk import Disk, DiskFile
+
+OFFSET_ENTRY = struct.Struct(">ii")
+TIME_ENTRY = struct.Struct(">qi")
+NO_TIMESTAMP = -1
+
+
+class LiveIndex:
+    """Entries of a fixed size in a file that is opened at its first use.
+
+    count: how many there are; slots: how many the file has room for.
+    """
+
+    entry: struct.Struct
+
+    def __init__(self, disk: Disk, path: Path, base_offset: int, max_bytes: int, *, create: bool) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._disk = disk
+        self._max_slots = max_bytes // self.entry.size
+        self._file: DiskFile | None = None
+        self._map: mmap.mmap | None = None
+        if create:
+            self._file = disk.open(path, create=True, truncate=True)
+            self.count = self.slots = 0
+            self.grow()
+        else:
+            self.count = self.slots = path.stat().st_size // self.entry.size if path.exists() else 0
+
+    def grow(self) -> None:
+        """Give the file its full size, as that of an active segment has it."""
+        if self.slots != self._max_slots:
+            self._resize(self._max_slots)
+
+    def trim(self) -> None:
+        """Cut the file to its entries."""
+        if self.slots != self.count:
+            self._resize(self.count)
+
+    def append(self, entries: bytes) -> None:
+        """Write entries behind the last one. The caller knows that there is room."""
+        assert self.count + len(entries) // self.entry.size <= self.slots, "no room in the index"
+        self._opened().write([entries], self.count * self.entry.size)
+        self.count += len(entries) // self.entry.size
+
+    def cut(self, count: int) -> None:
+        """Forget all entries but the first `count`; the file keeps its size."""
+        self.count = min(self.count, count)
+
+    def values(self, i: int) -> tuple[int, int]:
+        """The two numbers of entry i."""
+        if self._map is None:
+            self._map = mmap.mmap(self._opened().fd, self.slots * self.entry.size, access=mmap.ACCESS_READ)
+        first, second = self.entry.unpack_from(self._map, i * self.entry.size)
+        return first, second
+
+    def sync(self) -> None:
+        """Make the entries durable."""
+        if self._file is not None:
+            self._file.sync()
+
+    def close(self, *, trim: bool = True) -> None:
+        """Give descriptor and map back."""
+        if trim:
+            self.trim()
+        self._unmap()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _opened(self) -> DiskFile:
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def _resize(self, slots: int) -> None:
+        self._unmap()
+        self._opened().truncate(slots * self.entry.size)
+        self.slots = slots
+
+    def _unmap(self) -> None:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+
+class LiveOffsetIndex(LiveIndex):
+    """Offset to byte in the log."""
+
+    entry = OFFSET_ENTRY
+
+    @property
+    def is_full(self) -> bool:
+        """No entry fits any more."""
+        return self.count >= self.slots
+
+    def lookup(self, offset: int) -> int:
+        """The byte of the last indexed batch that ends at or before `offset`; 0 where there is none."""
+        found = self._behind(offset)
+        return self.values(found - 1)[1] if found else 0
+
+    def end_within(self, position: int) -> int:
+        """The largest indexed byte up to `position`; 0 where there is none."""
+        found = bisect_right(range(self.count), position, key=lambda i: self.values(i)[1])
+        return self.values(found - 1)[1] if found else 0
+
+    def offset_above(self, position: int) -> int | None:
+        """The offset of the first entry whose byte lies above `position`; None where there is none."""
+        found = bisect_right(range(self.count), position, key=lambda i: self.values(i)[1])
+        return self.base_offset + self.values(found)[0] if found < self.count else None
+
+    def cut_at(self, offset: int) -> None:
+        """Forget the entries for `offset` and above."""
+        self.cut(bisect_left(range(self.count), offset - self.base_offset, key=lambda i: self.values(i)[0]))
+
+    def _behind(self, offset: int) -> int:
+        return bisect_right(range(self.count), offset - self.base_offset, key=lambda i: self.values(i)[0])
+
+
+class LiveTimeIndex(LiveIndex):
+    """Largest timestamp so far to offset."""
+
+    entry = TIME_ENTRY
+
+    @property
+    def is_full(self) -> bool:
+        """No entry fits any more but the one that closes the index."""
+        return self.count >= self.slots - 1
+
+    def last(self) -> tuple[int, int]:
+        """Timestamp and offset of the last entry; -1 and the base offset where there is none."""
+        return self._at(self.count - 1)
+
+    def lookup(self, timestamp: int) -> tuple[int, int]:
+        """Timestamp and offset of the last entry up to `timestamp`; -1 and the base offset where there is none."""
+        return self._at(bisect_right(range(self.count), timestamp, key=lambda i: self.values(i)[0]) - 1)
+
+    def cut_at(self, offset: int) -> None:
+        """Forget the entries for `offset` and above."""
+        self.cut(bisect_left(range(self.count), offset - self.base_offset, key=lambda i: self.values(i)[1]))
+
+    def _at(self, i: int) -> tuple[int, int]:
+        if i < 0:
+            return NO_TIMESTAMP, self.base_offset
+        timestamp, relative = self.values(i)
+        return timestamp, self.base_offset + relative

@@ -1,0 +1,153 @@
+"""The producers of an open log: their state with every append, snapshots on disk, transactions not yet replicated.
+
+The last stable offset of consumers lies before the first transaction that is open, or whose marker is not yet below the
+high watermark. Source: ProducerStateManager, UnifiedLog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from formats.kernels.log import RECOVERY_MORE, BatchTable, expire_producers, follow_producers
+from formats.txn_index import AbortedTxn
+from kcli.log.disk import Disk
+from kcli.log.live_segment import DELETED, LiveSegment
+from kcli.log.producer_state import ProducerStateManager, snapshot_name
+from kcli.log.recovery_view import Content, FileRange, PartitionView
+from kcli.log.segment import StartRefused
+from kcli.log.segment_reader import Damage, read_segment
+
+
+class LiveView(PartitionView):
+    """The small files of a partition that is open: every change is made on disk at once, and durable with `sync`."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        super().__init__(directory)
+        self.original = {}
+        self._disk = disk
+        self._unsynced: set[str] = set()
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make a file, or replace it."""
+        path = self.directory / name
+        with self._disk.open(path, create=True, truncate=True) as file:
+            file.write([data], 0)
+        self.files[name] = Content((FileRange(path, 0, len(data)),))
+        self._unsynced.add(name)
+
+    def remove(self, name: str) -> None:
+        """Remove a file that may already be gone."""
+        super().remove(name)
+        self._unsynced.discard(name)
+        self._disk.remove(self.directory / name)
+
+    def rename(self, name: str, to: str) -> None:
+        """Rename a file."""
+        super().rename(name, to)
+        self._unsynced.discard(name)
+        self._disk.rename(self.directory / name, self.directory / to)
+
+    def sync(self) -> None:
+        """Make what was written durable."""
+        for name in sorted(self._unsynced):
+            with self._disk.open(self.directory / name) as file:
+                file.sync()
+        self._unsynced.clear()
+
+
+class LiveProducers(ProducerStateManager):
+    """Producer state that follows appends. It begins with what a start has loaded."""
+
+    def __init__(self, view: LiveView, loaded: ProducerStateManager, *, now_ms: int, expiration_ms: int) -> None:
+        super().__init__(view, now_ms, expiration_ms=expiration_ms)
+        self.table = loaded.table
+        self.map_end_offset = loaded.map_end_offset
+        self._last_snapshot_offset = loaded.last_snapshot_offset
+        self._live_view = view
+        self._unreplicated: dict[int, int] = {}  # first offset of a transaction -> offset of its marker
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction begins that consumers of committed records wait for; None where there is none."""
+        ongoing = self.last_stable_offset
+        return min(self._unreplicated if ongoing is None else [ongoing, *self._unreplicated], default=None)
+
+    def follow(self, batches: BatchTable, data: bytes | bytearray | memoryview) -> list[AbortedTxn] | None:
+        """Take in batches that are appended together. Returns the transactions aborted by them; None: they contradict
+        the state, which has to be loaded anew."""
+        how, completed = follow_producers(self.table, batches, data)
+        if how != RECOVERY_MORE:
+            return None
+        self._unreplicated |= {first: marker for _, first, marker, _, _ in completed}
+        return [
+            AbortedTxn(0, producer_id, first, marker, stable)
+            for producer_id, first, marker, stable, aborted in completed
+            if aborted
+        ]
+
+    def replicated_to(self, high_watermark: int) -> None:
+        """Markers below the high watermark are final."""
+        if self._unreplicated:
+            self._unreplicated = {
+                first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
+            }
+
+    def start_moved(self, log_start_offset: int) -> None:
+        """The log begins at an offset further on."""
+        self.replicated_to(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+        latest = self.latest_snapshot_offset
+        self._last_snapshot_offset = log_start_offset if latest is None else latest
+
+    def expire(self, now_ms: int) -> int:
+        """Forget producers that have been silent for producer.id.expiration.ms. Returns how many."""
+        return expire_producers(self.table, now_ms - self._expiration_ms)
+
+    def mark_deleted(self, offset: int) -> str | None:
+        """Give the snapshot at an offset the suffix `.deleted`. Returns that name; None where there is no snapshot."""
+        if offset not in self._snapshots:
+            return None
+        self._snapshots.remove(offset)
+        name = snapshot_name(offset)
+        self._live_view.rename(name, name + DELETED)
+        return name + DELETED
+
+    def sync(self) -> None:
+        """Make snapshots durable."""
+        self._live_view.sync()
+
+    def rebuild(self, segments: Sequence[LiveSegment], start_offset: int, end_offset: int, now_ms: int) -> None:
+        """Load the state as of `end_offset` from the last snapshot before it and the log behind that. Raises
+        StartRefused."""
+        self._now_ms = now_ms
+        to_snapshot = {*(segment.base_offset for segment in segments[-2:]), end_offset}
+        was_empty = not len(self.table) and not self._unreplicated and self.map_end_offset >= end_offset
+        if end_offset != self.map_end_offset:
+            self._unreplicated.clear()
+        self.truncate_and_reload(start_offset, end_offset)
+        if end_offset > self.map_end_offset and not was_empty:
+            for i, segment in enumerate(segments):
+                behind = segments[i + 1].base_offset if i + 1 < len(segments) else end_offset
+                if behind <= self.map_end_offset or segment.base_offset >= end_offset:
+                    continue
+                self.map_end_offset = max(segment.base_offset, self.map_end_offset, start_offset)
+                if segment.base_offset in to_snapshot:
+                    self.take_snapshot()
+                self._load_segment(segment, self.map_end_offset, end_offset)
+        self.map_end_offset = end_offset
+        self.take_snapshot()
+
+    def _load_segment(self, segment: LiveSegment, from_offset: int, to_offset: int) -> None:
+        start = segment.locate(from_offset)
+        if start is None:
+            return
+        stop = segment.locate(to_offset)
+        source = segment.source()
+        try:
+            end = segment.size if stop is None else stop.position
+            for part in read_segment(source, start=start.position, stop=end, check_crc=False, resync=False):
+                if isinstance(part, Damage) or self.follow(part.batches, part.data) is None:
+                    raise StartRefused(segment.log_path.name, self.table.reason or "a batch that is not whole")
+        finally:
+            source.close()

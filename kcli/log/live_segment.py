@@ -1,0 +1,344 @@
+"""A segment of an open log: appended to, read, rolled, truncated, deleted.
+
+    append   one write of all bytes, then what index entries are due
+    locate   the byte of an offset: index, then batch headers
+    roll     becomes inactive: the closing entry of the time index, indexes trimmed
+
+Files are opened at their first use. Source: LogSegment, FileRecords, TransactionIndex.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.errors import BadLength, Truncated
+from formats.file_name import FileKind, FileName, build
+from formats.kernels.columns import RecordRow
+from formats.kernels.log import AppendIndexer, BatchTable, RecordTable, scan
+from formats.txn_index import ENTRY as TXN_ENTRY
+from formats.txn_index import AbortedTxn
+from formats.txn_index import parse as parse_txn_index
+from kcli.log.batch_records import decode
+from kcli.log.disk import Disk, DiskFile
+from kcli.log.live_index import NO_TIMESTAMP, LiveOffsetIndex, LiveTimeIndex
+from kcli.log.recovery_view import Content, ContentSource, FileRange
+from kcli.log.segment_reader import Window
+
+INT_MAX = 2**31 - 1
+HEADER_CHUNK_BYTES = 8192
+HEADER_BYTES = 61
+LEGACY_HEAD_BYTES = 26
+OVERHEAD_BYTES = 12
+DELETED = ".deleted"
+HEADER = struct.Struct(">qiibIhiqq")
+
+
+class SegmentLimits(NamedTuple):
+    """What the topic's configuration says of segments, in bytes; preallocate_bytes is 0 without `preallocate`."""
+
+    index_interval_bytes: int
+    max_index_bytes: int
+    preallocate_bytes: int
+
+
+class BatchHead(NamedTuple):
+    """Where a batch is and what offsets and times it has; base_offset of magic 0 and 1 is their last offset."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    max_timestamp: int
+
+
+class FoundRecord(NamedTuple):
+    """A record found by its time; leader_epoch is -1 where the batch has none."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class LiveSegment:
+    """The files of one segment. size: bytes of the log that hold batches; created_ms: when it was made or opened."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        limits: SegmentLimits,
+        *,
+        size: int | None,
+        created_ms: int,
+        jitter_ms: int = 0,
+    ) -> None:
+        """size: bytes of the log that is there; None makes a new segment, in place of what leftovers there are."""
+        self.base_offset = base_offset
+        self.size = 0 if size is None else size
+        self.jitter_ms = jitter_ms
+        self._created_ms = created_ms
+        self._disk = disk
+        self._limits = limits
+        self._log: DiskFile | None = None
+        self._indexer: AppendIndexer | None = None
+        self._first_timestamp: int | None = None
+        self._aborted: list[AbortedTxn] | None = None
+        self.log_path, index_path, time_path, self._txn_path = (
+            directory / build(FileName(kind, base_offset))
+            for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+        )
+        create = size is None
+        if create:
+            disk.remove(self._txn_path)
+            self._log = disk.open(self.log_path, create=True, truncate=True)
+            if limits.preallocate_bytes:
+                self._log.truncate(limits.preallocate_bytes)
+        self.offsets = LiveOffsetIndex(disk, index_path, base_offset, limits.max_index_bytes, create=create)
+        self.times = LiveTimeIndex(disk, time_path, base_offset, limits.max_index_bytes, create=create)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files there are or may be."""
+        return self.log_path, self.offsets.path, self.times.path, self._txn_path
+
+    @property
+    def log(self) -> DiskFile:
+        """The log, opened."""
+        if self._log is None:
+            self._log = self._disk.open(self.log_path)
+        return self._log
+
+    # appending
+
+    def activate(self) -> None:
+        """The last segment of a log that was opened: its indexes get their full size."""
+        self.offsets.grow()
+        self.times.grow()
+
+    def holds(self, offset: int) -> bool:
+        """Is `offset` an int32 above the base offset?"""
+        return 0 <= offset - self.base_offset <= INT_MAX
+
+    def append(self, data: bytes | bytearray | memoryview, batches: BatchTable) -> None:
+        """Write whole batches, whose rows `batches` are, behind the last one."""
+        self.log.write([data], self.size)
+        entries, time_entries = self._indexing().append(
+            batches, self.size, self.offsets.slots - self.offsets.count, self.times.slots - self.times.count - 1
+        )
+        self.size += len(data)
+        if entries:
+            self.offsets.append(entries)
+        if time_entries:
+            self.times.append(time_entries)
+
+    def add_aborted(self, transactions: list[AbortedTxn]) -> None:
+        """Append to the transaction index, which comes to be with the first entry."""
+        known = self.aborted()
+        with self._disk.open(self._txn_path, create=True) as file:
+            file.write([TXN_ENTRY.pack_all(transactions)], len(known) * TXN_ENTRY.size)
+        known += transactions
+
+    def waited_ms(self, now_ms: int, timestamp: int) -> int:
+        """How long the segment has been filling: from its first batch to `timestamp`, or to now where that has none."""
+        if self._first_timestamp is None and self.size:
+            self._first_timestamp = next(self.heads(0)).max_timestamp
+        first = -1 if self._first_timestamp is None else self._first_timestamp
+        return timestamp - first if first >= 0 else now_ms - self._created_ms
+
+    def _indexing(self) -> AppendIndexer:
+        if self._indexer is None:
+            timestamp, offset = self.times.last()
+            self._indexer = self._new_indexer(timestamp, timestamp, offset)
+        return self._indexer
+
+    def _new_indexer(self, indexed: int, largest: int, largest_offset: int) -> AppendIndexer:
+        return AppendIndexer(self.base_offset, self._limits.index_interval_bytes, indexed, largest, largest_offset)
+
+    # reading
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """The largest timestamp (-1: none) and the last offset of the batch that has it."""
+        if self._indexer is None:
+            return self.times.last()
+        return self._indexer.max_timestamp, self._indexer.max_timestamp_offset
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of a record; where there is none, when the file was written."""
+        timestamp = self.largest[0]
+        return timestamp if timestamp >= 0 else self.log_path.stat().st_mtime_ns // 1_000_000
+
+    def heads(self, position: int, stop: int | None = None) -> Iterator[BatchHead]:
+        """The batches from byte `position` on, where one begins. Only headers are read."""
+        end = self.size if stop is None else stop
+        while position < end:
+            chunk = self.log.read(min(HEADER_CHUNK_BYTES, end - position), position)
+            if not chunk:
+                raise Truncated(f"the log ends {end - position:,} bytes early", position)
+            at = 0
+            while at + HEADER_BYTES <= len(chunk) or (at < len(chunk) and position + len(chunk) >= end):
+                head = _head(chunk, at, position + at)
+                yield head
+                at += head.size
+            position += at
+
+    def locate(self, offset: int) -> BatchHead | None:
+        """The batch with `offset`, or the first behind it; None where the segment has neither."""
+        before = None
+        for head in self.heads(self.offsets.lookup(offset)):
+            if head.base_offset >= offset:
+                return before if head.base_offset > offset and before and before.last_offset >= offset else head
+            before = head
+        return before if before is not None and before.last_offset >= offset else None
+
+    def whole_bytes(self, start: int, length: int) -> int:
+        """How many bytes of whole batches begin at byte `start`, at most `length`."""
+        end = start + length
+        if end >= self.size:
+            return self.size - start
+        at = max(start, self.offsets.end_within(end))
+        for head in self.heads(at):
+            if head.position + head.size > end:
+                break
+            at = head.position + head.size
+        return at - start
+
+    def source(self) -> ContentSource:
+        """The log to read from first to last; close it."""
+        return ContentSource(str(self.log_path), Content((FileRange(self.log_path, 0, self.size),)))
+
+    def window(self, head: BatchHead) -> Window:
+        """One batch with all its bytes."""
+        data = bytearray(self.log.read(head.size, head.position))
+        table = BatchTable()
+        scan(data, 0, len(data), head.position, table, check_crc=False)
+        return Window(data, table, head.position, len(data))
+
+    def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
+        """The first record from `from_offset` on that is as late as `timestamp` or later."""
+        indexed = self.times.lookup(timestamp)[1]
+        for head in self.heads(self.offsets.lookup(max(indexed, from_offset))):
+            if head.max_timestamp >= timestamp:
+                found = self._first_record(head, from_offset, timestamp)
+                if found is not None:
+                    return found
+        return None
+
+    def find_largest(self) -> FoundRecord | None:
+        """The first record with the largest timestamp; None without records."""
+        timestamp, offset = self.largest
+        for head in self.heads(self.offsets.lookup(offset)):
+            if head.max_timestamp == timestamp:
+                return self._first_record(head, 0, timestamp)
+        return None
+
+    def _first_record(self, head: BatchHead, from_offset: int, timestamp: int) -> FoundRecord | None:
+        table = RecordTable(256)
+        for _ in decode(self.window(head), table):
+            for i in range(table.count):
+                row = RecordRow._make(table.row(i))
+                if row.timestamp >= timestamp and row.offset >= from_offset:
+                    return FoundRecord(row.timestamp, row.offset, head.leader_epoch)
+        return None
+
+    def aborted(self) -> list[AbortedTxn]:
+        """The aborted transactions that end here, in order."""
+        if self._aborted is None:
+            self._aborted = list(parse_txn_index(self._txn_path.read_bytes())) if self._txn_path.exists() else []
+        return self._aborted
+
+    # changing
+
+    def deactivate(self) -> None:
+        """Another segment follows: close the time index, trim what was preallocated."""
+        self._close_time_index()
+        self.offsets.trim()
+        self.times.trim()
+        if self._limits.preallocate_bytes:
+            self.log.truncate(self.size)
+
+    def _close_time_index(self) -> None:
+        entry = self._indexing().last_time_entry()
+        if entry and self.times.count < self.times.slots:
+            self.times.append(entry)
+
+    def truncate(self, offset: int, now_ms: int) -> None:
+        """Cut off the batch with `offset` and all behind it."""
+        head = self.locate(offset)
+        self.offsets.cut_at(offset)
+        self.times.cut_at(offset)
+        self._cut_aborted(offset)
+        self.activate()
+        if head is not None:
+            self.log.truncate(head.position)
+            self.size = head.position
+        if self.size == 0:
+            self._created_ms = now_ms
+            self._first_timestamp = None
+        self._find_largest_anew()
+
+    def _cut_aborted(self, offset: int) -> None:
+        known = self.aborted()
+        kept = [each for each in known if each.last_offset < offset]
+        if len(kept) < len(known):
+            with self._disk.open(self._txn_path) as file:
+                file.truncate(len(kept) * TXN_ENTRY.size)
+            self._aborted = kept
+
+    def _find_largest_anew(self) -> None:
+        timestamp, offset = self.times.last()
+        largest = timestamp, offset
+        for head in self.heads(self.offsets.lookup(offset)):
+            if head.max_timestamp > largest[0]:
+                largest = head.max_timestamp, head.last_offset
+        self._indexer = self._new_indexer(timestamp, *largest)
+
+    def sync(self) -> None:
+        """Make log and indexes durable."""
+        if self._log is not None:
+            self._log.sync()
+        self.offsets.sync()
+        self.times.sync()
+        if self._txn_path.exists():
+            with self._disk.open(self._txn_path) as file:
+                file.sync()
+
+    def mark_deleted(self) -> None:
+        """Give the files the suffix `.deleted`; what is open stays readable."""
+        for path in self.paths:
+            if path.exists():
+                self._disk.rename(path, path.with_name(path.name + DELETED))
+
+    def close(self, *, keep_entries: bool = True) -> None:
+        """Give descriptors back; keep_entries: with indexes closed and trimmed, as those of a log in use."""
+        if keep_entries:
+            if self._indexer is not None:
+                self._close_time_index()
+            if self._limits.preallocate_bytes and self._log is not None:
+                self._log.truncate(self.size)
+        self.offsets.close(trim=keep_entries)
+        self.times.close(trim=keep_entries)
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def _head(chunk: bytes, at: int, position: int) -> BatchHead:
+    if len(chunk) - at < LEGACY_HEAD_BYTES:
+        raise Truncated("the log ends inside a batch", position)
+    offset, length = struct.unpack_from(">qi", chunk, at)
+    size = OVERHEAD_BYTES + length
+    magic = chunk[at + 16]
+    if size < LEGACY_HEAD_BYTES or (magic >= 2 and min(size, len(chunk) - at) < HEADER_BYTES):
+        raise BadLength(f"a batch of {size:,} bytes leaves no room for its header", position)
+    if magic < 2:
+        timestamp = NO_TIMESTAMP if magic == 0 else int.from_bytes(chunk[at + 18 : at + 26], signed=True)
+        return BatchHead(position, size, offset, offset, -1, timestamp)
+    _, _, epoch, _, _, _, delta, _, newest = HEADER.unpack_from(chunk, at)
+    return BatchHead(position, size, offset, offset + delta, epoch, newest)

@@ -1,0 +1,665 @@
+"""One partition's log, open: the broker stands on it.
+
+    offsets   log start <= last stable <= high watermark <= log end; recovery point: what lies below it is flushed
+    append    as a leader: checked, given offsets, duplicates recognised; as a follower: the leader's bytes as they are
+    read      whole batches as a region of a file, to be sent without a copy
+    roll      a new segment by size, by time, where an index is full or an offset would not fit
+    keep      truncate, delete records, retention; files become `.deleted`, whoever runs the log removes them later
+
+No threads, no clock: times come in, what is to be done later comes out (Removal, flush_due). An OSError leaves a log
+that must not be used any more: its directory is offline. Source: UnifiedLog, LocalLog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from formats.compression import CODEC_NAMES
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import SCAN_BAD_LENGTH, BatchTable, scan, survey_batches
+from formats.txn_index import AbortedTxn
+from kcli.errors import KcliError
+from kcli.log.config import LogConfig
+from kcli.log.disk import Disk
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.live_producers import LiveProducers, LiveView
+from kcli.log.live_segment import DELETED, INT_MAX, BatchHead, FoundRecord, LiveSegment, SegmentLimits
+from kcli.log.loader import LoadedOffsets, LoadOptions, LogLoader
+from kcli.log.producer_check import check_producer
+from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
+from kcli.log.recovery import PartitionPlan, apply_in_place
+from kcli.log.recovery_view import PartitionView
+from kcli.log.validator import AppendError, AppendRefused, AppendRules, Origin, validate
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+NONE = -1
+
+
+class OffsetOutOfRange(KcliError):
+    """An offset that the log does not have."""
+
+
+class UnexpectedOffsets(KcliError):
+    """A follower's batches do not continue its log, or not in order."""
+
+    def __init__(self, reason: str, first_offset: int, log_end_offset: int) -> None:
+        super().__init__(reason)
+        self.first_offset = first_offset
+        self.log_end_offset = log_end_offset
+
+
+class Isolation(Enum):
+    """How far a reader sees: a follower to the log end, a consumer to the high watermark or the last stable offset."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    TXN_COMMITTED = "last stable offset"
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where batches went. log_append_time is -1 with CreateTime; a duplicate's offsets are those of the first time."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileRegion:
+    """Bytes [position, position + length) of an open file."""
+
+    path: Path
+    fd: int
+    position: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """What a fetch finds: whole batches from the one with the offset asked for; region is None where there is nothing.
+
+    cut_short: the first batch alone is larger than what was asked for, and is not in it. aborted: with TXN_COMMITTED.
+    """
+
+    region: FileRegion | None
+    cut_short: bool = False
+    aborted: tuple[AbortedTxn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Files that are to go for good in delay_ms (file.delete.delay.ms): call `run` then."""
+
+    delay_ms: int
+    paths: tuple[Path, ...]
+    segments: tuple[LiveSegment, ...]
+    disk: Disk
+
+    def run(self) -> None:
+        """Remove the files. Raises OSError."""
+        for segment in self.segments:
+            segment.close(keep_entries=False)
+        for path in self.paths:
+            self.disk.remove(path)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """How a log is opened. Offsets come from the checkpoints of the log directory; clean: after a clean shutdown.
+
+    jitter(most) draws from [0, most): how much earlier a segment is rolled, where segment.jitter.ms asks for it.
+    """
+
+    clean: bool = True
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
+    jitter: Callable[[int], int] = lambda _: 0
+
+
+class PartitionLog:
+    """See above. Every method that changes something takes now_ms, where it needs the time, and may raise OSError."""
+
+    def __init__(
+        self, directory: Path, disk: Disk, config: LogConfig, now_ms: int, options: OpenOptions | None = None
+    ) -> None:
+        """Open the log in `directory`, which may be empty; what an unclean shutdown left is recovered first.
+
+        Raises StartRefused, UnreadableInput, OSError.
+        """
+        options = OpenOptions() if options is None else options
+        self.directory = directory
+        self._disk = disk
+        self._jitter = options.jitter
+        self.set_config(config)
+        loader, loaded = _load(directory, disk, config, now_ms, options)
+        self._epochs = loader.epochs
+        view = LiveView(directory, disk)
+        self.producers = LiveProducers(
+            view, loader.producers, now_ms=now_ms, expiration_ms=options.producer_expiration_ms
+        )
+        self._segments = [
+            LiveSegment(
+                disk,
+                directory,
+                base_offset,
+                self._limits,
+                size=segment.size,
+                created_ms=now_ms,
+                jitter_ms=self._draw_jitter(),
+            )
+            for base_offset, segment in sorted(loader.segments.items())
+        ]
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.last_flush_ms = now_ms
+        self.high_watermark = self.log_start_offset
+        self.update_high_watermark(options.high_watermark)
+        self._places: dict[int, tuple[int, int]] = {}
+        self._batches = BatchTable()
+
+    def set_config(self, config: LogConfig) -> None:
+        """Another configuration from now on; segments that there are keep their index interval and sizes."""
+        self.config = config
+        self._limits = SegmentLimits(
+            config.index_interval_bytes,
+            config.max_index_bytes,
+            config.segment_bytes if config.preallocate else 0,
+        )
+        self._segment_bytes = config.segment_bytes
+        self._segment_ms = config.max_segment_ms
+        self._flush_messages = config.flush_messages
+        self._rules = _append_rules(config)
+
+    # appending
+
+    def append_as_leader(
+        self,
+        data: bytearray,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Append the one batch in `data`, which is changed in place where it can be. Raises AppendRefused.
+
+        transaction_version: that of the transaction which a marker ends.
+        """
+        valid = validate(data, self.log_end_offset, leader_epoch, now_ms, self._rules, origin=origin)
+        data = valid.data
+        table = self._batches
+        table.clear()
+        scan(data, 0, len(data), 0, table, check_crc=False)
+        self._assign_epoch(leader_epoch, valid.base_offset)
+        self._check_size(len(data))
+        self._roll_if_due(len(data), valid.base_offset, valid.last_offset, valid.max_timestamp, now_ms)
+        row = BatchRow._make(table.row(0))
+        append_time = now_ms if self._rules.log_append_time else NONE
+        if row.producer_id >= 0:
+            earlier = check_producer(self.producers.table, row, data, origin, transaction_version)
+            if earlier is not None:
+                first, last, timestamp = earlier
+                return Appended(first, last, timestamp, timestamp, self.log_start_offset, duplicate=True)
+        self._write(data, valid.last_offset, now_ms)
+        return Appended(valid.base_offset, valid.last_offset, valid.max_timestamp, append_time, self.log_start_offset)
+
+    def append_as_follower(self, data: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended:
+        """Append whole batches as the leader has them; bytes of a last batch that is not whole are left out.
+
+        leader_epoch: this replica's; batches of a later one are left out too. Raises AppendRefused, UnexpectedOffsets.
+        """
+        table = self._batches
+        table.clear()
+        behind, how, _ = scan(data, 0, len(data), 0, table)
+        size, bad, in_order, max_timestamp, epochs = survey_batches(table, leader_epoch)
+        if bad >= 0:
+            row = BatchRow._make(table.row(bad))
+            raise AppendRefused(AppendError.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {row.crc})")
+        if how == SCAN_BAD_LENGTH and size == behind:
+            raise AppendRefused(AppendError.CORRUPT_MESSAGE, f"no batch has the length at byte {behind:,}")
+        if table.count == 0:
+            return Appended(NONE, NONE, NONE, NONE, self.log_start_offset)
+        first, last = BatchRow._make(table.row(0)), BatchRow._make(table.row(table.count - 1))
+        start = first.base_offset if first.magic >= 2 else first.last_offset
+        if not in_order or start < self.log_end_offset:
+            reason = (
+                f"offsets {start:,} to {last.last_offset:,} do not continue a log that ends at {self.log_end_offset:,}"
+            )
+            raise UnexpectedOffsets(reason, first.base_offset, self.log_end_offset)
+        for epoch, offset in epochs:
+            self._assign_epoch(epoch, offset)
+        self._check_size(size)
+        roll_offset = start if first.magic >= 2 else last.last_offset - INT_MAX
+        self._roll_if_due(size, roll_offset, last.last_offset, max_timestamp, now_ms)
+        self._write(memoryview(data)[:size], last.last_offset, now_ms)
+        return Appended(first.base_offset, last.last_offset, max_timestamp, NONE, self.log_start_offset)
+
+    def _assign_epoch(self, epoch: int, offset: int) -> None:
+        if epoch >= 0:
+            self._epochs.assign(epoch, offset)
+        elif self._epochs.entries:
+            self._epochs.clear()
+        self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        if self._epochs.changed:
+            self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
+            self._epochs.changed = False
+
+    def _check_size(self, size: int) -> None:
+        if size > self._segment_bytes:
+            reason = f"batches of {size:,} bytes are more than a segment holds ({self._segment_bytes:,})"
+            raise AppendRefused(AppendError.RECORD_LIST_TOO_LARGE, reason)
+
+    def _roll_if_due(self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
+        active = self._segments[-1]
+        active.activate()
+        waited = active.waited_ms(now_ms, max_timestamp)
+        if (
+            active.size > self._segment_bytes - size
+            or (active.size and waited > self._segment_ms - active.jitter_ms)
+            or active.offsets.is_full
+            or active.times.is_full
+            or not active.holds(last_offset)
+        ):
+            self.roll(now_ms, first_offset)
+
+    def _write(self, data: bytearray | memoryview, last_offset: int, now_ms: int) -> None:
+        """Write batches whose rows are in the table, and follow them with all state."""
+        aborted = self.producers.follow(self._batches, data)
+        if aborted is None:
+            reason = self.producers.table.reason or "contradicts the state of its producer"
+            self._rebuild_producers(now_ms)
+            raise AppendRefused(AppendError.INVALID_TXN_STATE, reason)
+        active = self._segments[-1]
+        active.append(data, self._batches)
+        if aborted:
+            active.add_aborted(aborted)
+        self.log_end_offset = last_offset + 1
+        self.producers.map_end_offset = last_offset + 1
+        if self.log_end_offset - self.recovery_point >= self._flush_messages:
+            self.flush(now_ms)
+
+    def roll(self, now_ms: int, expected_offset: int = 0) -> None:
+        """Begin a new segment at the log's end, or at `expected_offset` where that is further on."""
+        base_offset = max(expected_offset, self.log_end_offset)
+        active = self._segments[-1]
+        if active.base_offset == base_offset:
+            assert active.size == 0, "a segment with batches ends behind its base offset"
+            active.close(keep_entries=False)
+            self._segments.pop()
+        else:
+            active.deactivate()
+        self._segments.append(self._new_segment(base_offset, now_ms))
+        self.producers.map_end_offset = base_offset
+        self.producers.take_snapshot()
+
+    def _new_segment(self, base_offset: int, now_ms: int) -> LiveSegment:
+        return LiveSegment(
+            self._disk,
+            self.directory,
+            base_offset,
+            self._limits,
+            size=None,
+            created_ms=now_ms,
+            jitter_ms=self._draw_jitter(),
+        )
+
+    def _draw_jitter(self) -> int:
+        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return self._jitter(most) if most else 0
+
+    # offsets
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' logs."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """The base offsets of the segments."""
+        return [segment.base_offset for segment in self._segments]
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where consumers of committed records stop."""
+        unstable = self.producers.first_unstable_offset
+        return (
+            self.high_watermark if unstable is None else min(max(unstable, self.log_start_offset), self.high_watermark)
+        )
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, within log start and log end. Returns it."""
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.producers.replicated_to(self.high_watermark)
+        return self.high_watermark
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The last leader epoch, None where none is known."""
+        return self._epochs.latest_epoch
+
+    def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch` and the offset where it ends; (-1, -1) where that is not known."""
+        return self._epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
+        """ListOffsets: EARLIEST, LATEST, MAX_TIMESTAMP and the other constants, or the first record as late as that.
+
+        The timestamp found is -1 for a place that is no record. None where there is no such record.
+        """
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            first = self._epochs.entries[:1]
+            epoch = first[0].epoch if first and first[0].start_offset <= self.log_start_offset else NONE
+            return FoundRecord(NONE, self.log_start_offset, epoch)
+        if timestamp == LATEST:
+            latest = self._epochs.latest_epoch
+            return FoundRecord(NONE, self.log_end_offset, NONE if latest is None else latest)
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return FoundRecord(NONE, NONE, NONE)
+        if timestamp == MAX_TIMESTAMP:
+            return max(self._segments, key=lambda segment: segment.largest[0]).find_largest()
+        for segment in self._segments:
+            if segment.largest_timestamp >= timestamp:
+                return segment.find_time(timestamp, self.log_start_offset)
+        return None
+
+    # reading
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation = Isolation.HIGH_WATERMARK,
+        *,
+        min_one_batch: bool = True,
+    ) -> LogRead:
+        """Whole batches from the one with `offset` on, of one segment, at most max_bytes; with min_one_batch the first
+        even if it is larger. The region stays readable until a Removal of its segment is run.
+
+        Raises OffsetOutOfRange.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            reason = f"offset {offset:,} is not within {self.log_start_offset:,} to {self.log_end_offset:,}"
+            raise OffsetOutOfRange(reason)
+        limit = self._limit_of(isolation)
+        if offset >= limit:
+            return LogRead(None)
+        limit_base, limit_position = self._place(limit)
+        for i in range(self._segment_of(offset), len(self._segments)):
+            segment = self._segments[i]
+            end = segment.size if segment.base_offset < limit_base else limit_position
+            head = segment.locate(offset)
+            if head is None:
+                continue
+            if head.position >= end:
+                return LogRead(None)
+            return self._region(i, head, end, max_bytes, offset, isolation, min_one_batch=min_one_batch)
+        return LogRead(None)
+
+    def _limit_of(self, isolation: Isolation) -> int:
+        if isolation is Isolation.LOG_END:
+            return self.log_end_offset
+        return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
+
+    def _region(
+        self,
+        i: int,
+        head: BatchHead,
+        end: int,
+        max_bytes: int,
+        offset: int,
+        isolation: Isolation,
+        *,
+        min_one_batch: bool,
+    ) -> LogRead:
+        segment = self._segments[i]
+        wanted = max(max_bytes, head.size) if min_one_batch else max_bytes
+        length = end - head.position
+        if wanted < length:
+            length = segment.whole_bytes(head.position, wanted)
+        aborted: tuple[AbortedTxn, ...] = ()
+        if isolation is Isolation.TXN_COMMITTED:
+            aborted = tuple(self._aborted_for(i, offset, head.position + length))
+        if length == 0:
+            return LogRead(None, cut_short=True, aborted=aborted)
+        return LogRead(FileRegion(segment.log_path, segment.log.fd, head.position, length), aborted=aborted)
+
+    def _aborted_for(self, i: int, offset: int, position: int) -> Sequence[AbortedTxn]:
+        """The aborted transactions that touch what is read of segment i, up to byte `position`."""
+        upper = self._segments[i].offsets.offset_above(position - 1)
+        if upper is None:
+            upper = self._segments[i + 1].base_offset if i + 1 < len(self._segments) else self.log_end_offset
+        return self.aborted_transactions(offset, upper)
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions with records in [from_offset, to_offset)."""
+        found = []
+        for segment in self._segments[self._segment_of(from_offset) :]:
+            for each in segment.aborted():
+                if each.last_offset >= from_offset and each.first_offset < to_offset:
+                    found.append(each)
+                if each.last_stable_offset >= to_offset:
+                    return found
+        return found
+
+    def _segment_of(self, offset: int) -> int:
+        """The place in the list of the segment that holds `offset`, or would."""
+        for i in range(len(self._segments) - 1, 0, -1):
+            if self._segments[i].base_offset <= offset:
+                return i
+        return 0
+
+    def _place(self, offset: int) -> tuple[int, int]:
+        """Base offset of the segment and byte where the batch with `offset` begins, or where the log ends."""
+        if offset >= self.log_end_offset:
+            return self._segments[-1].base_offset, self._segments[-1].size
+        if offset not in self._places:
+            found = self._segments[-1].base_offset, self._segments[-1].size
+            for segment in self._segments[self._segment_of(offset) :]:
+                head = segment.locate(offset)
+                if head is not None:
+                    found = segment.base_offset, head.position
+                    break
+            self._places = {offset: found}
+        return self._places[offset]
+
+    # cutting and keeping
+
+    def truncate_to(self, offset: int, now_ms: int) -> list[Removal]:
+        """Cut off the batch with `offset` and all behind it."""
+        if offset >= self.log_end_offset:
+            self._epochs.truncate_from_end(self.log_end_offset)
+            self._write_epochs()
+            return []
+        if offset < self._segments[0].base_offset:
+            return self.truncate_fully_and_start_at(offset, now_ms)
+        removals = self._remove([segment for segment in self._segments if segment.base_offset > offset])
+        self._segments[-1].truncate(offset, now_ms)
+        self._places.clear()
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._epochs.truncate_from_end(offset)
+        self._write_epochs()
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._rebuild_producers(now_ms)
+        self.update_high_watermark(self.high_watermark)
+        return removals
+
+    def truncate_fully_and_start_at(
+        self, offset: int, now_ms: int, *, log_start_offset: int | None = None
+    ) -> list[Removal]:
+        """Drop everything; the log goes on at `offset`. log_start_offset: where it begins (remote storage)."""
+        removals = self._remove(list(self._segments), keep_snapshots=True)
+        self._segments = [self._new_segment(offset, now_ms)]
+        self._places.clear()
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._epochs.clear()
+        self._write_epochs()
+        self.producers.truncate_fully_and_start_at(offset)
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self._rebuild_producers(now_ms)
+        self.update_high_watermark(offset)
+        return removals
+
+    def delete_records(self, offset: int) -> bool:
+        """Move the log start offset forward to `offset`. Returns whether it moved. Raises OffsetOutOfRange."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(f"offset {offset:,} is above the high watermark {self.high_watermark:,}")
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self._epochs.truncate_from_start(offset)
+        self._write_epochs()
+        self.producers.start_moved(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int) -> list[Removal]:
+        """Retention: what lies below the log start offset, and where the policy has `delete`, by size, then by time."""
+        removals = self._delete_while(lambda _, behind: behind is not None and behind <= self.log_start_offset, now_ms)
+        if not self.config.delete:
+            return removals
+        limit = self.config.retention_bytes
+        excess = self.size - limit
+
+        def too_large(segment: LiveSegment, _: int | None) -> bool:
+            nonlocal excess
+            if excess < segment.size:
+                return False
+            excess -= segment.size
+            return True
+
+        if limit >= 0 and excess >= 0:
+            removals += self._delete_while(too_large, now_ms)
+        age_ms = self.config.retention_ms
+        if age_ms >= 0:
+            removals += self._delete_while(lambda segment, _: now_ms - segment.largest_timestamp > age_ms, now_ms)
+        return removals
+
+    def _delete_while(self, is_due: Callable[[LiveSegment, int | None], bool], now_ms: int) -> list[Removal]:
+        """Delete segments from the first on, while they are due and replicated. is_due(segment, next base offset)."""
+        due: list[LiveSegment] = []
+        for i, segment in enumerate(self._segments):
+            behind = self._segments[i + 1].base_offset if i + 1 < len(self._segments) else None
+            end = self.log_end_offset if behind is None else behind
+            if self.high_watermark < end or not is_due(segment, behind) or (behind is None and segment.size == 0):
+                break
+            due.append(segment)
+        if not due:
+            return []
+        if len(due) == len(self._segments):
+            self.roll(now_ms)
+        self.delete_records(self._segments[len(due)].base_offset)
+        return self._remove(due)
+
+    def _remove(self, segments: list[LiveSegment], *, keep_snapshots: bool = False) -> list[Removal]:
+        """Take segments out of the log; their files get the suffix `.deleted`."""
+        if not segments:
+            return []
+        paths = []
+        for segment in segments:
+            segment.mark_deleted()
+            self._segments.remove(segment)
+            paths += [path.with_name(path.name + DELETED) for path in segment.paths]
+            snapshot = None if keep_snapshots else self.producers.mark_deleted(segment.base_offset)
+            if snapshot is not None:
+                paths.append(self.directory / snapshot)
+        return [Removal(self.config.file_delete_delay_ms, tuple(paths), tuple(segments), self._disk)]
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget producers that have been silent for producer.id.expiration.ms. Returns how many."""
+        return self.producers.expire(now_ms)
+
+    def _rebuild_producers(self, now_ms: int) -> None:
+        self.producers.rebuild(self._segments, self.log_start_offset, self.log_end_offset, now_ms)
+
+    # durability
+
+    def flush(self, now_ms: int, to_offset: int | None = None, *, including: bool = False) -> None:
+        """Make what lies below to_offset (None: all) durable; `including` also a segment that begins there."""
+        offset = self.log_end_offset if to_offset is None else to_offset
+        if offset + including <= self.recovery_point:
+            return
+        first = self._segment_of(self.recovery_point)
+        segments = [segment for segment in self._segments[first:] if segment.base_offset < offset + including]
+        self.producers.sync()
+        for segment in segments:
+            segment.sync()
+        if any(segment.base_offset >= self.recovery_point for segment in segments):
+            self._disk.sync_directory(self.directory)
+        self.recovery_point = max(self.recovery_point, offset)
+        self.last_flush_ms = now_ms
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Flush what is due: rolled segments, and by flush.ms all. Returns whether something was."""
+        if self.log_end_offset > self.recovery_point and now_ms - self.last_flush_ms >= self.config.flush_ms:
+            self.flush(now_ms)
+            return True
+        rolled = self._segments[-1].base_offset
+        if rolled > self.recovery_point:
+            self.flush(now_ms, rolled)
+            return True
+        return False
+
+    def close(self, now_ms: int) -> None:
+        """A clean shutdown: all flushed, a snapshot taken, indexes trimmed. The log is not to be used after it."""
+        self.flush(now_ms, including=True)
+        self.producers.take_snapshot()
+        self.producers.sync()
+        for segment in self._segments:
+            segment.close()
+
+    def close_handles(self) -> None:
+        """Give all descriptors back and leave the files as they are, as after an I/O error."""
+        for segment in self._segments:
+            segment.close(keep_entries=False)
+
+
+def _append_rules(config: LogConfig) -> AppendRules:
+    kind = config.compression_type
+    codec = None if kind == "producer" else 0 if kind == "uncompressed" else CODEC_NAMES.index(kind)
+    level = config.compression_level
+    return AppendRules(
+        compacted=config.compact,
+        log_append_time=config.message_timestamp_type == "LogAppendTime",
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        max_message_bytes=config.max_message_bytes,
+        codec=codec,
+        level=None if kind == "gzip" and level == -1 else level,
+    )
+
+
+def _load(
+    directory: Path, disk: Disk, config: LogConfig, now_ms: int, options: OpenOptions
+) -> tuple[LogLoader, LoadedOffsets]:
+    """Play the start on the directory, and make true what it changes."""
+    load = LoadOptions(
+        now_ms,
+        clean=options.clean,
+        recovery_point=options.recovery_point,
+        log_start_offset=options.log_start_offset,
+        index_interval_bytes=config.index_interval_bytes,
+        max_index_bytes=config.max_index_bytes,
+        producer_expiration_ms=options.producer_expiration_ms,
+    )
+    view = PartitionView(directory)
+    loader = LogLoader(view, load)
+    offsets = loader.load()
+    plan = PartitionPlan(directory.name, view, load, offsets, None, loader.events)
+    if not options.clean or plan.is_changed():
+        apply_in_place(plan, disk)
+    return loader, offsets

@@ -1,0 +1,117 @@
+"""May this producer append this batch? What a leader checks of idempotence and transactions before it writes.
+
+    duplicate   one of the producer's last five batches, sequence for sequence: answered as then, not written again
+    epoch       not below the producer's latest; a transaction's marker of version 2 bumps it
+    sequence    one above the last; 0 for a new epoch
+    transaction all of the producer's batches belong to it while it is open; its marker is by the latest coordinator
+
+A follower checks none of it: what its leader appended stands. Source: ProducerAppendInfo, UnifiedLog; KIP-98, KIP-890.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import RECOVERY_MORE, ProducerTable, producer_entry
+from formats.producer_snapshot import ProducerEntry
+from kcli.log.producer_state import read_control
+from kcli.log.validator import AppendError, AppendRefused, Origin
+
+SEQUENCE_MAX = 2**31 - 1
+SHORT_MAX = 2**15 - 1
+NO_PRODUCER = ProducerEntry(-1, -1, -1, -1, 0, -1, -1, -1)
+
+
+class Duplicate(NamedTuple):
+    """The batch that was appended before; timestamp is its largest, ms."""
+
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+def check_producer(
+    producers: ProducerTable, row: BatchRow, data: bytearray, origin: Origin, transaction_version: int
+) -> Duplicate | None:
+    """Check a batch that has a producer id, with its offsets. transaction_version counts for markers. Raises
+    AppendRefused."""
+    if origin is Origin.CLIENT and (duplicate := _duplicate(producers, row)):
+        return duplicate
+    entry = ProducerEntry._make(producer_entry(producers, row.producer_id) or NO_PRODUCER)
+    if row.is_control:
+        _check_marker(entry, row, bytes(data), transaction_version)
+        return None
+    _check_epoch(entry, row)
+    if origin is Origin.CLIENT:
+        _check_sequence(entry, row)
+    if entry.current_txn_first_offset >= 0 and not row.is_transactional:
+        reason = f"producer {row.producer_id} has an open transaction, the batch is not part of one"
+        raise AppendRefused(AppendError.INVALID_TXN_STATE, reason)
+    return None
+
+
+def _duplicate(producers: ProducerTable, row: BatchRow) -> Duplicate | None:
+    entry = producer_entry(producers, row.producer_id)
+    if entry is None or entry[1] != row.producer_epoch:
+        return None
+    span = row.last_offset - row.base_offset
+    last_sequence = _add(row.base_sequence, span) if row.base_sequence != -1 else -1
+    for sequence, last_offset, delta, timestamp in producers.last_batches(row.producer_id):
+        first_sequence = _add(sequence, -delta) if sequence != -1 else -1
+        if (first_sequence, sequence) == (row.base_sequence, last_sequence):
+            return Duplicate(last_offset - delta, last_offset, timestamp)
+    return None
+
+
+def _add(sequence: int, more: int) -> int:
+    """Sequences run from 0 to 2^31 - 1 and begin again."""
+    return (sequence + more) % (SEQUENCE_MAX + 1)
+
+
+def _check_epoch(entry: ProducerEntry, row: BatchRow) -> None:
+    if row.producer_epoch < entry.producer_epoch:
+        raise _fenced(entry, row, "below")
+
+
+def _fenced(entry: ProducerEntry, row: BatchRow, how: str) -> AppendRefused:
+    reason = (
+        f"epoch {row.producer_epoch} of producer {row.producer_id} at offset {row.base_offset} is {how} "
+        f"its latest, {entry.producer_epoch}"
+    )
+    return AppendRefused(AppendError.INVALID_PRODUCER_EPOCH, reason)
+
+
+def _check_sequence(entry: ProducerEntry, row: BatchRow) -> None:
+    if entry.producer_epoch == -1:
+        return
+    expected = 0 if row.producer_epoch != entry.producer_epoch else _add(entry.last_sequence, 1)
+    if row.base_sequence != expected:
+        reason = (
+            f"producer {row.producer_id} epoch {row.producer_epoch} at offset {row.base_offset}: sequence "
+            f"{row.base_sequence}, {expected} comes next"
+        )
+        raise AppendRefused(AppendError.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)
+
+
+def _check_marker(entry: ProducerEntry, row: BatchRow, data: bytes, transaction_version: int) -> None:
+    how, kind, coordinator_epoch, _, reason = read_control(data)
+    if how != RECOVERY_MORE:
+        raise AppendRefused(AppendError.INVALID_RECORD, reason or "no end marker")
+    if row.is_transactional:
+        _check_epoch(entry, row)
+    if kind < 0:
+        return
+    if transaction_version >= 2:
+        ended = entry.current_txn_first_offset < 0 or row.producer_epoch == SHORT_MAX
+        again = row.producer_epoch == entry.producer_epoch and ended
+        if row.producer_epoch <= entry.producer_epoch and not again:
+            raise _fenced(entry, row, "not above")
+    else:
+        _check_epoch(entry, row)
+    if coordinator_epoch < entry.coordinator_epoch:
+        reason = (
+            f"a marker for producer {row.producer_id} at offset {row.base_offset} from coordinator epoch "
+            f"{coordinator_epoch}, the latest is {entry.coordinator_epoch}"
+        )
+        raise AppendRefused(AppendError.TRANSACTION_COORDINATOR_FENCED, reason)
