@@ -239,9 +239,7 @@ def parse_topic_configs(texts: Mapping[str, str]) -> dict[str, Value]:
     for name in texts:
         if name not in TOPIC_CONFIGS:
             raise InvalidConfig(f"Unknown topic config name: {name}")
-    return {
-        name: key.parse(name, texts[name]) if name in texts else key.default for name, key in TOPIC_CONFIGS.items()
-    }
+    return {name: key.parse(name, texts[name]) if name in texts else key.default for name, key in TOPIC_CONFIGS.items()}
 
 
 def broker_defaults(properties: Mapping[str, str]) -> dict[str, str]:
@@ -527,3 +525,5 @@ CLEANER_CONFIGS: Mapping[str, ConfigKey] = {
     "log.cleaner.io.buffer.load.factor": ConfigKey(Type.DOUBLE, 0.9),
     "producer.id.expiration.ms": ConfigKey(Type.INT, 86_400_000, at_least(1)),
 }
+
+BROKER_NAMES = frozenset(CLEANER_CONFIGS) | {name for synonyms in SYNONYMS.values() for name, _ in synonyms}

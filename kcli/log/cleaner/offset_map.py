@@ -31,7 +31,7 @@ from kcli.log.cleaner.pipeline import in_order
 from kcli.log.cleaner.progress import Progress
 from kcli.log.segment_reader import Window
 
-ROWS = 8192
+ROWS = 1024
 MARKER_FAULTS = UNREADABLE | FAULT_CONTROL_KEY
 
 

@@ -4,7 +4,8 @@
     retention.bytes    the log is larger by at least that segment  cleanup.policy with delete
     retention.ms       its youngest record is older                cleanup.policy with delete
 
-None goes that reaches above the high watermark. Where all would go, Kafka rolls an empty segment first.
+None goes that reaches above the high watermark. Where all would go, Kafka rolls an empty segment first. The leader
+epochs then begin at the new log start.
 Source: UnifiedLog.deleteOldSegments, deletableSegments, deleteSegments.
 """
 
@@ -14,11 +15,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
 from formats.file_name import FileKind
-from kcli.log.cleaner.partition import PartitionLog, Segment
+from kcli.log.cleaner.partition import PartitionLog, Segment, Uncleanable
 from kcli.log.cleaner.swap import change_state, delete_segments
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.source import read_whole
 
 Condition = Callable[[Segment, Segment | None], bool]
 
@@ -78,3 +83,20 @@ def delete_old(log: PartitionLog, gone: list[Segment], disk: Disk, target: Path 
         delete_segments(disk, here, snapshots_of=here)
     log.replace(gone, new)
     log.log_start_offset = max(log.log_start_offset, log.segments[0].base_offset)
+    if target is not None:
+        _cut_leader_epochs(log, disk, target)
+
+
+def _cut_leader_epochs(log: PartitionLog, disk: Disk, target: Path) -> None:
+    """Epochs that ended before the log start are of no use any more."""
+    path = target / FileKind.LEADER_EPOCHS
+    known = path if path.exists() else log.directory / FileKind.LEADER_EPOCHS
+    if not known.exists():
+        return
+    try:
+        epochs = LeaderEpochCache(parse_leader_epochs(read_whole(known)))
+    except (FormatError, ValueError) as error:
+        raise Uncleanable(known, str(error)) from None
+    epochs.truncate_from_start(log.log_start_offset)
+    if epochs.changed:
+        disk.write_file(path, epochs.to_bytes())

@@ -1,0 +1,232 @@
+"""Compaction of a log directory, or of one partition in it: which partitions, with what configuration, to where.
+
+    nowhere         counted only
+    in place        under Kafka's .lock; each partition's checkpoint is written when it is done
+    a new directory everything is copied that is not cleaned; it gets its name when it is complete
+
+One partition that cannot be cleaned does not keep the others from it, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats.file_name import FileKind, parse, parse_directory
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.cleaner.cleaner import Cleaning, PartitionCleaner
+from kcli.log.cleaner.partition import SEGMENT_FILES, PartitionLog
+from kcli.log.cleaner.progress import Progress, silent
+from kcli.log.config import CleanerConfig, LogConfig
+from kcli.log.disk import Disk
+from kcli.log.log_directory import DirectoryLock, LogDirectory, is_log_directory
+from kcli.log.segment import StartRefused
+
+ConfigOf = Callable[[str], LogConfig]
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOutcome:
+    """What became of one partition: `cleaning`, or an error; neither where its cleanup.policy is not compact."""
+
+    directory: Path
+    topic: str
+    partition: int
+    cleaning: Cleaning | None = None
+    error: KcliError | None = None
+
+
+class LogCleaner:
+    """Cleans the partitions that `directory` is or holds.
+
+    config_of: the configuration of a topic's log; now_ms: the clock. Raises StartRefused where a checkpoint cannot be
+    read, UnreadableInput.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        config_of: ConfigOf,
+        broker: CleanerConfig,
+        *,
+        now_ms: int,
+        disk: Disk,
+        progress: Progress = silent,
+    ) -> None:
+        self.directory = directory
+        self.single = not is_log_directory(directory)
+        self.log_directory = LogDirectory(directory.absolute().parent if self.single else directory)
+        self._config_of = config_of
+        self._broker = broker
+        self._now_ms = now_ms
+        self._disk = disk
+        self._progress = progress
+        self._cleaned = self.log_directory.offsets(FileKind.CLEANER_OFFSETS)
+        self._log_starts = self.log_directory.offsets(FileKind.LOG_START_OFFSETS)
+        try:
+            self._high_watermarks = self.log_directory.offsets(FileKind.REPLICATION_OFFSETS)
+        except StartRefused:
+            self._high_watermarks = {}  # Kafka does without
+
+    def partitions(self) -> list[tuple[Path, str, int]]:
+        """Directory, topic and number of every partition here. Raises UnreadableInput."""
+        if not self.single:
+            found = self.log_directory.partitions()
+            return [(each.path, *each.partition) for each in found if not each.name.state]
+        name = parse_directory(self.directory.absolute().name)
+        if name is None or name.state:
+            return [(self.directory, self.directory.absolute().name, 0)]
+        return [(self.directory, name.topic, name.partition)]
+
+    def open(self, path: Path, topic: str, partition: int) -> tuple[PartitionLog, int | None]:
+        """A partition's log as it is, and up to where it was cleaned. Raises UnreadableInput, Uncleanable."""
+        key = (topic, partition)
+        log = PartitionLog(
+            path,
+            now_ms=self._now_ms,
+            producer_expiration_ms=self._broker.producer_expiration_ms,
+            log_start_offset=self._log_starts.get(key, 0),
+            high_watermark=self._high_watermarks.get(key),
+        )
+        return log, self._cleaned.get(key)
+
+    def dry_run(self) -> Iterator[PartitionOutcome]:
+        """What would be done. Raises UnreadableInput."""
+        for path, topic, partition in self.partitions():
+            yield self._clean(path, topic, partition, None)
+
+    def in_place(self) -> Iterator[PartitionOutcome]:
+        """Do it where the logs are. Raises DirectoryLocked, UnreadableInput, OSError."""
+        with self._locked():
+            for path, topic, partition in self.partitions():
+                outcome = self._clean(path, topic, partition, path)
+                if outcome.cleaning is not None and outcome.cleaning.checkpoint is not None:
+                    self._write_checkpoint(self.log_directory, (topic, partition), outcome.cleaning.checkpoint)
+                yield outcome
+
+    def into(self, target: Path) -> Iterator[PartitionOutcome]:
+        """Do it in a new directory. Raises UnreadableInput where there is one already; OSError."""
+        if target.exists() or target.is_symlink():
+            raise UnreadableInput(str(target), "is there already; --out makes a new directory")
+        disk, partial = self._disk, target.with_name(target.name + ".part")
+        if partial.exists():
+            raise UnreadableInput(str(partial), "left by an earlier run; remove it first")
+        disk.make_directory(partial)
+        try:
+            yield from self._into(partial)
+        except BaseException:
+            remove_tree(disk, partial)
+            raise
+        disk.rename(partial, target)
+        disk.sync_directory(target.absolute().parent)
+
+    def _into(self, target: Path) -> Iterator[PartitionOutcome]:
+        places = {path: (topic, number) for path, topic, number in self.partitions()}
+        offsets: dict[Partition, int] = {}
+        for path, (topic, partition) in places.items():
+            place = target if self.single else target / path.name
+            self._disk.make_directory(place)
+            outcome = self._clean(path, topic, partition, place)
+            if outcome.cleaning is not None and outcome.cleaning.checkpoint is not None:
+                offsets[topic, partition] = outcome.cleaning.checkpoint
+            yield outcome
+        if not self.single:
+            copy_rest(self._disk, self.directory, target, skip={path.name for path in places} | {FileKind.LOCK})
+            for key, offset in offsets.items():
+                self._write_checkpoint(LogDirectory(target), key, offset)
+        sync_tree(self._disk, target)
+
+    def _clean(self, path: Path, topic: str, partition: int, target: Path | None) -> PartitionOutcome:
+        log: PartitionLog | None = None
+        cleaning: Cleaning | None = None
+        error: KcliError | None = None
+        try:
+            config = self._config_of(topic)
+            if config.compact:
+                log, checkpoint = self.open(path, topic, partition)
+                cleaner = PartitionCleaner(
+                    log,
+                    config,
+                    self._broker,
+                    now_ms=self._now_ms,
+                    disk=self._disk,
+                    target=target,
+                    progress=self._progress,
+                )
+                cleaning = cleaner.clean(checkpoint)
+        except KcliError as refused:
+            error = refused
+        if target not in (None, path):
+            copy_partition(self._disk, path, target, log)
+        return PartitionOutcome(path, topic, partition, cleaning, error)
+
+    def _locked(self) -> AbstractContextManager[object]:
+        if self.single and not is_log_directory(self.log_directory.path):
+            return nullcontext()  # a partition by itself: no broker can have it
+        return DirectoryLock(self._disk, self.log_directory.path)
+
+    def _write_checkpoint(self, directory: LogDirectory, partition: Partition, offset: int) -> None:
+        """Kafka keeps the entries of partitions that are here."""
+        if not is_log_directory(directory.path):
+            return
+        here = {each.partition for each in directory.partitions() if not each.name.state}
+        offsets = directory.offsets(FileKind.CLEANER_OFFSETS)
+        offsets = {key: value for key, value in offsets.items() if key in here} | {partition: offset}
+        directory.write_offsets(self._disk, FileKind.CLEANER_OFFSETS, offsets)
+
+
+def copy_partition(disk: Disk, source: Path, target: Path, log: PartitionLog | None) -> None:
+    """Copy what a cleaning (None: there was none) left alone, but for what Kafka is about to delete. Raises OSError."""
+    for path in sorted(source.iterdir()):
+        name = parse(path.name)
+        if not path.is_file() or (name is not None and name.state) or (target / path.name).exists():
+            continue
+        if log is not None and name is not None and name.base_offset is not None:
+            kept = {segment.base_offset for segment in log.segments if segment.directory == source}
+            if name.kind in SEGMENT_FILES and name.base_offset not in kept:
+                continue
+            if name.kind is FileKind.PRODUCER_SNAPSHOT and name.base_offset in log.gone:
+                continue
+        copy_file(disk, path, target / path.name)
+
+
+def copy_rest(disk: Disk, source: Path, target: Path, *, skip: set[str]) -> None:
+    """Copy what is in a directory, subdirectories too, but for some names. Raises OSError."""
+    for path in sorted(source.iterdir()):
+        if path.name in skip:
+            continue
+        if path.is_dir():
+            disk.make_directory(target / path.name)
+            copy_rest(disk, path, target / path.name, skip=set())
+        elif path.is_file():
+            copy_file(disk, path, target / path.name)
+
+
+def copy_file(disk: Disk, source: Path, target: Path) -> None:
+    """Copy a file with the time of its last change."""
+    disk.copy(source, target)
+    disk.set_modified(target, source.stat().st_mtime_ns // 1_000_000)
+
+
+def remove_tree(disk: Disk, directory: Path) -> None:
+    """Remove a directory and all in it. Raises OSError."""
+    for path in directory.iterdir():
+        if path.is_dir():
+            remove_tree(disk, path)
+        else:
+            disk.remove(path)
+    disk.remove_directory(directory)
+
+
+def sync_tree(disk: Disk, directory: Path) -> None:
+    """Make the files under a directory, and their names, durable. Raises OSError."""
+    for path in directory.iterdir():
+        if path.is_dir():
+            sync_tree(disk, path)
+        else:
+            with disk.open(path, read_only=True) as file:
+                file.sync()
+    disk.sync_directory(directory)
