@@ -44,3 +44,12 @@ run 1 kcli verify broken/index-position-past-end-0
 
 say "A zip bomb is a finding, not a crash"
 run 1 kcli verify broken/bomb-zstd-1gib-0
+
+say "What would Kafka cut off this log when it starts? (exit status 1: records would be lost)"
+run 1 kcli recover broken/zero-page-in-middle-0
+
+say "Recover a copy, and keep the sound batches behind the damage, which Kafka would lose"
+rescue=$(mktemp -d)
+trap 'rm -rf "$rescue"' EXIT
+run 0 kcli recover --salvage --out "$rescue/zero-page-in-middle-0" broken/zero-page-in-middle-0
+run 0 kcli recover "$rescue/zero-page-in-middle-0"

@@ -9,6 +9,8 @@ import typer
 from kcli.cli.dump_segment import EPILOG as DUMP_SEGMENT_EXAMPLES
 from kcli.cli.dump_segment import dump_segment
 from kcli.cli.output import on_terminal
+from kcli.cli.recover import EPILOG as RECOVER_EXAMPLES
+from kcli.cli.recover import recover
 from kcli.cli.verify import EPILOG as VERIFY_EXAMPLES
 from kcli.cli.verify import verify
 
@@ -42,3 +44,4 @@ def _root(
 
 app.command("dump-segment", no_args_is_help=True, epilog=DUMP_SEGMENT_EXAMPLES)(dump_segment)
 app.command("verify", no_args_is_help=True, epilog=VERIFY_EXAMPLES)(verify)
+app.command("recover", no_args_is_help=True, epilog=RECOVER_EXAMPLES)(recover)

@@ -1,0 +1,316 @@
+"""kcli recover: what would Kafka's start do to these logs, and do it here or in a copy?"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kcli.cli.options import Format, time_ms
+from kcli.errors import KcliError, UsageError
+
+if TYPE_CHECKING:
+    from kcli.log.config import LogConfig
+    from kcli.log.loader import Event
+    from kcli.log.recovery import Lost, PartitionPlan
+    from kcli.log.recovery_run import Recovery
+
+EPILOG = """
+Examples:
+
+kcli recover /var/lib/kafka
+
+kcli recover --salvage --out /mnt/rescue/kafka /var/lib/kafka
+
+kcli recover --in-place /var/lib/kafka/orders-0
+"""
+
+
+class DiskFailed(KcliError):
+    """The system refused a change to a disk: it is full, read-only, not ours."""
+
+
+def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A partition's directory, or a log directory.")],
+    out: Annotated[Path | None, typer.Option("--out", metavar="NEW", help="Write a recovered copy to NEW.")] = None,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Recover DIR itself; a tar keeps what goes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell. The default.")] = False,
+    clean: Annotated[
+        bool | None,
+        typer.Option("--clean/--unclean", help="A start with the clean-shutdown marker, or without."),
+    ] = None,
+    salvage: Annotated[bool, typer.Option("--salvage", help="Keep sound batches behind damage.")] = False,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", metavar="NAME=VALUE", help="A topic's configuration, for every topic.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="The broker's server.properties.")
+    ] = None,
+    now: Annotated[str | None, typer.Option("--now", metavar="TIME", help="The clock, for producers' expiry.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TABLE,
+) -> None:
+    """Tell what Kafka would cut or rebuild when it starts, and do the same in a copy or in place.
+
+    A partition in which a start fails is left as it is. Exit status: 1 where a dry run finds that records would be cut
+    or that Kafka would not start, or where something could not be recovered.
+    """
+    from kcli.log.recovery_run import Recovery
+
+    if sum((out is not None, in_place, dry_run)) > 1:
+        raise UsageError("give one of --out, --in-place and --dry-run")
+    now_ms = int(time.time() * 1000) if now is None else time_ms(now, "--now")
+    progress = _Progress(directory)
+    recovery = Recovery(
+        directory, now_ms, clean, salvage, config=_configs(option or [], config), advance=progress.advance
+    )
+    if out is not None:
+        plans = recovery.write_to(out)
+    elif in_place:
+        plans = recovery.in_place(f"kcli-recover-{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%dT%H%M%SZ}")
+    else:
+        plans = recovery.plans()
+    changes = out is not None or in_place
+    try:
+        raise typer.Exit(_show(recovery, plans, progress, changes=changes, as_json=output is Format.JSONL))
+    except OSError as error:
+        raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
+
+
+def _configs(options: list[str], path: Path | None) -> Any:
+    from formats.errors import FormatError
+    from formats.properties import parse
+    from kcli.errors import UnreadableInput
+    from kcli.log.config import LogConfig
+    from kcli.log.source import read_whole
+
+    topic = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise UsageError(f"-o {option!r} is not NAME=VALUE")
+        topic[name] = value
+    try:
+        broker = {} if path is None else dict(parse(read_whole(path)).entries)
+    except FormatError as error:
+        raise UnreadableInput(str(path), str(error)) from None
+    config = LogConfig(topic, broker)
+
+    def of_topic(_: str) -> LogConfig:
+        return config
+
+    return of_topic
+
+
+def _show(
+    recovery: Recovery, plans: Iterator[PartitionPlan], progress: _Progress, *, changes: bool, as_json: bool
+) -> int:
+    from kcli.cli.output import write_text
+
+    began = time.monotonic()
+    totals = _Totals(refused=len(recovery.refusals))
+    for refused in recovery.refusals:
+        progress.clear()
+        write_text(_line(as_json, _refusal("", refused.file, refused.reason, refused.position)))
+    for done in plans:
+        rows = list(_rows(done, salvage=recovery.salvage))
+        totals.add(done, rows)
+        progress.clear()
+        for row in rows:
+            if as_json or row["kind"] != "partition":
+                write_text(_line(as_json, row))
+    progress.clear()
+    if not as_json:
+        write_text(totals.text(changes=changes, seconds=time.monotonic() - began, clean=bool(recovery.clean)))
+        if recovery.backup is not None:
+            write_text(f"What was cut is in {recovery.backup}\n")
+    return 1 if totals.refused or (totals.losses and not changes) else 0
+
+
+def _refusal(partition: str, file: str, reason: str, position: int | None) -> dict[str, Any]:
+    return {"partition": partition, "kind": "refused", "file": file, "position": position, "reason": reason}
+
+
+def _rows(done: PartitionPlan, *, salvage: bool) -> Iterator[dict[str, Any]]:
+    """One row for each thing that a start does, then one for the partition as it is left."""
+    for event, lost in done.lost():
+        yield _event_row(done.name, event, lost)
+    if done.refused is not None:
+        yield _refusal(done.name, done.refused.file, done.refused.reason, done.refused.position)
+        return
+    if salvage:
+        for gap in done.gaps:
+            yield {
+                "partition": done.name,
+                "kind": "gap",
+                "file": gap.file,
+                "position": gap.position,
+                "bytes": gap.length,
+                "first_offset": gap.first_offset,
+                "last_offset": gap.last_offset,
+            }
+    assert done.offsets is not None, "a partition is loaded or refused"
+    yield {
+        "partition": done.name,
+        "kind": "partition",
+        "log_start_offset": done.offsets.log_start_offset,
+        "log_end_offset": done.offsets.log_end_offset,
+        "recovery_point": done.offsets.recovery_point,
+        "changed": done.is_changed(),
+    }
+
+
+def _event_row(partition: str, event: Event, lost: Lost) -> dict[str, Any]:
+    row: dict[str, Any] = {"partition": partition, "kind": str(event.kind), "file": event.file}
+    if event.content is not None:
+        row |= {
+            "position": event.position,
+            "bytes": event.bytes,
+            "fault": event.fault,
+            "reason": event.reason,
+            "log_end_offset": event.offset,
+            "lost_batches": lost.batches,
+            "lost_records": lost.records,
+            "lost_first_offset": lost.first_offset,
+            "lost_last_offset": lost.last_offset,
+        }
+        return row
+    return row | {"bytes": event.bytes, "reason": event.reason}
+
+
+def _line(as_json: bool, row: dict[str, Any]) -> str:
+    if as_json:
+        import json
+
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
+    from kcli.cli.output import on_terminal
+
+    kind = f"{row['kind']:16}"
+    if on_terminal():
+        colour = RED if row["kind"] in BAD else CYAN
+        kind = f"{colour}{kind}\x1b[0m"
+    place = _printable("/".join(filter(None, (row["partition"], row["file"]))))
+    if row.get("position"):
+        place += f"  byte {row['position']:,}"
+    return f"{kind} {place}\n                 {_words(row)}\n"
+
+
+RED, CYAN = "\x1b[1;31m", "\x1b[36m"
+BAD = ("cut", "emptied", "segment-removed", "end-hidden", "refused")
+
+
+def _words(row: dict[str, Any]) -> str:
+    if row["kind"] == "refused":
+        return f"Kafka would not start: {row['reason']}"
+    if row["kind"] == "gap":
+        last = row["last_offset"]
+        missing = (
+            f"nothing from offset {row['first_offset']:,} on"
+            if last is None
+            else f"no batch for offsets {row['first_offset']:,}..{last:,}"
+            if last >= row["first_offset"]
+            else "no offset is missing"
+        )
+        return f"{row['bytes']:,} bytes left out: {missing}"
+    if "lost_batches" not in row:
+        size = f" ({row['bytes']:,} bytes)" if row["bytes"] else ""
+        return f"{row['reason']}{size}"
+    words = f"{row['reason']}; {row['bytes']:,} bytes go"
+    if row["kind"] in ("cut", "emptied"):
+        words += f", the log then ends at offset {row['log_end_offset']:,}"
+    if not row["lost_batches"]:
+        return f"{words}; no sound batch is lost"
+    first = row["lost_first_offset"] if row["position"] == 0 else min(row["log_end_offset"], row["lost_first_offset"])
+    batches = f"{row['lost_batches']:,} sound batch{'' if row['lost_batches'] == 1 else 'es'}"
+    records = f"{row['lost_records']:,} record{'' if row['lost_records'] == 1 else 's'}"
+    return f"{words}; lost: offsets {first:,}..{row['lost_last_offset']:,}, with {records} in {batches}"
+
+
+def _printable(text: str) -> str:
+    """A path on one line: what would move the cursor is escaped."""
+    return "".join(char if char.isprintable() or "\udc80" <= char <= "\udcff" else repr(char)[1:-1] for char in text)
+
+
+class _Totals:
+    """The sums below the rows."""
+
+    def __init__(self, refused: int) -> None:
+        self.refused = refused
+        self.losses = 0
+        self._partitions = self._changed = self._bytes = self._records = 0
+
+    def add(self, done: PartitionPlan, rows: list[dict[str, Any]]) -> None:
+        self._partitions += 1
+        self.refused += done.refused is not None
+        self.losses += done.has_losses
+        self._changed += done.refused is None and done.is_changed()
+        self._bytes += sum(row["bytes"] for row in rows if "lost_batches" in row)
+        self._records += sum(row["lost_records"] for row in rows if "lost_batches" in row)
+
+    def text(self, *, changes: bool, seconds: float, clean: bool) -> str:
+        verb = "recovered" if changes else "checked"
+        start = "a clean start" if clean else "a start after a crash"
+        parts = [f"{self._partitions:,} partition{'' if self._partitions == 1 else 's'} {verb} as in {start}"]
+        if self.losses:
+            where = f"{self.losses:,} partition{'' if self.losses == 1 else 's'}"
+            parts.append(f"Kafka cuts {self._bytes:,} bytes with {self._records:,} sound records in {where}")
+        if self.refused:
+            parts.append(f"{self.refused:,} would keep Kafka from starting")
+        if not changes:
+            parts.append("nothing was written")
+        return f"{'; '.join(parts)}; {seconds:.2f} s\n"
+
+
+class _Progress:
+    """A line on stderr, where that is a terminal: bytes of logs checked, of how many, and the rate."""
+
+    INTERVAL_S = 0.1
+
+    def __init__(self, directory: Path) -> None:
+        self._shown = os.isatty(2)
+        self._total = sum(_log_sizes(directory)) if self._shown else 0
+        self._done = 0
+        self._began = self._last = time.monotonic()
+        self._drawn = False
+        self._lock = Lock()
+
+    def advance(self, size: int) -> None:
+        """So many more bytes have been checked; from any thread."""
+        if not self._shown:
+            return
+        with self._lock:
+            self._done += size
+            now = time.monotonic()
+            if now - self._last < self.INTERVAL_S:
+                return
+            self._last = now
+            rate = self._done / (now - self._began) / 1e6
+            filled = int(20 * min(1, self._done / max(1, self._total)))
+            bar = f"[{'#' * filled}{'.' * (20 - filled)}]"
+            sys.stderr.write(f"\r\x1b[K{bar} {self._done / 1e6:,.0f} of {self._total / 1e6:,.0f} MB, {rate:,.0f} MB/s")
+            sys.stderr.flush()
+            self._drawn = True
+
+    def clear(self) -> None:
+        """Take the line away, so that others can be written."""
+        with self._lock:
+            if self._drawn:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
+                self._drawn = False
+
+
+def _log_sizes(directory: Path) -> Iterator[int]:
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            if name.endswith(".log"):
+                try:
+                    yield Path(folder, name).stat().st_size
+                except OSError:
+                    continue

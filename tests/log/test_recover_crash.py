@@ -1,0 +1,94 @@
+"""Recovery in place that dies at any operation: the next one ends where one that did not die would have."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kcli.log.recovery_run import Recovery
+from tests.conftest import GOLDEN
+from tests.log.crash_disk import Crash, CrashDisk
+from tests.log.test_recover_golden import NOW_MS, topic_config
+
+SOAK_EXAMPLES = 10_000
+RUNS = 500 if settings().max_examples >= SOAK_EXAMPLES else 20
+CASES = ("leftover-swap", "two-segments-first-corrupt", "zero-page-in-middle", "snapshot-bad-crc", "orphan-index")
+
+
+def damaged(directory: Path, random: Random) -> None:
+    """A log directory with damage of many kinds: cases, and a killed broker's logs with bytes changed or cut off."""
+    shutil.copytree(GOLDEN / "unclean/crashed", directory)
+    for number, case in enumerate(CASES):
+        shutil.copytree(GOLDEN / "corrupt/cases" / case, directory / f"{case}-{number}")
+    (directory / "recovery-point-offset-checkpoint").unlink()
+    for log in sorted(directory.glob("u-*/*.log")):
+        if random.random() < 0.3:
+            size = log.stat().st_size
+            with log.open("r+b") as file:
+                if random.random() < 0.5:
+                    file.truncate(random.randrange(size + 1))
+                else:
+                    file.seek(random.randrange(size))
+                    file.write(random.randbytes(random.randrange(1, 100)))
+        if random.random() < 0.1:
+            shutil.copyfile(log, log.with_name(f"{log.name}.swap"))
+        if random.random() < 0.1:
+            log.with_suffix(".index").unlink()
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    """Every file but the lock, backups and what a torn write left under a name that nobody reads."""
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.suffix not in (".tar", ".tmp") and path.name != ".lock"
+    }
+
+
+def recover(directory: Path, disk: CrashDisk, *, salvage: bool = False) -> None:
+    recovery = Recovery(directory, NOW_MS, config=topic_config, disk=disk, salvage=salvage, threads=1)
+    list(recovery.in_place("backup"))
+
+
+@settings(max_examples=RUNS)
+@given(st.integers(0, 2**32 - 1))
+def test_recovery_dies(seed: int) -> None:
+    random = Random(seed)
+    with tempfile.TemporaryDirectory() as root:
+        once, often = Path(root, "once"), Path(root, "often")
+        damaged(once, random)
+        shutil.copytree(once, often)
+        calm = CrashDisk()
+        recover(once, calm)
+        for _ in range(random.randrange(1, 4)):
+            try:
+                recover(often, CrashDisk(random.randrange(1, calm.operations + 1), seed))
+            except Crash:
+                continue
+        recover(often, CrashDisk())
+        assert content(often) == content(once)
+        before = content(often)
+        recover(often, CrashDisk())
+        assert content(often) == before
+
+
+@settings(max_examples=max(5, RUNS // 5))
+@given(st.integers(0, 2**32 - 1))
+def test_salvage_dies(seed: int) -> None:
+    """Which of the sound batches are kept does not depend on when salvage dies."""
+    random = Random(seed)
+    with tempfile.TemporaryDirectory() as root:
+        once, often = Path(root, "once"), Path(root, "often")
+        damaged(once, random)
+        shutil.copytree(once, often)
+        calm = CrashDisk()
+        recover(once, calm, salvage=True)
+        with pytest.raises(Crash):
+            recover(often, CrashDisk(random.randrange(1, calm.operations + 1), seed), salvage=True)
+        recover(often, CrashDisk(), salvage=True)
+        logs = [{name: data for name, data in content(each).items() if name.endswith(".log")} for each in (once, often)]
+        assert logs[0] == logs[1]
