@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 COPY_BYTES = 16 << 20
+IOV_MAX = os.sysconf("SC_IOV_MAX")
 
 
 class DiskFile:
@@ -52,7 +53,7 @@ class DiskFile:
         views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
         total = 0
         while views:
-            done = os.pwritev(self.fd, views[: os.sysconf("SC_IOV_MAX")], position)
+            done = os.pwritev(self.fd, views[:IOV_MAX], position)
             total += done
             position += done
             while views and done >= len(views[0]):

@@ -79,6 +79,8 @@ class LiveProducers(ProducerStateManager):
         how, completed = follow_producers(self.table, batches, data)
         if how != RECOVERY_MORE:
             return None
+        if not completed:
+            return []
         self._unreplicated |= {first: marker for _, first, marker, _, _ in completed}
         return [
             AbortedTxn(0, producer_id, first, marker, stable)

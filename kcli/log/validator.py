@@ -39,6 +39,7 @@ from kcli.log.segment_reader import Window
 
 NO_TIMESTAMP = -1
 ERRORS_SHOWN = 3
+SLICE_RECORDS = 1024  # small enough for memory that is used again and again
 MAGIC = 2
 HEADER_BYTES = 61
 CREATE_TIME, LOG_APPEND_TIME = 0, 8
@@ -194,7 +195,7 @@ def _invalid(reason: str) -> AppendRefused:
 
 def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: int) -> tuple[int, bool, int]:
     """How many records there are, whether their offsets count up by one, and the largest timestamp."""
-    table = RecordTable(8192)
+    table = RecordTable(min(max(row.count, 1), SLICE_RECORDS))
     errors: list[tuple[int, int]] = []
     consecutive = True
     seen = 0
@@ -253,7 +254,7 @@ def _rewritten(
     window: Window, row: BatchRow, records: int, rules: AppendRules, now_ms: int, codec: int
 ) -> tuple[bytearray, int]:
     """The batch with its records written anew and compressed with `codec`; and its largest timestamp."""
-    table = RecordTable(8192)
+    table = RecordTable(SLICE_RECORDS)
     body = TextBuffer()
     written = 0
     base_timestamp = newest = NO_TIMESTAMP
