@@ -166,3 +166,39 @@ def expire_producers(ProducerTable producers not None, int64_t before_ms):
         producers.used -= gone
         free(old)
     return gone
+
+
+def check_plain_records(const uint8_t[::1] data not None, BatchTable table not None, *, bint keyed, bint create_time,
+                        int64_t earliest, int64_t latest):
+    """Check the records of the one batch in `table`, which is not compressed, without keeping any.
+
+    As RecordTable and check_append, but says only that all is well: (records, whether offset deltas count up by one,
+    largest timestamp), or None where anything is amiss.
+    """
+    cdef Batch *b = table.at(0)
+    cdef const uint8_t *p
+    cdef const uint8_t *stop
+    cdef Record r
+    cdef int64_t delta, timestamp, soft = 0, seen = 0, newest = -1
+    cdef bint sound = not b.attributes & 15 and b.start + b.size <= data.shape[0] and b.size >= V2_HEADER
+    cdef bint consecutive = True
+    if not sound:
+        return None
+    with nogil:
+        p = &data[b.start] + V2_HEADER
+        stop = &data[b.start] + b.size
+        while p < stop and seen <= b.count:
+            if read_record(&data[0], &p, stop, &r, &delta, &soft) or soft & C_BAD_RECORD:
+                sound = False
+                break
+            timestamp = <int64_t>(<uint64_t>b.base_timestamp + <uint64_t>r.timestamp)
+            if (keyed and r.key_length < 0) or (
+                    create_time and timestamp != -1 and (timestamp < earliest or timestamp > latest)):
+                sound = False
+                break
+            newest = max(newest, timestamp)
+            consecutive = consecutive and delta == seen
+            seen += 1
+    if not sound or p != stop or seen != b.count:
+        return None
+    return seen, consecutive, newest

@@ -29,6 +29,7 @@ from formats.kernels.log import (
     RecordTable,
     TextBuffer,
     check_append,
+    check_plain_records,
     crc32c,
     scan,
     write_records,
@@ -195,6 +196,19 @@ def _invalid(reason: str) -> AppendRefused:
 
 def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: int) -> tuple[int, bool, int]:
     """How many records there are, whether their offsets count up by one, and the largest timestamp."""
+    create_time = not rules.log_append_time
+    earliest = max(now_ms - rules.before_max_ms, -(2**63))
+    latest = min(now_ms + rules.after_max_ms, 2**63 - 1)
+    plain = check_plain_records(
+        window.data,
+        window.batches,
+        keyed=rules.compacted,
+        create_time=create_time,
+        earliest=earliest,
+        latest=latest,
+    )
+    if plain is not None:
+        return plain
     table = RecordTable(min(max(row.count, 1), SLICE_RECORDS))
     errors: list[tuple[int, int]] = []
     consecutive = True
@@ -204,9 +218,9 @@ def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: in
             table,
             seen,
             keyed=rules.compacted,
-            create_time=not rules.log_append_time,
-            earliest=max(now_ms - rules.before_max_ms, -(2**63)),
-            latest=min(now_ms + rules.after_max_ms, 2**63 - 1),
+            create_time=create_time,
+            earliest=earliest,
+            latest=latest,
         )
         errors += found
         consecutive = consecutive and in_order
