@@ -12,7 +12,7 @@ that must not be used any more: its directory is offline. Source: UnifiedLog, Lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -26,7 +26,8 @@ from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.live_producers import LiveProducers, LiveView
-from kcli.log.live_segment import DELETED, INT_MAX, BatchHead, FoundRecord, LiveSegment, SegmentLimits
+from kcli.log.live_segment import DELETED, INT_MAX, FoundRecord, LiveSegment, SegmentLimits
+from kcli.log.live_segments import LiveSegments, LogRead, Removal
 from kcli.log.loader import LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.producer_check import check_producer
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
@@ -72,45 +73,6 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRegion:
-    """Bytes [position, position + length) of an open file."""
-
-    path: Path
-    fd: int
-    position: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class LogRead:
-    """What a fetch finds: whole batches from the one with the offset asked for; region is None where there is nothing.
-
-    cut_short: the first batch alone is larger than what was asked for, and is not in it. aborted: with TXN_COMMITTED.
-    """
-
-    region: FileRegion | None
-    cut_short: bool = False
-    aborted: tuple[AbortedTxn, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """Files that are to go for good in delay_ms (file.delete.delay.ms): call `run` then."""
-
-    delay_ms: int
-    paths: tuple[Path, ...]
-    segments: tuple[LiveSegment, ...]
-    disk: Disk
-
-    def run(self) -> None:
-        """Remove the files. Raises OSError."""
-        for segment in self.segments:
-            segment.close(keep_entries=False)
-        for path in self.paths:
-            self.disk.remove(path)
-
-
-@dataclass(frozen=True, slots=True)
 class OpenOptions:
     """How a log is opened. Offsets come from the checkpoints of the log directory; clean: after a clean shutdown.
 
@@ -146,25 +108,18 @@ class PartitionLog:
         self.producers = LiveProducers(
             view, loader.producers, now_ms=now_ms, expiration_ms=options.producer_expiration_ms
         )
-        self._segments = [
-            LiveSegment(
-                disk,
-                directory,
-                base_offset,
-                self._limits,
-                size=segment.size,
-                created_ms=now_ms,
-                jitter_ms=self._draw_jitter(),
-            )
-            for base_offset, segment in sorted(loader.segments.items())
-        ]
+        self._segments = LiveSegments(
+            [
+                self._segment(base_offset, segment.size, now_ms)
+                for base_offset, segment in sorted(loader.segments.items())
+            ]
+        )
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.last_flush_ms = now_ms
         self.high_watermark = self.log_start_offset
         self.update_high_watermark(options.high_watermark)
-        self._places: dict[int, tuple[int, int]] = {}
         self._batches = BatchTable()
 
     def set_config(self, config: LogConfig) -> None:
@@ -262,7 +217,7 @@ class PartitionLog:
             raise AppendRefused(AppendError.RECORD_LIST_TOO_LARGE, reason)
 
     def _roll_if_due(self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
-        active = self._segments[-1]
+        active = self._segments.active
         active.activate()
         waited = active.waited_ms(now_ms, max_timestamp)
         if (
@@ -281,7 +236,7 @@ class PartitionLog:
             reason = self.producers.table.reason or "contradicts the state of its producer"
             self._rebuild_producers(now_ms)
             raise AppendRefused(AppendError.INVALID_TXN_STATE, reason)
-        active = self._segments[-1]
+        active = self._segments.active
         active.append(data, self._batches)
         if aborted:
             active.add_aborted(aborted)
@@ -293,24 +248,24 @@ class PartitionLog:
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Begin a new segment at the log's end, or at `expected_offset` where that is further on."""
         base_offset = max(expected_offset, self.log_end_offset)
-        active = self._segments[-1]
+        active = self._segments.active
         if active.base_offset == base_offset:
             assert active.size == 0, "a segment with batches ends behind its base offset"
             active.close(keep_entries=False)
-            self._segments.pop()
+            self._segments.all.pop()
         else:
             active.deactivate()
-        self._segments.append(self._new_segment(base_offset, now_ms))
+        self._segments.all.append(self._segment(base_offset, None, now_ms))
         self.producers.map_end_offset = base_offset
         self.producers.take_snapshot()
 
-    def _new_segment(self, base_offset: int, now_ms: int) -> LiveSegment:
+    def _segment(self, base_offset: int, size: int | None, now_ms: int) -> LiveSegment:
         return LiveSegment(
             self._disk,
             self.directory,
             base_offset,
             self._limits,
-            size=None,
+            size=size,
             created_ms=now_ms,
             jitter_ms=self._draw_jitter(),
         )
@@ -324,12 +279,12 @@ class PartitionLog:
     @property
     def size(self) -> int:
         """Bytes of all segments' logs."""
-        return sum(segment.size for segment in self._segments)
+        return self._segments.size
 
     @property
     def base_offsets(self) -> list[int]:
         """The base offsets of the segments."""
-        return [segment.base_offset for segment in self._segments]
+        return [segment.base_offset for segment in self._segments.all]
 
     @property
     def last_stable_offset(self) -> int:
@@ -369,11 +324,8 @@ class PartitionLog:
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             return FoundRecord(NONE, NONE, NONE)
         if timestamp == MAX_TIMESTAMP:
-            return max(self._segments, key=lambda segment: segment.largest[0]).find_largest()
-        for segment in self._segments:
-            if segment.largest_timestamp >= timestamp:
-                return segment.find_time(timestamp, self.log_start_offset)
-        return None
+            return self._segments.find_largest()
+        return self._segments.find_time(timestamp, self.log_start_offset)
 
     # reading
 
@@ -396,84 +348,23 @@ class PartitionLog:
         limit = self._limit_of(isolation)
         if offset >= limit:
             return LogRead(None)
-        limit_base, limit_position = self._place(limit)
-        for i in range(self._segment_of(offset), len(self._segments)):
-            segment = self._segments[i]
-            end = segment.size if segment.base_offset < limit_base else limit_position
-            head = segment.locate(offset)
-            if head is None:
-                continue
-            if head.position >= end:
-                return LogRead(None)
-            return self._region(i, head, end, max_bytes, offset, isolation, min_one_batch=min_one_batch)
-        return LogRead(None)
+        return self._segments.read(
+            offset,
+            limit,
+            self.log_end_offset,
+            max_bytes,
+            min_one_batch=min_one_batch,
+            with_aborted=isolation is Isolation.TXN_COMMITTED,
+        )
 
     def _limit_of(self, isolation: Isolation) -> int:
         if isolation is Isolation.LOG_END:
             return self.log_end_offset
         return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
 
-    def _region(
-        self,
-        i: int,
-        head: BatchHead,
-        end: int,
-        max_bytes: int,
-        offset: int,
-        isolation: Isolation,
-        *,
-        min_one_batch: bool,
-    ) -> LogRead:
-        segment = self._segments[i]
-        wanted = max(max_bytes, head.size) if min_one_batch else max_bytes
-        length = end - head.position
-        if wanted < length:
-            length = segment.whole_bytes(head.position, wanted)
-        aborted: tuple[AbortedTxn, ...] = ()
-        if isolation is Isolation.TXN_COMMITTED:
-            aborted = tuple(self._aborted_for(i, offset, head.position + length))
-        if length == 0:
-            return LogRead(None, cut_short=True, aborted=aborted)
-        return LogRead(FileRegion(segment.log_path, segment.log.fd, head.position, length), aborted=aborted)
-
-    def _aborted_for(self, i: int, offset: int, position: int) -> Sequence[AbortedTxn]:
-        """The aborted transactions that touch what is read of segment i, up to byte `position`."""
-        upper = self._segments[i].offsets.offset_above(position - 1)
-        if upper is None:
-            upper = self._segments[i + 1].base_offset if i + 1 < len(self._segments) else self.log_end_offset
-        return self.aborted_transactions(offset, upper)
-
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTxn]:
         """The aborted transactions with records in [from_offset, to_offset)."""
-        found = []
-        for segment in self._segments[self._segment_of(from_offset) :]:
-            for each in segment.aborted():
-                if each.last_offset >= from_offset and each.first_offset < to_offset:
-                    found.append(each)
-                if each.last_stable_offset >= to_offset:
-                    return found
-        return found
-
-    def _segment_of(self, offset: int) -> int:
-        """The place in the list of the segment that holds `offset`, or would."""
-        for i in range(len(self._segments) - 1, 0, -1):
-            if self._segments[i].base_offset <= offset:
-                return i
-        return 0
-
-    def _place(self, offset: int) -> tuple[int, int]:
-        """Base offset of the segment and byte where the batch with `offset` begins, or where the log ends."""
-        if offset >= self.log_end_offset:
-            return self._segments[-1].base_offset, self._segments[-1].size
-        if offset not in self._places:
-            found = self._segments[-1].base_offset, self._segments[-1].size
-            for segment in self._segments[self._segment_of(offset) :]:
-                head = segment.locate(offset)
-                if head is not None:
-                    found = segment.base_offset, head.position
-                    break
-            self._places = {offset: found}
-        return self._places[offset]
+        return self._segments.aborted(from_offset, to_offset)
 
     # cutting and keeping
 
@@ -483,11 +374,11 @@ class PartitionLog:
             self._epochs.truncate_from_end(self.log_end_offset)
             self._write_epochs()
             return []
-        if offset < self._segments[0].base_offset:
+        if offset < self._segments.all[0].base_offset:
             return self.truncate_fully_and_start_at(offset, now_ms)
-        removals = self._remove([segment for segment in self._segments if segment.base_offset > offset])
-        self._segments[-1].truncate(offset, now_ms)
-        self._places.clear()
+        removals = self._remove([segment for segment in self._segments.all if segment.base_offset > offset])
+        self._segments.active.truncate(offset, now_ms)
+        self._segments.forget_places()
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self._epochs.truncate_from_end(offset)
@@ -501,9 +392,8 @@ class PartitionLog:
         self, offset: int, now_ms: int, *, log_start_offset: int | None = None
     ) -> list[Removal]:
         """Drop everything; the log goes on at `offset`. log_start_offset: where it begins (remote storage)."""
-        removals = self._remove(list(self._segments), keep_snapshots=True)
-        self._segments = [self._new_segment(offset, now_ms)]
-        self._places.clear()
+        removals = self._remove(list(self._segments.all), keep_snapshots=True)
+        self._segments = LiveSegments([self._segment(offset, None, now_ms)])
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
         self._epochs.clear()
@@ -552,17 +442,17 @@ class PartitionLog:
     def _delete_while(self, is_due: Callable[[LiveSegment, int | None], bool], now_ms: int) -> list[Removal]:
         """Delete segments from the first on, while they are due and replicated. is_due(segment, next base offset)."""
         due: list[LiveSegment] = []
-        for i, segment in enumerate(self._segments):
-            behind = self._segments[i + 1].base_offset if i + 1 < len(self._segments) else None
-            end = self.log_end_offset if behind is None else behind
-            if self.high_watermark < end or not is_due(segment, behind) or (behind is None and segment.size == 0):
+        for i, segment in enumerate(self._segments.all):
+            last = segment is self._segments.active
+            end = self._segments.end_of(i, self.log_end_offset)
+            if self.high_watermark < end or not is_due(segment, None if last else end) or (last and segment.size == 0):
                 break
             due.append(segment)
         if not due:
             return []
-        if len(due) == len(self._segments):
+        if len(due) == len(self._segments.all):
             self.roll(now_ms)
-        self.delete_records(self._segments[len(due)].base_offset)
+        self.delete_records(self._segments.all[len(due)].base_offset)
         return self._remove(due)
 
     def _remove(self, segments: list[LiveSegment], *, keep_snapshots: bool = False) -> list[Removal]:
@@ -572,7 +462,7 @@ class PartitionLog:
         paths = []
         for segment in segments:
             segment.mark_deleted()
-            self._segments.remove(segment)
+            self._segments.all.remove(segment)
             paths += [path.with_name(path.name + DELETED) for path in segment.paths]
             snapshot = None if keep_snapshots else self.producers.mark_deleted(segment.base_offset)
             if snapshot is not None:
@@ -584,7 +474,7 @@ class PartitionLog:
         return self.producers.expire(now_ms)
 
     def _rebuild_producers(self, now_ms: int) -> None:
-        self.producers.rebuild(self._segments, self.log_start_offset, self.log_end_offset, now_ms)
+        self.producers.rebuild(self._segments.all, self.log_start_offset, self.log_end_offset, now_ms)
 
     # durability
 
@@ -593,8 +483,8 @@ class PartitionLog:
         offset = self.log_end_offset if to_offset is None else to_offset
         if offset + including <= self.recovery_point:
             return
-        first = self._segment_of(self.recovery_point)
-        segments = [segment for segment in self._segments[first:] if segment.base_offset < offset + including]
+        since = self._segments.since(self.recovery_point)
+        segments = [segment for segment in since if segment.base_offset < offset + including]
         self.producers.sync()
         for segment in segments:
             segment.sync()
@@ -608,7 +498,7 @@ class PartitionLog:
         if self.log_end_offset > self.recovery_point and now_ms - self.last_flush_ms >= self.config.flush_ms:
             self.flush(now_ms)
             return True
-        rolled = self._segments[-1].base_offset
+        rolled = self._segments.active.base_offset
         if rolled > self.recovery_point:
             self.flush(now_ms, rolled)
             return True
@@ -619,12 +509,12 @@ class PartitionLog:
         self.flush(now_ms, including=True)
         self.producers.take_snapshot()
         self.producers.sync()
-        for segment in self._segments:
+        for segment in self._segments.all:
             segment.close()
 
     def close_handles(self) -> None:
         """Give all descriptors back and leave the files as they are, as after an I/O error."""
-        for segment in self._segments:
+        for segment in self._segments.all:
             segment.close(keep_entries=False)
 
 

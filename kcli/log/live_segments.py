@@ -1,0 +1,155 @@
+"""The segments of an open log, in order: where an offset is, what a fetch gets, the first record of a time.
+
+A fetch gets whole batches of one segment as a region of its file, to be sent without a copy. Source: LocalLog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats.txn_index import AbortedTxn
+from kcli.log.disk import Disk
+from kcli.log.live_segment import BatchHead, FoundRecord, LiveSegment
+
+
+@dataclass(frozen=True, slots=True)
+class FileRegion:
+    """Bytes [position, position + length) of an open file."""
+
+    path: Path
+    fd: int
+    position: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """What a fetch finds: whole batches from the one with the offset asked for; region is None where there is nothing.
+
+    cut_short: the first batch alone is larger than what was asked for, and is not in it. aborted: with TXN_COMMITTED.
+    """
+
+    region: FileRegion | None
+    cut_short: bool = False
+    aborted: tuple[AbortedTxn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Files that are to go for good in delay_ms (file.delete.delay.ms): call `run` then."""
+
+    delay_ms: int
+    paths: tuple[Path, ...]
+    segments: tuple[LiveSegment, ...]
+    disk: Disk
+
+    def run(self) -> None:
+        """Remove the files. Raises OSError."""
+        for segment in self.segments:
+            segment.close(keep_entries=False)
+        for path in self.paths:
+            self.disk.remove(path)
+
+
+class LiveSegments:
+    """The segments by base offset; the last one is active. There is always one."""
+
+    def __init__(self, segments: list[LiveSegment]) -> None:
+        self.all = segments
+        self._places: dict[int, tuple[int, int]] = {}
+
+    @property
+    def active(self) -> LiveSegment:
+        """The segment that is appended to."""
+        return self.all[-1]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all logs."""
+        return sum(segment.size for segment in self.all)
+
+    def end_of(self, i: int, log_end_offset: int) -> int:
+        """The offset behind segment i: where the next one begins, or the log ends."""
+        return self.all[i + 1].base_offset if i + 1 < len(self.all) else log_end_offset
+
+    def index_of(self, offset: int) -> int:
+        """The place in the list of the segment that holds `offset`, or would."""
+        for i in range(len(self.all) - 1, 0, -1):
+            if self.all[i].base_offset <= offset:
+                return i
+        return 0
+
+    def since(self, offset: int) -> list[LiveSegment]:
+        """The segment that holds `offset`, and those behind it."""
+        return self.all[self.index_of(offset) :]
+
+    def forget_places(self) -> None:
+        """The log was cut: what was known of where offsets are is void."""
+        self._places.clear()
+
+    def read(
+        self,
+        offset: int,
+        limit: int,
+        log_end_offset: int,
+        max_bytes: int,
+        *,
+        min_one_batch: bool,
+        with_aborted: bool,
+    ) -> LogRead:
+        """Whole batches from the one with `offset` on, up to below offset `limit`; see PartitionLog.read."""
+        limit_base, limit_position = self._place(limit, log_end_offset)
+        for i in range(self.index_of(offset), len(self.all)):
+            segment = self.all[i]
+            head = segment.locate(offset)
+            if head is None:
+                continue
+            end = segment.size if segment.base_offset < limit_base else limit_position
+            length = self._length(segment, head, end, max(max_bytes, head.size) if min_one_batch else max_bytes)
+            if length <= 0:
+                return LogRead(None, cut_short=head.position < end)
+            aborted: tuple[AbortedTxn, ...] = ()
+            if with_aborted:
+                upper = segment.offsets.offset_above(head.position + length - 1)
+                upper = self.end_of(i, log_end_offset) if upper is None else upper
+                aborted = tuple(self.aborted(offset, upper))
+            return LogRead(FileRegion(segment.log_path, segment.log.fd, head.position, length), aborted=aborted)
+        return LogRead(None)
+
+    def _length(self, segment: LiveSegment, head: BatchHead, end: int, wanted: int) -> int:
+        length = end - head.position
+        return segment.whole_bytes(head.position, wanted) if wanted < length else length
+
+    def _place(self, offset: int, log_end_offset: int) -> tuple[int, int]:
+        """Base offset of the segment and byte where the batch with `offset` begins, or where the log ends."""
+        end = self.active.base_offset, self.active.size
+        if offset >= log_end_offset:
+            return end
+        if offset not in self._places:
+            found = ((segment.base_offset, segment.locate(offset)) for segment in self.since(offset))
+            place = next(((base, head.position) for base, head in found if head is not None), end)
+            self._places = {offset: place}
+        return self._places[offset]
+
+    def aborted(self, from_offset: int, to_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions with records in [from_offset, to_offset)."""
+        found = []
+        for segment in self.since(from_offset):
+            for each in segment.aborted():
+                if each.last_offset >= from_offset and each.first_offset < to_offset:
+                    found.append(each)
+                if each.last_stable_offset >= to_offset:
+                    return found
+        return found
+
+    def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
+        """The first record from `from_offset` on that is as late as `timestamp` or later."""
+        for segment in self.all:
+            if segment.largest_timestamp >= timestamp:
+                return segment.find_time(timestamp, from_offset)
+        return None
+
+    def find_largest(self) -> FoundRecord | None:
+        """The first record with the largest timestamp of all."""
+        return max(self.all, key=lambda segment: segment.largest[0]).find_largest()
