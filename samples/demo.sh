@@ -53,3 +53,13 @@ rescue=$(mktemp -d)
 trap 'rm -rf "$rescue"' EXIT
 run 0 kcli recover --salvage --out "$rescue/zero-page-in-middle-0" broken/zero-page-in-middle-0
 run 0 kcli recover "$rescue/zero-page-in-middle-0"
+
+say "What would Kafka's log cleaner drop here, and why?"
+run 0 kcli compact good/t-txn-0 -o cleanup.policy=compact --now 2026-11-22T00:00:00Z
+
+say "Why is this key still there?"
+run 0 kcli compact good/t-txn-0 -o cleanup.policy=compact --now 2026-11-22T00:00:00Z --why key-003
+
+say "Compact a copy, byte for byte as Kafka would, and look whether it is sound"
+run 0 kcli compact good/java-none-0 -o cleanup.policy=compact --now 2026-11-22T00:00:00Z --out "$rescue/java-none-0"
+run 0 kcli verify "$rescue/java-none-0"

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from kcli.cli.compact import EPILOG as COMPACT_EXAMPLES
+from kcli.cli.compact import compact
 from kcli.cli.dump_segment import EPILOG as DUMP_SEGMENT_EXAMPLES
 from kcli.cli.dump_segment import dump_segment
 from kcli.cli.output import on_terminal
@@ -45,3 +47,4 @@ def _root(
 app.command("dump-segment", no_args_is_help=True, epilog=DUMP_SEGMENT_EXAMPLES)(dump_segment)
 app.command("verify", no_args_is_help=True, epilog=VERIFY_EXAMPLES)(verify)
 app.command("recover", no_args_is_help=True, epilog=RECOVER_EXAMPLES)(recover)
+app.command("compact", no_args_is_help=True, epilog=COMPACT_EXAMPLES)(compact)

@@ -15,11 +15,11 @@ from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.log import RecordTable
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import UNREADABLE, decode
+from kcli.log.log_directory import METADATA_TOPIC
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
 from kcli.metadata.topics import ClusterTopics
 
-METADATA_TOPIC = "__cluster_metadata"
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 

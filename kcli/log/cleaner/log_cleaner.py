@@ -4,7 +4,8 @@
     in place        under Kafka's .lock; each partition's checkpoint is written when it is done
     a new directory everything is copied that is not cleaned; it gets its name when it is complete
 
-One partition that cannot be cleaned does not keep the others from it, as in Kafka.
+One partition that cannot be cleaned does not keep the others from it, as in Kafka. The metadata log is none of them:
+its controllers replace it by snapshots.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kcli.log.cleaner.partition import SEGMENT_FILES, PartitionLog
 from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
-from kcli.log.log_directory import DirectoryLock, LogDirectory, is_log_directory
+from kcli.log.log_directory import METADATA_TOPIC, DirectoryLock, LogDirectory, holds_segments, is_log_directory
 from kcli.log.segment import StartRefused
 
 ConfigOf = Callable[[str], LogConfig]
@@ -30,7 +31,7 @@ Partition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """What became of one partition: `cleaning`, or an error; neither where its cleanup.policy is not compact."""
+    """What became of one partition: `cleaning`, or an error; neither where it is not the cleaner's."""
 
     directory: Path
     topic: str
@@ -57,7 +58,7 @@ class LogCleaner:
         progress: Progress = silent,
     ) -> None:
         self.directory = directory
-        self.single = not is_log_directory(directory)
+        self.single = holds_segments(directory)
         self.log_directory = LogDirectory(directory.absolute().parent if self.single else directory)
         self._config_of = config_of
         self._broker = broker
@@ -145,7 +146,7 @@ class LogCleaner:
         error: KcliError | None = None
         try:
             config = self._config_of(topic)
-            if config.compact:
+            if config.compact and topic != METADATA_TOPIC:
                 log, checkpoint = self.open(path, topic, partition)
                 cleaner = PartitionCleaner(
                     log,
@@ -164,8 +165,8 @@ class LogCleaner:
         return PartitionOutcome(path, topic, partition, cleaning, error)
 
     def _locked(self) -> AbstractContextManager[object]:
-        if self.single and not is_log_directory(self.log_directory.path):
-            return nullcontext()  # a partition by itself: no broker can have it
+        if not is_log_directory(self.log_directory.path):
+            return nullcontext()  # partitions by themselves: no broker can have them
         return DirectoryLock(self._disk, self.log_directory.path)
 
     def _write_checkpoint(self, directory: LogDirectory, partition: Partition, offset: int) -> None:

@@ -144,7 +144,7 @@ class _Judge:
         fate = self._unless_held(record, what)
         if fate.goes and self._in_map <= record.offset:
             return _stays(record, what, self._why_uncleanable(self._latest))
-        return fate
+        return Fate(record, goes=True, what=f"superseded by {self._in_map:,}") if fate.goes else fate
 
     def _tombstone(self, record: KeyRecord) -> Fate:
         what = "latest, a tombstone"

@@ -62,7 +62,7 @@ def headers(log: Path) -> list[BatchRow]:
 
 
 def records(log: Path) -> list[Record]:
-    """Offset, timestamp, key, value and the bytes of the headers of each record."""
+    """Offset, timestamp, key, value, number of headers of each record; whether it is a control record."""
     found: list[Record] = []
     table = RecordTable(512)
     for window in windows(log):
@@ -75,7 +75,8 @@ def records(log: Path) -> list[Record]:
                     if row.value_length >= 0
                     else None
                 )
-                found.append((row.offset, row.timestamp, key, value, row.headers_count))
+                is_control = BatchRow._make(window.batches.row(row.batch)).is_control
+                found.append((row.offset, row.timestamp, key, value, row.headers_count, is_control))
     return found
 
 
@@ -153,7 +154,7 @@ def compare_files_beside(source: Path, target: Path, expected: Path, *, compress
 
 @pytest.mark.parametrize("before", ROUNDS)
 def test_a_whole_directory(before: str, tmp_path: Path) -> None:
-    """All partitions at one time: what is left and the cleaner's checkpoint are Kafka's, horizons may differ by a bit."""
+    """All partitions at one time: what is left and the cleaner's checkpoint are Kafka's, horizons differ by a bit."""
     after = ROUNDS[before]
     now_ms = PARAMS["times"][after]["cleaner_settled_ms"]
     source, target = COMPACT / before, tmp_path / "cleaned"
