@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcli.cli.options import Format, time_ms
-from kcli.errors import KcliError, UsageError
+from kcli.cli.output import note, on_terminal, write_text
+from kcli.cli.progress import Progress
+from kcli.errors import KcliError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
-    from kcli.log.config import LogConfig
     from kcli.log.loader import Event
     from kcli.log.recovery import Lost, PartitionPlan
     from kcli.log.recovery_run import Recovery
@@ -48,7 +49,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = None,
     salvage: Annotated[bool, typer.Option("--salvage", help="Keep sound batches behind damage.")] = False,
     option: Annotated[
-        list[str] | None, typer.Option("-o", metavar="NAME=VALUE", help="A topic's configuration, for every topic.")
+        list[str] | None, typer.Option("-o", metavar="NAME=VALUE", help="A configuration of topics or of the broker.")
     ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="The broker's server.properties.")
@@ -61,15 +62,19 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     A partition in which a start fails is left as it is. Exit status: 1 where a dry run finds that records would be cut
     or that Kafka would not start, or where something could not be recovered.
     """
+    from kcli.cli.settings import Settings
     from kcli.log.recovery_run import Recovery
 
     if sum((out is not None, in_place, dry_run)) > 1:
         raise UsageError("give one of --out, --in-place and --dry-run")
     now_ms = int(time.time() * 1000) if now is None else time_ms(now, "--now")
+    if not directory.is_dir():
+        raise UnreadableInput(str(directory), "no such directory")
+    settings = Settings(directory, config, option or [])
+    if settings.metadata_error is not None:
+        note(f"kcli: topics taken as Kafka's defaults have them: {settings.metadata_error}")
     progress = _Progress(directory)
-    recovery = Recovery(
-        directory, now_ms, clean, salvage, config=_configs(option or [], config), advance=progress.advance
-    )
+    recovery = Recovery(directory, now_ms, clean, salvage, config=settings.log_config, advance=progress.advance)
     if out is not None:
         plans = recovery.write_to(out)
     elif in_place:
@@ -83,36 +88,9 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
 
 
-def _configs(options: list[str], path: Path | None) -> Any:
-    from formats.errors import FormatError
-    from formats.properties import parse
-    from kcli.errors import UnreadableInput
-    from kcli.log.config import LogConfig
-    from kcli.log.source import read_whole
-
-    topic = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not equals:
-            raise UsageError(f"-o {option!r} is not NAME=VALUE")
-        topic[name] = value
-    try:
-        broker = {} if path is None else dict(parse(read_whole(path)).entries)
-    except FormatError as error:
-        raise UnreadableInput(str(path), str(error)) from None
-    config = LogConfig(topic, broker)
-
-    def of_topic(_: str) -> LogConfig:
-        return config
-
-    return of_topic
-
-
 def _show(
     recovery: Recovery, plans: Iterator[PartitionPlan], progress: _Progress, *, changes: bool, as_json: bool
 ) -> int:
-    from kcli.cli.output import write_text
-
     began = time.monotonic()
     totals = _Totals(refused=len(recovery.refusals))
     for refused in recovery.refusals:
@@ -186,11 +164,7 @@ def _event_row(partition: str, event: Event, lost: Lost) -> dict[str, Any]:
 
 def _line(as_json: bool, row: dict[str, Any]) -> str:
     if as_json:
-        import json
-
         return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
-    from kcli.cli.output import on_terminal
-
     kind = f"{row['kind']:16}"
     if on_terminal():
         colour = RED if row["kind"] in BAD else CYAN
@@ -267,43 +241,22 @@ class _Totals:
         return f"{'; '.join(parts)}; {seconds:.2f} s\n"
 
 
-class _Progress:
-    """A line on stderr, where that is a terminal: bytes of logs checked, of how many, and the rate."""
-
-    INTERVAL_S = 0.1
+class _Progress(Progress):
+    """The line on stderr, drawn from any thread."""
 
     def __init__(self, directory: Path) -> None:
-        self._shown = os.isatty(2)
-        self._total = sum(_log_sizes(directory)) if self._shown else 0
-        self._done = 0
-        self._began = self._last = time.monotonic()
-        self._drawn = False
+        super().__init__(lambda: sum(_log_sizes(directory)))
         self._lock = Lock()
 
     def advance(self, size: int) -> None:
-        """So many more bytes have been checked; from any thread."""
-        if not self._shown:
-            return
+        """So many more bytes have been checked."""
         with self._lock:
-            self._done += size
-            now = time.monotonic()
-            if now - self._last < self.INTERVAL_S:
-                return
-            self._last = now
-            rate = self._done / (now - self._began) / 1e6
-            filled = int(20 * min(1, self._done / max(1, self._total)))
-            bar = f"[{'#' * filled}{'.' * (20 - filled)}]"
-            sys.stderr.write(f"\r\x1b[K{bar} {self._done / 1e6:,.0f} of {self._total / 1e6:,.0f} MB, {rate:,.0f} MB/s")
-            sys.stderr.flush()
-            self._drawn = True
+            super().advance(size)
 
     def clear(self) -> None:
         """Take the line away, so that others can be written."""
         with self._lock:
-            if self._drawn:
-                sys.stderr.write("\r\x1b[K")
-                sys.stderr.flush()
-                self._drawn = False
+            super().clear()
 
 
 def _log_sizes(directory: Path) -> Iterator[int]:

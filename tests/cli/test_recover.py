@@ -199,3 +199,24 @@ def test_index_interval_is_that_of_the_options(tmp_path: Path) -> None:
     for copy in ("a-0", "b-0"):
         name = "00000000000000000124.index"
         assert (tmp_path / copy / name).read_bytes() == (GOLDEN / "unclean/recovered/u-plain-1" / name).read_bytes()
+
+
+def test_topics_are_configured_as_the_metadata_log_says(tmp_path: Path) -> None:
+    """The killed broker had it in another directory: every file but the leader epochs is then as Kafka left it."""
+    with tarfile.open(GOLDEN / "unclean/metadata-log-dir.tar.gz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=1\nmetadata.log.dir={tmp_path}/metadata\n")
+    new = tmp_path / "new"
+    now = "2026-11-21T11:50:00Z"
+    assert kcli("recover", "--out", new, "--config", config, "--now", now, GOLDEN / "unclean/crashed").status == 0
+    for file in (GOLDEN / "unclean/recovered").rglob("0*"):
+        assert (new / file.parent.name / file.name).read_bytes() == file.read_bytes(), file
+
+
+def test_unreadable_metadata_log_is_passed_over(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "unclean/crashed/u-gzip-0", tmp_path / "logs/u-gzip-0")
+    (tmp_path / "logs/meta.properties").write_text("version=1\nnode.id=\\uXYZ1\n")
+    ended = kcli("recover", tmp_path / "logs")
+    assert "Kafka's defaults" in ended.complaint
+    assert ended.status == 1  # meta.properties

@@ -1,0 +1,71 @@
+"""Configurations that a command works with: the directory's metadata log, --config, -o.
+
+A topic has its own configuration in the metadata log, over what is set for brokers there, over server.properties, over
+Kafka's defaults; -o comes before all of them. The metadata log is that of the directory, or of `metadata.log.dir`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from formats import properties
+from formats.errors import FormatError
+from formats.file_name import FileKind
+from kcli.errors import UnreadableInput, UsageError
+from kcli.inspector.cluster_metadata import read_topics
+from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS, LogConfig
+from kcli.log.log_directory import holds_segments
+from kcli.log.source import read_whole
+
+
+class Settings:
+    """What --config and -o say of a log directory or of a partition's in one. `broker`: the broker's properties.
+
+    metadata_error: why the metadata log could not be read; topics then have no configuration of their own.
+    Raises UsageError, InvalidConfig, UnreadableInput.
+    """
+
+    def __init__(self, directory: Path, config: Path | None, options: Sequence[str]) -> None:
+        server = {} if config is None else dict(_entries(config))
+        home = directory.absolute().parent if holds_segments(directory) else directory
+        meta = home / FileKind.META_PROPERTIES
+        self.metadata_error: UnreadableInput | None = None
+        self._topics, dynamic = None, {}
+        try:
+            node = server.get("node.id") or (_entries(meta).get("node.id", "") if meta.exists() else "")
+            self._topics = read_topics(Path(server.get("metadata.log.dir", str(home))))
+            if self._topics is not None:
+                dynamic = self._topics.broker_configs(int(node) if node.isascii() and node.isdecimal() else None)
+        except UnreadableInput as error:
+            self.metadata_error = error
+        self._own, broker = _split(options)
+        self.broker = {**server, **dynamic, **broker}
+
+    def log_config(self, topic: str) -> LogConfig:
+        """The configuration of a topic's log. Raises InvalidConfig."""
+        known = {} if self._topics is None else self._topics.topic_configs(topic)
+        return LogConfig({**known, **self._own}, self.broker)
+
+
+def _entries(path: Path) -> Mapping[str, str]:
+    try:
+        return properties.parse(read_whole(path)).entries
+    except FormatError as error:
+        raise UnreadableInput(str(path), str(error)) from None
+
+
+def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What -o says of topics, and of the broker."""
+    topic: dict[str, str] = {}
+    broker: dict[str, str] = {}
+    for text in options:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"-o {text!r} is not NAME=VALUE")
+        if name not in TOPIC_CONFIGS and name not in BROKER_NAMES:
+            raise UsageError(f"-o {name}: no configuration of a topic or of a broker's logs has that name")
+        if name in TOPIC_CONFIGS:
+            TOPIC_CONFIGS[name].parse(name, value)
+        (topic if name in TOPIC_CONFIGS else broker)[name] = value
+    return topic, broker
