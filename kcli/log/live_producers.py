@@ -78,6 +78,7 @@ class LiveProducers(ProducerStateManager):
         the state, which has to be loaded anew."""
         how, completed = follow_producers(self.table, batches, data)
         if how != RECOVERY_MORE:
+            self.map_end_offset = -1  # the state is half changed: it holds up to nowhere
             return None
         if not completed:
             return []

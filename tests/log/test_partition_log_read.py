@@ -13,12 +13,12 @@ import pytest
 from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.log import SCAN_END, BatchTable, RecordTable, scan
 from kcli.log.batch_records import decode
+from kcli.log.live_segments import LogRead
 from kcli.log.partition_log import (
     EARLIEST,
     LATEST,
     MAX_TIMESTAMP,
     Isolation,
-    LogRead,
     OffsetOutOfRange,
     PartitionLog,
 )
