@@ -376,7 +376,8 @@ class PartitionLog:
             return []
         if offset < self._segments.all[0].base_offset:
             return self.truncate_fully_and_start_at(offset, now_ms)
-        removals = self._remove([segment for segment in self._segments.all if segment.base_offset > offset])
+        behind = [segment for segment in self._segments.all if segment.base_offset > offset]
+        removals = self._remove(behind[::-1])  # the last first: what a crash leaves has no gap
         self._segments.active.truncate(offset, now_ms)
         self._segments.forget_places()
         self.log_end_offset = offset
@@ -392,7 +393,7 @@ class PartitionLog:
         self, offset: int, now_ms: int, *, log_start_offset: int | None = None
     ) -> list[Removal]:
         """Drop everything; the log goes on at `offset`. log_start_offset: where it begins (remote storage)."""
-        removals = self._remove(list(self._segments.all), keep_snapshots=True)
+        removals = self._remove(self._segments.all[::-1], keep_snapshots=True)
         self._segments = LiveSegments([self._segment(offset, None, now_ms)])
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
