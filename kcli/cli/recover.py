@@ -74,7 +74,15 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if settings.metadata_error is not None:
         note(f"kcli: topics taken as Kafka's defaults have them: {settings.metadata_error}")
     progress = _Progress(directory)
-    recovery = Recovery(directory, now_ms, clean, salvage, config=settings.log_config, advance=progress.advance)
+    recovery = Recovery(
+        directory,
+        now_ms,
+        clean,
+        salvage,
+        producer_expiration_ms=settings.producer_expiration_ms,
+        config=settings.log_config,
+        advance=progress.advance,
+    )
     if out is not None:
         plans = recovery.write_to(out)
     elif in_place:

@@ -6,6 +6,7 @@ Kafka's defaults; -o comes before all of them. The metadata log is that of the d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,9 +15,12 @@ from formats.errors import FormatError
 from formats.file_name import FileKind
 from kcli.errors import UnreadableInput, UsageError
 from kcli.inspector.cluster_metadata import read_topics
-from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS, LogConfig
+from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS, InvalidConfig, LogConfig
 from kcli.log.log_directory import holds_segments
+from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.source import read_whole
+
+EXPIRATION = "producer.id.expiration.ms"
 
 
 class Settings:
@@ -42,6 +46,14 @@ class Settings:
         self._own, broker = _split(options)
         self.broker = {**server, **dynamic, **broker}
 
+    @property
+    def producer_expiration_ms(self) -> int:
+        """After how long a silent producer is forgotten. Raises InvalidConfig."""
+        text = self.broker.get(EXPIRATION, str(DEFAULT_EXPIRATION_MS))
+        if not re.fullmatch(r"[1-9][0-9]{0,9}", text):
+            raise InvalidConfig(f"{EXPIRATION}: {text!r} is not a number of milliseconds above 0")
+        return int(text)
+
     def log_config(self, topic: str) -> LogConfig:
         """The configuration of a topic's log. Raises InvalidConfig."""
         known = {} if self._topics is None else self._topics.topic_configs(topic)
@@ -63,7 +75,7 @@ def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
         name, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"-o {text!r} is not NAME=VALUE")
-        if name not in TOPIC_CONFIGS and name not in BROKER_NAMES:
+        if name not in TOPIC_CONFIGS and name not in (*BROKER_NAMES, EXPIRATION):
             raise UsageError(f"-o {name}: no configuration of a topic or of a broker's logs has that name")
         if name in TOPIC_CONFIGS:
             TOPIC_CONFIGS[name].parse(name, value)

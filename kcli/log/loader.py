@@ -89,6 +89,7 @@ class LoadOptions:
     index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
     max_index_bytes: int = DEFAULT_MAX_INDEX_BYTES
     producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
+    is_tiered: bool = False  # then the log may begin in remote storage, below its first segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,9 @@ class LogLoader:
         recovery_point, end_offset = recovered
         self.segments[max(self.segments)].trim_indexes()
         self.epochs.truncate_from_end(end_offset)
-        start_offset = max(self.options.log_start_offset, min(self.segments))
+        start_offset = self.options.log_start_offset
+        if not self.options.is_tiered:
+            start_offset = max(start_offset, min(self.segments))
         self.epochs.truncate_from_start(self.options.log_start_offset)
         if self.epochs.changed:
             self._write_epochs()

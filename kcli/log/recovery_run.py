@@ -42,11 +42,13 @@ from kcli.log.segment import StartRefused
 MAX_THREADS = 8
 FOREVER_MS = 2**31 - 1
 KEPT_BY_THE_NEXT_START = (FileKind.LOCK, FileKind.CLEAN_SHUTDOWN)
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+NEVER_TIERED = (METADATA_TOPIC, "__remote_log_metadata", *INTERNAL_TOPICS)
 CHECKPOINTS = (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.REPLICATION_OFFSETS)
 
 
 class TargetExists(KcliError):
-    """The copy is to be written where something is."""
+    """The copy is to be written where something is, or into what is being recovered."""
 
     exit_status = 2
 
@@ -130,6 +132,7 @@ class Recovery:
             index_interval_bytes=config.index_interval_bytes,
             max_index_bytes=config.max_index_bytes,
             producer_expiration_ms=FOREVER_MS if is_metadata else self.producer_expiration_ms,
+            is_tiered=config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED,
         )
         return plan(directory.path, options, with_salvage=self.salvage, advance=self.advance)
 
@@ -137,6 +140,8 @@ class Recovery:
         """Write a recovered copy to `target`. Raises TargetExists, UnreadableInput, OSError."""
         if target.exists() or target.is_symlink():
             raise TargetExists(f"{target}: is there already; a copy goes to a new directory")
+        if target.absolute().is_relative_to(self._holder.path.absolute() if self._has_holder else self.directory):
+            raise TargetExists(f"{target}: a directory in there would keep Kafka from starting")
         self.disk.make_directory(target)
         ends = _Ends()
         for each, done in zip(self.partitions, self.plans(), strict=True):
@@ -231,5 +236,5 @@ class _Ends:
         if done.offsets is None or directory.name.topic == METADATA_TOPIC or directory.name.state:
             return
         self.log_ends[directory.partition] = done.offsets.log_end_offset
-        if done.offsets.log_start_offset > done.first_base_offset:
+        if done.options.is_tiered or done.offsets.log_start_offset > done.first_base_offset:
             self.log_starts[directory.partition] = done.offsets.log_start_offset

@@ -126,28 +126,15 @@ class PartitionView:
         """All of a small file. Raises UnreadableInput, also where it is too large."""
         if self.size(name) > SMALL_FILE_BYTES:
             raise UnreadableInput(str(self.directory / name), f"{self.size(name):,} bytes are more than it can have")
-        source = self.source(name)
-        try:
-            data = bytearray(source.size())
-            return bytes(data[: source.read_at(0, memoryview(data))])
-        finally:
-            source.close()
+        return _read(str(self.directory / name), self.files[name])
 
     def write(self, name: str, data: bytes) -> None:
         """Make a file, or replace it. Bytes that are there already are no change."""
         before = self.original.get(name)
-        if before is not None and before.size == len(data) <= SMALL_FILE_BYTES and self._on_disk(before) == data:
+        if before is not None and before.size == len(data) <= SMALL_FILE_BYTES and _read(name, before) == data:
             self.files[name] = before
         else:
             self.files[name] = Content((data,))
-
-    def _on_disk(self, content: Content) -> bytes:
-        source = ContentSource("", content)
-        try:
-            data = bytearray(content.size)
-            return bytes(data[: source.read_at(0, memoryview(data))])
-        finally:
-            source.close()
 
     def put(self, name: str, content: Content) -> None:
         """Make a file of parts, or replace it."""
@@ -184,3 +171,14 @@ class PartitionView:
     def removed(self) -> list[str]:
         """The names of files on disk that would be gone."""
         return sorted(self.original.keys() - self.files.keys())
+
+
+def _read(name: str, content: Content) -> bytes:
+    if not content.size:
+        return b""
+    source = ContentSource(name, content)
+    try:
+        data = bytearray(content.size)
+        return bytes(data[: source.read_at(0, memoryview(data))])
+    finally:
+        source.close()

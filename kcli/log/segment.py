@@ -43,7 +43,7 @@ from kcli.log.index_writer import (
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.producer_state import ProducerStateManager, read_control
 from kcli.log.recovery_view import ContentSource, PartitionView
-from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.segment_reader import WINDOW_BYTES, Damage, Window, read_segment
 
 INT_MAX = 2**31 - 1
 CRC_CHUNK_BYTES = 4 << 20
@@ -174,7 +174,11 @@ class Segment:
         """The batches from byte `start` on; ends with a Damage where something is no batch. Raises UnreadableInput."""
         source = self._view.source(self.log_name)
         try:
-            yield from read_segment(source, start=start, stop=stop, check_crc=check_crc, resync=False)
+            left = max(1, (source.size() if stop is None else stop) - start)  # a window costs its memory, full or not
+            window_bytes = min(WINDOW_BYTES, left)
+            yield from read_segment(
+                source, start=start, stop=stop, check_crc=check_crc, resync=False, window_bytes=window_bytes
+            )
         finally:
             source.close()
 

@@ -180,6 +180,7 @@ def test_disk_that_refuses(error: int, partition: Path, monkeypatch: pytest.Monk
         ([str(SAMPLES)], "neither a partition's directory nor a broker's"),
         (["-o", "index.interval.bytes", str(DAMAGED)], "is not NAME=VALUE"),
         (["-o", "index.interval.bytes=x", str(DAMAGED)], "index.interval.bytes"),
+        (["-o", "producer.id.expiration.ms=x", str(DAMAGED)], "producer.id.expiration.ms"),
         (["--now", "soon", str(DAMAGED)], "is no time"),
         (["--config", "no-such-file", str(DAMAGED)], "No such file"),
     ],
@@ -220,3 +221,22 @@ def test_unreadable_metadata_log_is_passed_over(tmp_path: Path) -> None:
     ended = kcli("recover", tmp_path / "logs")
     assert "Kafka's defaults" in ended.complaint
     assert ended.status == 1  # meta.properties
+
+
+def test_tiered_log_begins_below_its_first_segment(tmp_path: Path) -> None:
+    source = GOLDEN / "tiered/data"
+    now = "2026-11-21T11:50:00Z"
+    assert kcli("recover", "--unclean", "--now", now, "--out", tmp_path / "new", source).status == 0
+    for name in ("log-start-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        lines = [(each / name).read_text().splitlines() for each in (source, tmp_path / "new")]
+        assert sorted(lines[0]) == sorted(lines[1])
+    for file in source.glob("r-*/0*"):
+        assert (tmp_path / "new" / file.parent.name / file.name).read_bytes() == file.read_bytes(), file
+
+
+def test_copy_into_the_log_directory_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "unclean/crashed", tmp_path / "logs")
+    ended = kcli("recover", "--out", tmp_path / "logs/new", tmp_path / "logs")
+    assert ended.status == 2
+    assert "keep Kafka from starting" in ended.complaint
+    assert not (tmp_path / "logs/new").exists()

@@ -60,7 +60,7 @@ def test_batch_beyond_memory(sound: bool, tmp_path: Path, monkeypatch: pytest.Mo
     """Its CRC is computed piece by piece: where it is bad the log is cut there, else it is too large to go on."""
 
     def small(*arguments: object, **options: object) -> object:
-        return read_segment(*arguments, **options, window_bytes=1000, max_batch_bytes=5000)  # type: ignore[arg-type]
+        return read_segment(*arguments, **{**options, "window_bytes": 1000, "max_batch_bytes": 5000})  # type: ignore[arg-type]
 
     monkeypatch.setattr(segment_module, "read_segment", small)
     large = bytearray(batch(1, size=20_000))
