@@ -1,0 +1,94 @@
+"""Real Kafka starts on a log directory that kcli compacted: nothing to repair or to clean, the same records."""
+
+import base64
+import json
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Verification
+from kcli.log.cleaner.log_cleaner import LogCleaner
+from kcli.log.config import CleanerConfig
+from kcli.log.disk import Disk
+from tests.conftest import read_jsonl
+from tests.interop.kit import SCRIPT
+from tests.interop.test_recover_kafka import REPAIRS, kafka
+from tests.log.cleaner.test_golden import BROKER, COMPACT, PARAMS, config_of
+
+NODE = "kcli-compacted"
+OPEN = "c-txn-open"  # its transactions time out meanwhile: markers come behind the end
+PRINTED = ("print.offset=true", "print.partition=true", "print.key=true", "print.value=false")
+LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)")
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """golden/compact/before, compacted to a new directory."""
+    cleaner = LogCleaner(
+        COMPACT / "before",
+        lambda topic: config_of(topic, COMPACT / "after"),
+        CleanerConfig.of(BROKER),
+        now_ms=PARAMS["times"]["after"]["cleaner_settled_ms"],
+        disk=Disk(),
+    )
+    assert [outcome.error for outcome in cleaner.into(tmp_path / "logs") if outcome.error] == []
+    return tmp_path / "logs"
+
+
+def consumed(address: str, topics: str, isolation: str) -> Counter[tuple[int, int, str]]:
+    """Partition, offset and key of every record that Kafka's console consumer prints."""
+    command = [str(SCRIPT), "consumer", "--bootstrap-server", address, "--include", topics, "--from-beginning"]
+    command += ["--timeout-ms", "4000", "--isolation-level", isolation]
+    command += [part for each in PRINTED for part in ("--property", each)]
+    done = subprocess.run(command, capture_output=True, timeout=180, check=False)
+    return Counter(
+        (int(partition), int(offset), key) for partition, offset, key in LINE.findall(done.stdout.decode("latin-1"))
+    )
+
+
+def truth(folder: Path) -> Counter[tuple[int, int, str]]:
+    """The same from what a consumer read after Kafka's own cleaning, of all topics but the open one."""
+    found: Counter[tuple[int, int, str]] = Counter()
+    for path in folder.glob("c-*.jsonl.gz"):
+        for row in read_jsonl(path):
+            if row["topic"] != OPEN:
+                key = "null" if row["key"] is None else base64.b64decode(row["key"]).decode("latin-1")
+                found[row["partition"], row["offset"], key] += 1
+    return found
+
+
+def opened(logs: Path, node: str, *views: tuple[str, str]) -> tuple[list[Counter[tuple[int, int, str]]], str, str]:
+    """Start Kafka on a copy of a directory: what consumers read of (topics, isolation), end offsets, its log."""
+    address = kafka("open", str(logs), node).strip()
+    try:
+        offsets = kafka("get-offsets", "--bootstrap-server", address)
+        read = [consumed(address, *view) for view in views]
+    finally:
+        kafka("stop", node)
+    return read, offsets, kafka("log", node)
+
+
+def test_kafka_starts(kafka_jars: Path, logs: Path) -> None:
+    committed = ("c-txn|c-txn-default", "read_committed")
+    all_but_open = (f"c-(?!{OPEN.removeprefix('c-')}).*", "read_uncommitted")
+    (everything, mine), offsets, log = opened(logs, NODE, all_but_open, committed)
+    node = Path(kafka("dir", NODE).strip())
+    findings = list(Verification([node / "c-plain-0", node / "c-txn-0"]).findings())
+    kafka("rm", NODE)
+    assert not REPAIRS.findall(log)
+    assert set(re.findall(r"Beginning cleaning of log (\S+)", log)) <= {f"{OPEN}-0"}
+    described = json.loads((COMPACT / "expected/offsets-after.json").read_text())
+    expected = {f"{name}:{i}:{end}" for name, each in described.items() for i, end in enumerate(each["high_watermark"])}
+    assert {each for each in offsets.split() if not each.startswith(f"{OPEN}:")} >= {
+        each for each in expected if not each.startswith(f"{OPEN}:")
+    }
+    assert everything == truth(COMPACT / "expected/truth/after")
+    assert [each for each in findings if each.severity == "error"] == []
+
+    (theirs,), _, _ = opened(COMPACT / "after", NODE, committed)
+    kafka("rm", NODE)
+    assert mine == theirs
+    assert mine.total() > 0
