@@ -23,6 +23,7 @@ from formats.txn_index import AbortedTxn
 from formats.txn_index import parse as parse_txn_index
 from kcli.log.batch_records import decode
 from kcli.log.disk import Disk, DiskFile
+from kcli.log.index_writer import whole_entries
 from kcli.log.live_index import NO_TIMESTAMP, LiveOffsetIndex, LiveTimeIndex
 from kcli.log.recovery_view import Content, ContentSource, FileRange
 from kcli.log.segment_reader import Window
@@ -248,9 +249,10 @@ class LiveSegment:
         return None
 
     def aborted(self) -> list[AbortedTxn]:
-        """The aborted transactions that end here, in order."""
+        """The aborted transactions that end here, in order. As Kafka, it passes over an entry that is not whole."""
         if self._aborted is None:
-            self._aborted = list(parse_txn_index(self._txn_path.read_bytes())) if self._txn_path.exists() else []
+            data = self._txn_path.read_bytes() if self._txn_path.exists() else b""
+            self._aborted = list(parse_txn_index(whole_entries(data, TXN_ENTRY.size)))
         return self._aborted
 
     # changing
