@@ -12,7 +12,7 @@ class Crash(Exception):
 
 
 class CrashFile(DiskFile):
-    """A file on a disk that dies."""
+    """A file on a disk that dies. Nothing is really synced: the test outlives the crash."""
 
     def __init__(self, disk: "CrashDisk", path: Path, fd: int) -> None:
         super().__init__(path, fd)
@@ -32,7 +32,6 @@ class CrashFile(DiskFile):
 
     def sync(self) -> None:
         self._disk.operate()
-        super().sync()
         self._disk.unsynced.pop(self.path, None)
 
 
@@ -89,4 +88,3 @@ class CrashDisk(Disk):
 
     def sync_directory(self, path: Path) -> None:
         self.operate()
-        super().sync_directory(path)

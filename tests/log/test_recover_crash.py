@@ -21,7 +21,7 @@ CASES = ("leftover-swap", "two-segments-first-corrupt", "zero-page-in-middle", "
 
 def damaged(directory: Path, random: Random) -> None:
     """A log directory with damage of many kinds: cases, and a killed broker's logs with bytes changed or cut off."""
-    shutil.copytree(GOLDEN / "unclean/crashed", directory)
+    shutil.copytree(GOLDEN / "unclean/crashed", directory, copy_function=copy_without_slack)
     for number, case in enumerate(CASES):
         shutil.copytree(GOLDEN / "corrupt/cases" / case, directory / f"{case}-{number}")
     (directory / "recovery-point-offset-checkpoint").unlink()
@@ -38,6 +38,12 @@ def damaged(directory: Path, random: Random) -> None:
             shutil.copyfile(log, log.with_name(f"{log.name}.swap"))
         if random.random() < 0.1:
             log.with_suffix(".index").unlink()
+
+
+def copy_without_slack(source: str, target: str) -> None:
+    """Copy a file; of an index of 10 MB, preallocated by the killed broker, the entries and some of the zeros."""
+    with Path(source).open("rb") as file:
+        Path(target).write_bytes(file.read(4080 if "index" in Path(source).suffix else -1))
 
 
 def content(directory: Path) -> dict[str, bytes]:
