@@ -86,5 +86,5 @@ class CrashDisk(Disk):
         self.operate()
         super().make_directory(path)
 
-    def sync_directory(self, path: Path) -> None:
+    def sync_directory(self, _: Path) -> None:
         self.operate()

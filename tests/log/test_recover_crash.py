@@ -21,10 +21,14 @@ CASES = ("leftover-swap", "two-segments-first-corrupt", "zero-page-in-middle", "
 
 def damaged(directory: Path, random: Random) -> None:
     """A log directory with damage of many kinds: cases, and a killed broker's logs with bytes changed or cut off."""
-    shutil.copytree(GOLDEN / "unclean/crashed", directory, copy_function=copy_without_slack)
-    for number, case in enumerate(CASES):
-        shutil.copytree(GOLDEN / "corrupt/cases" / case, directory / f"{case}-{number}")
-    (directory / "recovery-point-offset-checkpoint").unlink()
+    crashed = GOLDEN / "unclean/crashed"
+    directory.mkdir()
+    for name in ("meta.properties", "log-start-offset-checkpoint"):
+        shutil.copyfile(crashed / name, directory / name)
+    for partition in random.sample(sorted(crashed.glob("u-*")), 4):
+        shutil.copytree(partition, directory / partition.name, copy_function=copy_without_slack)
+    for case in random.sample(CASES, 2):
+        shutil.copytree(GOLDEN / "corrupt/cases" / case, directory / f"{case}-0")
     for log in sorted(directory.glob("u-*/*.log")):
         if random.random() < 0.3:
             size = log.stat().st_size
