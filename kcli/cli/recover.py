@@ -116,6 +116,8 @@ def _show(
         write_text(totals.text(changes=changes, seconds=time.monotonic() - began, clean=bool(recovery.clean)))
         if recovery.backup is not None:
             write_text(f"What was cut is in {recovery.backup}\n")
+    elif recovery.backup is not None:
+        write_text(_line(as_json, {"partition": "", "kind": "backup", "file": str(recovery.backup)}))
     return 1 if totals.refused or (totals.losses and not changes) else 0
 
 
@@ -203,7 +205,7 @@ def _words(row: dict[str, Any]) -> str:
     if "lost_batches" not in row:
         size = f" ({row['bytes']:,} bytes)" if row["bytes"] else ""
         return f"{row['reason']}{size}"
-    words = f"{row['reason']}; {row['bytes']:,} bytes go"
+    words = f"{row['reason']}; {row['bytes']:,} bytes {'are passed over' if row['kind'] == 'end-hidden' else 'go'}"
     if row["kind"] in ("cut", "emptied"):
         words += f", the log then ends at offset {row['log_end_offset']:,}"
     if not row["lost_batches"]:
@@ -241,7 +243,7 @@ class _Totals:
         parts = [f"{self._partitions:,} partition{'' if self._partitions == 1 else 's'} {verb} as in {start}"]
         if self.losses:
             where = f"{self.losses:,} partition{'' if self.losses == 1 else 's'}"
-            parts.append(f"Kafka cuts {self._bytes:,} bytes with {self._records:,} sound records in {where}")
+            parts.append(f"Kafka loses {self._bytes:,} bytes with {self._records:,} sound records in {where}")
         if self.refused:
             parts.append(f"{self.refused:,} would keep Kafka from starting")
         if not changes:

@@ -108,6 +108,12 @@ def test_in_place_keeps_what_it_cuts(partition: Path) -> None:
     assert files_below(partition.parent) == before
 
 
+def test_backup_in_json(partition: Path) -> None:
+    found = rows(kcli("recover", "--in-place", "--format", "jsonl", partition).stdout)
+    assert Path(str(found[-1]["file"])).exists()
+    assert found[-1]["kind"] == "backup"
+
+
 def test_salvage_keeps_sound_batches(partition: Path, tmp_path: Path) -> None:
     ended = kcli("recover", "--salvage", "--format", "jsonl", "--out", tmp_path / "new", partition)
     gap = next(row for row in rows(ended.stdout) if row["kind"] == "gap")

@@ -1,4 +1,6 @@
-"""Real Kafka starts on a log directory that kcli recovered: nothing for it to repair, same offsets, gaps read past."""
+"""Real Kafka starts on a log directory that kcli recovered: nothing for it to repair, same offsets, gaps read past.
+
+While it runs, kcli finds the directory locked."""
 
 import re
 import shutil
@@ -8,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kcli.log.disk import Disk
+from kcli.log.log_directory import DirectoryLock, DirectoryLocked
 from kcli.log.recovery_run import Recovery
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource
@@ -81,6 +85,8 @@ def test_kafka_starts(kafka_jars: Path, logs: Path, tmp_path: Path) -> None:
         tar.extractall(tmp_path, filter="data")
     address = kafka("open", str(logs), NODE, f"metadata.log.dir={tmp_path / 'metadata'}").strip()
     try:
+        with pytest.raises(DirectoryLocked):
+            DirectoryLock(Disk(), Path(kafka("dir", NODE).strip()))
         offsets = kafka("get-offsets", "--bootstrap-server", address)
         printed = ["--property", "print.offset=true", "--property", "print.value=false"]
         reading = ["--topic", "u-snappy", "--from-beginning", "--timeout-ms", "4000"]
