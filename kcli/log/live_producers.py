@@ -7,7 +7,6 @@ high watermark. Source: ProducerStateManager, UnifiedLog.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from formats.kernels.log import RECOVERY_MORE, BatchTable, expire_producers, follow_producers
 from formats.txn_index import AbortedTxn
@@ -22,9 +21,11 @@ from kcli.log.segment_reader import Damage, read_segment
 class LiveView(PartitionView):
     """The small files of a partition that is open: every change is made on disk at once, and durable with `sync`."""
 
-    def __init__(self, directory: Path, disk: Disk) -> None:
-        super().__init__(directory)
+    def __init__(self, loaded: PartitionView, disk: Disk) -> None:
+        """loaded: the view that a start was played on and that has been made true."""
+        self.directory = loaded.directory
         self.original = {}
+        self.files = dict(loaded.files)
         self._disk = disk
         self._unsynced: set[str] = set()
 

@@ -104,7 +104,7 @@ class PartitionLog:
         self.set_config(config)
         loader, loaded = _load(directory, disk, config, now_ms, options)
         self._epochs = loader.epochs
-        view = LiveView(directory, disk)
+        view = LiveView(loader.view, disk)
         self.producers = LiveProducers(
             view, loader.producers, now_ms=now_ms, expiration_ms=options.producer_expiration_ms
         )

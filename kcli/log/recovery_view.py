@@ -6,6 +6,7 @@ Nothing here writes. A file's content is parts end to end, each a range of a fil
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,9 +101,11 @@ class PartitionView:
         self.directory = directory
         self.original: dict[str, Content] = {}
         try:
-            for path in directory.iterdir():
-                if path.is_file():
-                    self.original[path.name] = Content((FileRange(path, 0, path.stat().st_size),))
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_file():
+                        part = FileRange(directory / entry.name, 0, entry.stat().st_size)
+                        self.original[entry.name] = Content((part,))
         except OSError as error:
             raise UnreadableInput(str(directory), error.strerror or str(error)) from error
         self.files = dict(self.original)
