@@ -166,7 +166,7 @@ cdef class KeyMap:
         cdef int64_t old_capacity = part.capacity, i
         cdef MapSlot *old = part.slots
         cdef MapSlot *slot
-        cdef int64_t capacity = max(old_capacity * 2, <int64_t>16)
+        cdef int64_t capacity = max(old_capacity + (old_capacity >> 1), <int64_t>16)
         if old_capacity < self.part_limit < capacity:
             capacity = self.part_limit
         elif old_capacity >= self.part_limit:
@@ -245,6 +245,61 @@ cdef class KeyHashes(_Table):
 
     cdef inline KeyHash *at(self, Py_ssize_t i) noexcept nogil:
         return (<KeyHash *>self.cells) + i
+
+    def run(self, KeyMap map not None, const uint8_t[::1] buf not None, BatchTable batches not None,
+            const uint8_t[::1] discarded not None, Py_ssize_t first, Py_ssize_t last, int64_t from_offset):
+        """The same for the uncompressed batches [first, last) of a window as far as they are of magic 2, which needs no
+        table. The row that it ends at: `last`, a message of magic 0 or 1, or a batch with a record that cannot be read.
+        Behind a key nothing is looked at but the record's end."""
+        cdef Py_ssize_t i = first
+        cdef Batch *b
+        if first < 0 or last > batches.count or discarded.shape[0] < batches.count:
+            raise ValueError((first, last))
+        with nogil:
+            while i < last:
+                b = batches.at(i)
+                if b.magic < 2 or b.start + b.size > buf.shape[0]:
+                    break
+                if not self._batch(map, &buf[0], b, i, batches, discarded[i], from_offset):
+                    break
+                i += 1
+        return i
+
+    cdef bint _batch(self, KeyMap map, const uint8_t *buf, Batch *b, Py_ssize_t row, BatchTable batches, int discarded,
+                     int64_t from_offset) except -1 nogil:
+        cdef const uint8_t *p = buf + b.start + V2_HEADER
+        cdef const uint8_t *stop = buf + b.start + b.size
+        cdef const uint8_t *end
+        cdef int64_t k, timestamp = 0, offset
+        cdef int32_t length = 0, delta = 0, key_length = 0
+        cdef KeyHash *key
+        if discarded:
+            return True
+        if b.count < 0 or b.count > (stop - p) // SMALLEST_RECORD:
+            return False
+        self._reserve(self.count + b.count)
+        for k in range(b.count):
+            if read_varint(&p, stop, &length) or length < 1 or length > stop - p:
+                return False
+            end = p + length
+            p += 1
+            if read_varlong(&p, end, &timestamp) or read_varint(&p, end, &delta) or read_varint(&p, end, &key_length):
+                return False
+            if key_length > end - p or key_length < -1:
+                return False
+            offset = b.base_offset + delta
+            if key_length >= 0 and offset >= from_offset:
+                key = self.at(self.count)
+                sip_hash(p, key_length, map.k0, map.k1, &key.high, &key.low)
+                key.offset = offset
+                key.before = -1
+                if row != self.batch:
+                    self.batch = row
+                    if row > 0 and batches.at(row - 1).last_offset >= from_offset:
+                        key.before = batches.at(row - 1).last_offset
+                self.count += 1
+            p = end
+        return p == stop
 
     def add(self, KeyMap map not None, RecordTable records not None, const uint8_t[::1] discarded not None,
             int64_t from_offset):
@@ -704,6 +759,7 @@ cdef class BatchFilter:
         cdef const uint8_t *at = p
         cdef Record *r
         cdef int64_t done = 0, delta = 0, soft = 0, start
+        cdef int32_t length = 0
         cdef int n, k
         cdef bint kept, append_time = (b.attributes & 8) != 0, rebuild, set_horizon
         if b.count < 0 or b.count > (stop - p) // SMALLEST_RECORD:
@@ -751,9 +807,11 @@ cdef class BatchFilter:
         at = p
         r = &self.rows[0]
         for done in range(b.count):
-            read_record(base, &at, stop, r, &delta, &soft)
             if not self.bits[done >> 3] >> (done & 7) & 1:
+                read_varint(&at, stop, &length)
+                at += length
                 continue
+            read_record(base, &at, stop, r, &delta, &soft)
             r.offset = <int64_t>(<uint64_t>b.base_offset + <uint64_t>delta)
             r.timestamp = b.max_timestamp if append_time else <int64_t>(<uint64_t>b.base_timestamp
                                                                         + <uint64_t>r.timestamp)

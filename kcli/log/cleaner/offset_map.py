@@ -18,6 +18,7 @@ from formats.errors import FormatError
 from formats.kernels.columns import BatchRow
 from formats.kernels.log import (
     FAULT_BAD_PAYLOAD,
+    FAULT_BAD_RECORD,
     FAULT_CONTROL_KEY,
     CleanedTransactions,
     KeyHashes,
@@ -32,6 +33,7 @@ from kcli.log.cleaner.progress import Progress
 from kcli.log.segment_reader import Window
 
 ROWS = 1024
+MAGIC_COLUMN = 6
 MARKER_FAULTS = UNREADABLE | FAULT_CONTROL_KEY
 
 
@@ -75,6 +77,26 @@ def payload_of(window: Window, i: int) -> bytes:
         return b""
 
 
+def hash_keys(judged: Judged, offset_map: KeyMap, from_offset: int, keys: KeyHashes) -> None:
+    """Hash the keys of a window's records from an offset on. Raises Uncleanable."""
+    window, flags = judged.window, judged.flags
+    batches = window.batches
+    records = RecordTable(ROWS)
+    at = 0
+    while at < batches.count:
+        stop, codec = batches.run(at)
+        if codec == 0:
+            at = keys.run(offset_map, window.data, batches, flags, at, stop, from_offset)
+            if at < stop and batches.row(at)[MAGIC_COLUMN] >= 2:
+                batches.add_fault(at, FAULT_BAD_RECORD)
+                raise judged.fail_at(at)
+        if at < stop and not (codec and flags[at]):
+            for _ in decode(window, records, first=at, last=stop):
+                keys.add(offset_map, records, flags, from_offset)
+        at = stop
+    judged.check(UNREADABLE)
+
+
 def build_offset_map(
     log: PartitionLog, start: int, stop: int, offset_map: KeyMap, *, threads: int, progress: Progress
 ) -> bool:
@@ -92,10 +114,7 @@ def build_offset_map(
 
     def hashed(judged: Judged) -> tuple[KeyHashes, int]:
         keys = KeyHashes()
-        records = RecordTable(ROWS)
-        for _ in decode(judged.window, records):
-            keys.add(offset_map, records, judged.flags, start)
-        judged.check(UNREADABLE)
+        hash_keys(judged, offset_map, start, keys)
         keys.finish(judged.window.batches, start)
         return keys, judged.window.stop
 
