@@ -50,6 +50,10 @@ class DiskFile:
 
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
         """Write all bytes of `buffers`, end to end, at `position`. Returns how many."""
+        if len(buffers) == 1:  # the common case, without a list
+            done = os.pwrite(self.fd, buffers[0], position)
+            if done == len(buffers[0]):
+                return done
         views = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
         total = 0
         while views:

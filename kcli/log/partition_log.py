@@ -37,6 +37,7 @@ from kcli.log.validator import AppendError, AppendRefused, AppendRules, Origin, 
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 NONE = -1
+PRODUCER_ID_COLUMN = 12
 
 
 class OffsetOutOfRange(KcliError):
@@ -158,9 +159,9 @@ class PartitionLog:
         self._assign_epoch(leader_epoch, valid.base_offset)
         self._check_size(len(data))
         self._roll_if_due(len(data), valid.base_offset, valid.last_offset, valid.max_timestamp, now_ms)
-        row = BatchRow._make(table.row(0))
         append_time = now_ms if self._rules.log_append_time else NONE
-        if row.producer_id >= 0:
+        if table.field(0, PRODUCER_ID_COLUMN) >= 0:
+            row = BatchRow._make(table.row(0))
             earlier = check_producer(self.producers.table, row, data, origin, transaction_version)
             if earlier is not None:
                 first, last, timestamp = earlier

@@ -130,6 +130,15 @@ class Bench:
             shown = self.alone(["dump-segment", "--format", style, segment], first_lines)
             yield Figure(f"first lines of a 1 GiB dump, {style}", shown, goal_seconds=0.7)
 
+    def engine_figures(self) -> Iterator[Figure]:
+        engine = [sys.executable, "-m", "tests.bench.engine"]
+        directory = str(logs.WORK / "engine")
+        appended = middle([run([*engine, "append", f"{directory}-append"], KCLI_OUT) for _ in range(self.runs)])
+        yield Figure("append 1 GB in batches of 16 KB, one core", appended, goal_seconds=2.5)
+        run([*engine, "prepare", directory], KCLI_OUT)
+        opened = middle([run([*engine, "open", directory], KCLI_OUT) for _ in range(self.runs)])
+        yield Figure("open 2,000 clean partitions", opened, goal_seconds=2)
+
     def start_figures(self) -> Iterator[Figure]:
         small = str(SAMPLES / "good/java-zstd-0/00000000000000000000.log")
         yield Figure("kcli --help", self.alone(["--help"]), goal_seconds=0.15)
@@ -165,13 +174,14 @@ def table(figures: Sequence[Figure]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Time kcli beside kafka-dump-log.")
     parser.add_argument("--runs", type=int, default=3, help="runs of each command; the median counts (default: 3)")
-    parser.add_argument("--only", choices=["plain", "gib", "start"], help="only this part; RESULTS.md is left alone")
+    parser.add_argument("--only", choices=["plain", "gib", "engine", "start"], help="only this part; RESULTS.md is left alone")
     options = parser.parse_args()
     bench = Bench(options.runs, kafka_is_there())
     make = logs.make_with_kafka if bench.with_kafka else logs.make_without_kafka
     parts = {
         "plain": (bench.plain_figures, [logs.PLAIN, *logs.COMPRESSED, logs.WIDE]),
         "gib": (bench.gib_figures, [logs.GIB]),
+        "engine": (bench.engine_figures, []),
         "start": (bench.start_figures, []),
     }
     figures = []
