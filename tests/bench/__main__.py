@@ -174,7 +174,9 @@ def table(figures: Sequence[Figure]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Time kcli beside kafka-dump-log.")
     parser.add_argument("--runs", type=int, default=3, help="runs of each command; the median counts (default: 3)")
-    parser.add_argument("--only", choices=["plain", "gib", "engine", "start"], help="only this part; RESULTS.md is left alone")
+    parser.add_argument(
+        "--only", choices=["plain", "gib", "engine", "start"], help="only this part; RESULTS.md is left alone"
+    )
     options = parser.parse_args()
     bench = Bench(options.runs, kafka_is_there())
     make = logs.make_with_kafka if bench.with_kafka else logs.make_without_kafka

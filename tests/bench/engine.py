@@ -1,8 +1,8 @@
 """python -m tests.bench.engine append|prepare|open DIR: the log engine at work, one process for each figure.
 
-    append    1 GB in batches of 16 KB to a partition of its own, as a leader: checked, indexed, written; not flushed
-    prepare   a log directory of 2,000 clean partitions with a few batches each
-    open      open all of them
+append    1 GB in batches of 16 KB to a partition of its own, as a leader: checked, indexed, written; not flushed
+prepare   a log directory of 2,000 clean partitions with a few batches each
+open      open all of them
 """
 
 import shutil
