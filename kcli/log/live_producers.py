@@ -12,9 +12,8 @@ from formats.kernels.log import RECOVERY_MORE, BatchTable, expire_producers, fol
 from formats.txn_index import AbortedTxn
 from kcli.log.disk import Disk
 from kcli.log.live_segment import DELETED, LiveSegment
-from kcli.log.producer_state import ProducerStateManager, snapshot_name
-from kcli.log.recovery_view import Content, FileRange, PartitionView
-from kcli.log.segment import StartRefused
+from kcli.log.producer_state import ProducerStateManager
+from kcli.log.recovery_view import Content, FileRange, PartitionView, StartRefused
 from kcli.log.segment_reader import Damage, read_segment
 
 
@@ -110,10 +109,9 @@ class LiveProducers(ProducerStateManager):
 
     def mark_deleted(self, offset: int) -> str | None:
         """Give the snapshot at an offset the suffix `.deleted`. Returns that name; None where there is no snapshot."""
-        if offset not in self._snapshots:
+        name = self._snapshots.pop(offset, None)
+        if name is None:
             return None
-        self._snapshots.remove(offset)
-        name = snapshot_name(offset)
         self._live_view.rename(name, name + DELETED)
         return name + DELETED
 

@@ -26,7 +26,7 @@ from kcli.log.index_writer import DEFAULT_INTERVAL_BYTES, DEFAULT_MAX_INDEX_BYTE
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
-from kcli.log.recovery_view import Content, FileRange, PartitionView
+from kcli.log.recovery_view import Content, FileRange, PartitionView, StartRefused, offset_of
 from kcli.log.segment import (
     INT_MAX,
     CorruptIndex,
@@ -36,7 +36,6 @@ from kcli.log.segment import (
     Recovered,
     Segment,
     SegmentOverflow,
-    StartRefused,
 )
 from kcli.log.segment_reader import Damage
 
@@ -195,8 +194,8 @@ class LogLoader:
                 cleaned.append(name)
             elif name.endswith(".swap"):
                 swaps.append(name)
-        lowest = min(map(_offset_of, cleaned), default=INT_MAX << 32)
-        for name in [each for each in swaps if _offset_of(each) >= lowest]:
+        lowest = min(map(offset_of, cleaned), default=INT_MAX << 32)
+        for name in [each for each in swaps if offset_of(each) >= lowest]:
             self._event(EventKind.LEFTOVER_REMOVED, name, "of a swap that was not complete", bytes=self.view.size(name))
             self.view.remove(name)
         for name in cleaned:
@@ -208,7 +207,7 @@ class LogLoader:
         ranges = []
         for name in swaps:
             if name.endswith(".log.swap"):
-                segment = self._segment(_offset_of(name), state="swap")
+                segment = self._segment(offset_of(name), state="swap")
                 if segment.index_name not in self.view:  # Kafka opens it, which makes one of full size
                     self.view.write(segment.index_name, bytes(self.options.max_index_bytes // 8 * 8))
                     ranges.append((segment.base_offset, segment.read_next_offset(b"")))
@@ -235,12 +234,12 @@ class LogLoader:
             if name not in self.view:
                 continue
             if name.endswith(INDEX_SUFFIXES):
-                log = build(FileName(FileKind.LOG, _offset_of(name)))
+                log = build(FileName(FileKind.LOG, offset_of(name)))
                 if log not in self.view:
                     self._event(EventKind.INDEX_REMOVED, name, "an index without a log", bytes=self.view.size(name))
                     self.view.remove(name)
             elif name.endswith(".log"):
-                self._load_segment(_offset_of(name))
+                self._load_segment(offset_of(name))
 
     def _load_segment(self, base_offset: int) -> None:
         segment = self._segment(base_offset)
@@ -250,11 +249,17 @@ class LogLoader:
             segment.sanity_check(time_index_is_new=segment.time_index_name not in self.view)
         except MissingIndex:
             self._event(EventKind.INDEX_REBUILT, segment.index_name, "the offset index is missing")
-            self._recover_segment(segment)
+            self._rebuild_indexes(segment)
         except CorruptIndex as error:
             self._event(EventKind.INDEX_REBUILT, segment.txn_index_name, str(error))
-            self._recover_segment(segment)
+            self._rebuild_indexes(segment)
         self.segments[base_offset] = segment
+
+    def _rebuild_indexes(self, segment: Segment) -> None:
+        try:
+            self._recover_segment(segment)
+        except OffsetsOutOfOrder as error:  # only step 4 is ready for it
+            raise StartRefused(segment.log_name, error.reason, error.position) from None
 
     def _recover_segment(self, segment: Segment) -> int:
         """Recover one segment. Returns the bytes cut."""
@@ -439,11 +444,3 @@ def _range(content: Content, start: int, end: int) -> Content:
             parts.append(part[low:high])
         begin += length
     return Content(tuple(parts))
-
-
-def _offset_of(name: str) -> int:
-    """The offset that a file name begins with, as Kafka reads it. Raises StartRefused."""
-    number = name.partition(".")[0]
-    if not number.removeprefix("-").isdecimal() or not number.isascii() or abs(int(number)) >= 2**63:
-        raise StartRefused(name, "the name does not begin with an offset")
-    return int(number)

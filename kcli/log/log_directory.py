@@ -27,7 +27,7 @@ from formats.errors import FormatError
 from formats.file_name import DirectoryName, FileKind, parse, parse_directory
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.disk import Disk, DiskFile
-from kcli.log.segment import StartRefused
+from kcli.log.recovery_view import StartRefused
 from kcli.log.source import read_whole
 
 METADATA_TOPIC = "__cluster_metadata"

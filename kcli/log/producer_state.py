@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from formats.errors import BadCodec, BadCompression, FormatError, LimitExceeded
-from formats.file_name import FileKind, FileName, build, parse
+from formats.file_name import FileKind, FileName, build
 from formats.kernels.log import RECOVERY_INVALID, RECOVERY_MORE, RECOVERY_REFUSED, ProducerTable
 from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
 from formats.producer_snapshot import build as build_snapshot
 from formats.producer_snapshot import parse as parse_snapshot
-from kcli.log.recovery_view import PartitionView
+from kcli.log.recovery_view import PartitionView, offset_of
 
 DEFAULT_EXPIRATION_MS = 86_400_000
+SUFFIX = ".snapshot"
 
 OnCorrupt = Callable[[str, FormatError], None]
 
@@ -83,14 +84,9 @@ class ProducerStateManager:
         self._on_corrupt = on_corrupt
         self._snapshots = self._listed()
 
-    def _listed(self) -> set[int]:
-        found = set()
-        for name in self._view.files:
-            parsed = parse(name)
-            if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.state:
-                assert parsed.base_offset is not None, "a snapshot's name has an offset"
-                found.add(parsed.base_offset)
-        return found
+    def _listed(self) -> dict[int, str]:
+        """The names of snapshots by offset; Kafka does not ask for 20 digits."""
+        return {offset_of(name): name for name in self._view.names() if name.endswith(SUFFIX)}
 
     @property
     def latest_snapshot_offset(self) -> int | None:
@@ -112,13 +108,13 @@ class ProducerStateManager:
         """Write the state to a snapshot at map_end_offset, unless there is one."""
         if self.map_end_offset > self._last_snapshot_offset:
             entries = tuple(map(ProducerEntry._make, self.table.entries()))
-            self._view.write(snapshot_name(self.map_end_offset), self._bytes_of(entries, self.map_end_offset))
-            self._snapshots.add(self.map_end_offset)
+            name = snapshot_name(self.map_end_offset)
+            self._view.write(name, self._bytes_of(entries, name))
+            self._snapshots[self.map_end_offset] = name
             self._last_snapshot_offset = self.map_end_offset
 
-    def _bytes_of(self, entries: tuple[ProducerEntry, ...], offset: int) -> bytes:
+    def _bytes_of(self, entries: tuple[ProducerEntry, ...], name: str) -> bytes:
         """The snapshot's bytes: those on disk where they say the same, for entries have no order."""
-        name = snapshot_name(offset)
         if name in self._view.original:
             self._view.files.setdefault(name, self._view.original[name])
             try:
@@ -152,9 +148,8 @@ class ProducerStateManager:
 
     def remove_snapshot(self, offset: int) -> None:
         """Remove the snapshot at an offset, if there is one."""
-        if offset in self._snapshots:
-            self._snapshots.remove(offset)
-            self._view.remove(snapshot_name(offset))
+        if (name := self._snapshots.pop(offset, None)) is not None:
+            self._view.remove(name)
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
         """Keep the snapshots at the base offsets of segments, and the last other one if it lies behind them."""
@@ -171,7 +166,7 @@ class ProducerStateManager:
 
     def _load(self, log_start_offset: int) -> None:
         while (offset := self.latest_snapshot_offset) is not None:
-            name = snapshot_name(offset)
+            name = self._snapshots[offset]
             try:
                 entries = parse_snapshot(self._view.read(name)).entries
             except FormatError as error:

@@ -20,8 +20,7 @@ from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.recovery_backup import Backup
 from kcli.log.recovery_salvage import Gap, behind_damage, salvage
-from kcli.log.recovery_view import Content, ContentSource, FileRange, PartitionView
-from kcli.log.segment import StartRefused
+from kcli.log.recovery_view import Content, ContentSource, FileRange, PartitionView, StartRefused
 
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 LOSSES = (EventKind.CUT, EventKind.EMPTIED, EventKind.SEGMENT_REMOVED, EventKind.END_HIDDEN)

@@ -36,8 +36,7 @@ from kcli.log.log_directory import (
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery import PartitionPlan, apply_in_place, back_up, plan, write_copy
 from kcli.log.recovery_backup import Backup
-from kcli.log.recovery_view import FileRange
-from kcli.log.segment import StartRefused
+from kcli.log.recovery_view import FileRange, StartRefused
 
 MAX_THREADS = 8
 FOREVER_MS = 2**31 - 1

@@ -11,10 +11,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcli.errors import UnreadableInput
+from kcli.errors import KcliError, UnreadableInput
 from kcli.log.source import FileSource, Source
 
 SMALL_FILE_BYTES = 64 << 20
+MOST_DIGITS = 100
+
+
+class StartRefused(KcliError):
+    """Kafka would not start with this file (its log directory would go offline)."""
+
+    def __init__(self, file: str, reason: str, position: int | None = None) -> None:
+        super().__init__(f"{file}: {reason}")
+        self.file = file
+        self.reason = reason
+        self.position = position
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +196,12 @@ def _read(name: str, content: Content) -> bytes:
         return bytes(data[: source.read_at(0, memoryview(data))])
     finally:
         source.close()
+
+
+def offset_of(name: str) -> int:
+    """The offset that a file name begins with, as Kafka reads it. Raises StartRefused."""
+    number = name.partition(".")[0]
+    digits = number.removeprefix("-")
+    if not (digits.isdecimal() and digits.isascii() and len(digits) <= MOST_DIGITS and abs(int(number)) < 2**63):
+        raise StartRefused(name, "the name does not begin with an offset")
+    return int(number)

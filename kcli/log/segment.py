@@ -30,7 +30,7 @@ from formats.kernels.log import (
     crc32c,
 )
 from formats.txn_index import ENTRY as TXN_ENTRY
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import UnreadableInput
 from kcli.log.index_writer import (
     DEFAULT_INTERVAL_BYTES,
     DEFAULT_MAX_INDEX_BYTES,
@@ -42,23 +42,13 @@ from kcli.log.index_writer import (
 )
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.producer_state import ProducerStateManager, read_control
-from kcli.log.recovery_view import ContentSource, PartitionView
+from kcli.log.recovery_view import ContentSource, PartitionView, StartRefused
 from kcli.log.segment_reader import WINDOW_BYTES, Damage, Window, read_segment
 
 INT_MAX = 2**31 - 1
 CRC_CHUNK_BYTES = 4 << 20
 TWO_THREADS_BYTES = 32 << 20
 WINDOWS_AHEAD = 4
-
-
-class StartRefused(KcliError):
-    """Kafka would not start with this file (its log directory would go offline)."""
-
-    def __init__(self, file: str, reason: str, position: int | None = None) -> None:
-        super().__init__(f"{file}: {reason}")
-        self.file = file
-        self.reason = reason
-        self.position = position
 
 
 class MissingIndex(Exception):

@@ -11,8 +11,7 @@ from formats.kernels.log import crc32c
 from kcli.log.disk import Disk
 from kcli.log.loader import EventKind, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.recovery import apply_in_place, plan
-from kcli.log.recovery_view import PartitionView
-from kcli.log.segment import StartRefused
+from kcli.log.recovery_view import PartitionView, StartRefused
 
 NOW_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
@@ -226,3 +225,22 @@ def test_truncation_at_any_byte(cut: int, tmp_path: Path) -> None:
     offsets, loader = load(tmp_path / "t-0")
     assert offsets.log_end_offset == cut // 200
     assert loader.view.size(path.name) == cut // 200 * 200
+
+
+def test_offsets_that_go_back_where_an_index_is_missing_are_refused(tmp_path: Path) -> None:
+    """Kafka catches them in step 4 alone; the time index meets them too, at its end."""
+    path = write(tmp_path / "t-0", *[batch(each, size=3000) for each in (0, 1, 2, 3, 9, 4, 5, 6)])
+    path.with_suffix(".index").unlink()
+    with pytest.raises(StartRefused, match="comes behind offset"):
+        load(tmp_path / "t-0")
+
+
+def test_snapshots_need_no_twenty_digits(tmp_path: Path) -> None:
+    write(tmp_path / "t-0", batch(0, producer=(7, 0, 0)), batch(1))
+    (tmp_path / "t-0/1.snapshot").write_bytes(b"\0\1garbage")
+    loader = load(tmp_path / "t-0", clean=True)[1]
+    assert kinds(loader) == [EventKind.SNAPSHOT_REMOVED]
+    assert set(entries(loader, 2)) == {7}
+    (tmp_path / "t-0/abc.snapshot").touch()
+    with pytest.raises(StartRefused, match="does not begin with an offset"):
+        load(tmp_path / "t-0")

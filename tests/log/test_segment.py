@@ -13,8 +13,8 @@ from kcli.log import segment as segment_module
 from kcli.log.index_writer import OffsetIndexReader, whole_entries
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.producer_state import ProducerStateManager
-from kcli.log.recovery_view import PartitionView
-from kcli.log.segment import Segment, StartRefused
+from kcli.log.recovery_view import PartitionView, StartRefused
+from kcli.log.segment import Segment
 from kcli.log.segment_reader import Window, read_segment
 from tests.conftest import SAMPLES
 from tests.log.test_loader import NOW_MS, batch, write

@@ -23,7 +23,7 @@ from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.log_directory import METADATA_TOPIC, DirectoryLock, LogDirectory, holds_segments, is_log_directory
-from kcli.log.segment import StartRefused
+from kcli.log.recovery_view import StartRefused
 
 ConfigOf = Callable[[str], LogConfig]
 Partition = tuple[str, int]
