@@ -202,3 +202,36 @@ def check_plain_records(const uint8_t[::1] data not None, BatchTable table not N
     if not sound or p != stop or seen != b.count:
         return None
     return seen, consecutive, newest
+
+
+def accept_plain(uint8_t[::1] data not None, BatchTable table not None, int64_t next_offset, int32_t leader_epoch, *,
+                 bint keyed, int64_t earliest, int64_t latest, int64_t max_bytes):
+    """What a leader does to the batch of a client that is as most are: one batch, not compressed, CreateTime, sound.
+
+    Sets offset and leader epoch, and leaves the one row in `table`. Returns False, with `data` as it was, for any other
+    batch: that one has to be looked at in full.
+    """
+    cdef Batch *b
+    cdef int64_t next_start = 0, needed = 0
+    cdef int how, i
+    table.clear()
+    if data.shape[0] < V2_HEADER or data.shape[0] > max_bytes or data[16] != 2:
+        return False
+    with nogil:
+        how = scan_window(&data[0], 0, data.shape[0], 0, table, True, False, &next_start, &needed)
+    if how != C_END or table.count != 1:
+        return False
+    b = table.at(0)
+    if (b.faults or b.base_offset != 0 or b.attributes & ~16 or b.count <= 0 or b.last_offset + 1 != b.count
+            or (b.producer_id != -1 and b.base_sequence < 0)):
+        return False
+    checked = check_plain_records(data, table, keyed=keyed, create_time=True, earliest=earliest, latest=latest)
+    if checked is None or <int64_t>checked[2] != b.max_timestamp:
+        return False
+    set_be64(&data[0], <uint64_t>next_offset)
+    for i in range(4):
+        data[12 + i] = <uint8_t>(<uint32_t>leader_epoch >> (24 - 8 * i))
+    b.base_offset = next_offset
+    b.last_offset = next_offset + b.count - 1
+    b.leader_epoch = leader_epoch
+    return True

@@ -341,6 +341,17 @@ def producer_entry(
     producers: ProducerTable, producer_id: int
 ) -> tuple[int, int, int, int, int, int, int, int] | None: ...
 def expire_producers(producers: ProducerTable, before_ms: int) -> int: ...
+def accept_plain(
+    data: bytearray,
+    table: BatchTable,
+    next_offset: int,
+    leader_epoch: int,
+    *,
+    keyed: bool,
+    earliest: int,
+    latest: int,
+    max_bytes: int,
+) -> bool: ...
 def check_plain_records(
     data: Buffer, table: BatchTable, *, keyed: bool, create_time: bool, earliest: int, latest: int
 ) -> tuple[int, bool, int] | None: ...

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from formats.compression import CODEC_NAMES
 from formats.kernels.columns import BatchRow
-from formats.kernels.log import SCAN_BAD_LENGTH, BatchTable, scan, survey_batches
+from formats.kernels.log import BATCH_COLUMNS, SCAN_BAD_LENGTH, BatchTable, scan, survey_batches
 from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError
 from kcli.log.config import LogConfig
@@ -37,7 +37,7 @@ from kcli.log.validator import AppendError, AppendRefused, AppendRules, Origin, 
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 NONE = -1
-PRODUCER_ID_COLUMN = 12
+PRODUCER_ID = BATCH_COLUMNS.index("producer_id")
 
 
 class OffsetOutOfRange(KcliError):
@@ -121,7 +121,6 @@ class PartitionLog:
         self.last_flush_ms = now_ms
         self.high_watermark = self.log_start_offset
         self.update_high_watermark(options.high_watermark)
-        self._batches = BatchTable()
 
     def set_config(self, config: LogConfig) -> None:
         """Another configuration from now on; segments that there are keep their index interval and sizes."""
@@ -152,21 +151,18 @@ class PartitionLog:
         transaction_version: that of the transaction which a marker ends.
         """
         valid = validate(data, self.log_end_offset, leader_epoch, now_ms, self._rules, origin=origin)
-        data = valid.data
-        table = self._batches
-        table.clear()
-        scan(data, 0, len(data), 0, table, check_crc=False)
+        data, table = valid.data, valid.batches
         self._assign_epoch(leader_epoch, valid.base_offset)
         self._check_size(len(data))
         self._roll_if_due(len(data), valid.base_offset, valid.last_offset, valid.max_timestamp, now_ms)
         append_time = now_ms if self._rules.log_append_time else NONE
-        if table.field(0, PRODUCER_ID_COLUMN) >= 0:
+        if table.field(0, PRODUCER_ID) >= 0:
             row = BatchRow._make(table.row(0))
             earlier = check_producer(self.producers.table, row, data, origin, transaction_version)
             if earlier is not None:
                 first, last, timestamp = earlier
                 return Appended(first, last, timestamp, timestamp, self.log_start_offset, duplicate=True)
-        self._write(data, valid.last_offset, now_ms)
+        self._write(data, table, valid.last_offset, now_ms)
         return Appended(valid.base_offset, valid.last_offset, valid.max_timestamp, append_time, self.log_start_offset)
 
     def append_as_follower(self, data: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended:
@@ -174,8 +170,7 @@ class PartitionLog:
 
         leader_epoch: this replica's; batches of a later one are left out too. Raises AppendRefused, UnexpectedOffsets.
         """
-        table = self._batches
-        table.clear()
+        table = BatchTable()
         behind, how, _ = scan(data, 0, len(data), 0, table)
         size, bad, in_order, max_timestamp, epochs = survey_batches(table, leader_epoch)
         if bad >= 0:
@@ -197,7 +192,7 @@ class PartitionLog:
         self._check_size(size)
         roll_offset = start if first.magic >= 2 else last.last_offset - INT_MAX
         self._roll_if_due(size, roll_offset, last.last_offset, max_timestamp, now_ms)
-        self._write(memoryview(data)[:size], last.last_offset, now_ms)
+        self._write(memoryview(data)[:size], table, last.last_offset, now_ms)
         return Appended(first.base_offset, last.last_offset, max_timestamp, NONE, self.log_start_offset)
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:
@@ -230,15 +225,15 @@ class PartitionLog:
         ):
             self.roll(now_ms, first_offset)
 
-    def _write(self, data: bytearray | memoryview, last_offset: int, now_ms: int) -> None:
-        """Write batches whose rows are in the table, and follow them with all state."""
-        aborted = self.producers.follow(self._batches, data)
+    def _write(self, data: bytearray | memoryview, table: BatchTable, last_offset: int, now_ms: int) -> None:
+        """Write batches whose rows are in `table`, and follow them with all state."""
+        aborted = self.producers.follow(table, data)
         if aborted is None:
             reason = self.producers.table.reason or "contradicts the state of its producer"
             self._rebuild_producers(now_ms)
             raise AppendRefused(AppendError.INVALID_TXN_STATE, reason)
         active = self._segments.active
-        active.append(data, self._batches)
+        active.append(data, table)
         if aborted:
             active.add_aborted(aborted)
         self.log_end_offset = last_offset + 1

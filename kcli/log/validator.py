@@ -20,6 +20,7 @@ from formats.kernels.columns import BatchRow
 from formats.kernels.log import (
     APPEND_NO_KEY,
     APPEND_TIMESTAMP_TYPE,
+    BATCH_COLUMNS,
     FAULT_BAD_CODEC,
     FAULT_BAD_CRC,
     FAULT_BAD_PAYLOAD,
@@ -28,6 +29,7 @@ from formats.kernels.log import (
     BatchTable,
     RecordTable,
     TextBuffer,
+    accept_plain,
     check_append,
     check_plain_records,
     crc32c,
@@ -46,6 +48,7 @@ HEADER_BYTES = 61
 CREATE_TIME, LOG_APPEND_TIME = 0, 8
 TRANSACTIONAL, CONTROL, DELETE_HORIZON, CODEC_MASK = 16, 32, 64, 7
 KNOWN_ATTRIBUTES = 0x7F
+LAST_OFFSET, MAX_TIMESTAMP = BATCH_COLUMNS.index("last_offset"), BATCH_COLUMNS.index("max_timestamp")
 
 
 class AppendError(IntEnum):
@@ -106,12 +109,16 @@ class AppendRules:
 
 @dataclass(frozen=True, slots=True)
 class ValidBatch:
-    """A batch ready to be written; timestamps in ms, `now_ms` as its LogAppendTime where the topic has that."""
+    """A batch ready to be written; timestamps in ms, `now_ms` as its LogAppendTime where the topic has that.
+
+    batches: its one row, as it is to be written.
+    """
 
     data: bytearray
     base_offset: int
     last_offset: int
     max_timestamp: int
+    batches: BatchTable
 
 
 def validate(
@@ -127,6 +134,33 @@ def validate(
 
     Raises AppendRefused; then nothing of `data` has changed.
     """
+    if origin is Origin.CLIENT and not rules.log_append_time and not rules.codec:
+        earliest, latest = _time_bounds(rules, now_ms)
+        table = BatchTable()
+        if accept_plain(
+            data,
+            table,
+            next_offset,
+            leader_epoch,
+            keyed=rules.compacted,
+            earliest=earliest,
+            latest=latest,
+            max_bytes=rules.max_message_bytes,
+        ):
+            return ValidBatch(data, next_offset, table.field(0, LAST_OFFSET), table.field(0, MAX_TIMESTAMP), table)
+    return validate_in_full(data, next_offset, leader_epoch, now_ms, rules, origin=origin)
+
+
+def validate_in_full(
+    data: bytearray,
+    next_offset: int,
+    leader_epoch: int,
+    now_ms: int,
+    rules: AppendRules,
+    *,
+    origin: Origin = Origin.CLIENT,
+) -> ValidBatch:
+    """As validate, for any batch: with the reason where it is refused."""
     window, row = _one_batch(data, rules, origin)
     _check_header(row, origin)
     codec = row.codec if rules.codec is None else rules.codec
@@ -141,7 +175,14 @@ def validate(
     elif rules.log_append_time:
         newest = now_ms
     _patch(data, next_offset, records, leader_epoch, row, LOG_APPEND_TIME if rules.log_append_time else 0, newest)
-    return ValidBatch(data, next_offset, next_offset + records - 1, newest)
+    stored = BatchTable()
+    scan(data, 0, len(data), 0, stored, check_crc=False)
+    return ValidBatch(data, next_offset, next_offset + records - 1, newest, stored)
+
+
+def _time_bounds(rules: AppendRules, now_ms: int) -> tuple[int, int]:
+    """The earliest and the latest timestamp that a record may have."""
+    return max(now_ms - rules.before_max_ms, -(2**63)), min(now_ms + rules.after_max_ms, 2**63 - 1)
 
 
 def _one_batch(data: bytearray, rules: AppendRules, origin: Origin) -> tuple[Window, BatchRow]:
@@ -197,8 +238,7 @@ def _invalid(reason: str) -> AppendRefused:
 def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: int) -> tuple[int, bool, int]:
     """How many records there are, whether their offsets count up by one, and the largest timestamp."""
     create_time = not rules.log_append_time
-    earliest = max(now_ms - rules.before_max_ms, -(2**63))
-    latest = min(now_ms + rules.after_max_ms, 2**63 - 1)
+    earliest, latest = _time_bounds(rules, now_ms)
     plain = check_plain_records(
         window.data,
         window.batches,
