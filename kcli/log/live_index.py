@@ -145,8 +145,13 @@ class LiveTimeIndex(LiveIndex):
         return self.count >= self.slots - 1
 
     def last(self) -> tuple[int, int]:
-        """Timestamp and offset of the last entry; -1 and the base offset where there is none."""
-        return self._at(self.count - 1)
+        """Timestamp and offset of the last entry; -1 and the base offset where there is none. Opens nothing for long:
+        retention asks every segment."""
+        if self._map is not None or not self.count:
+            return self._at(self.count - 1)
+        with self._disk.open(self.path, read_only=True) as file:
+            timestamp, relative = self.entry.unpack(file.read(self.entry.size, (self.count - 1) * self.entry.size))
+        return timestamp, self.base_offset + relative
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """Timestamp and offset of the last entry up to `timestamp`; -1 and the base offset where there is none."""

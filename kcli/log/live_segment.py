@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from formats.errors import BadLength, Truncated
 from formats.file_name import FileKind, FileName, build
@@ -34,6 +34,8 @@ HEADER_BYTES = 61
 LEGACY_HEAD_BYTES = 26
 OVERHEAD_BYTES = 12
 DELETED = ".deleted"
+Index = TypeVar("Index", LiveOffsetIndex, LiveTimeIndex)
+KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 HEADER = struct.Struct(">qiibIhiqq")
 
 
@@ -89,23 +91,45 @@ class LiveSegment:
         self._indexer: AppendIndexer | None = None
         self._first_timestamp: int | None = None
         self._aborted: list[AbortedTxn] | None = None
-        self.log_path, index_path, time_path, self._txn_path = (
-            directory / build(FileName(kind, base_offset))
-            for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-        )
-        create = size is None
-        if create:
-            disk.remove(self._txn_path)
-            self._log = disk.open(self.log_path, create=True, truncate=True)
-            if limits.preallocate_bytes:
-                self._log.truncate(limits.preallocate_bytes)
-        self.offsets = LiveOffsetIndex(disk, index_path, base_offset, limits.max_index_bytes, create=create)
-        self.times = LiveTimeIndex(disk, time_path, base_offset, limits.max_index_bytes, create=create)
+        self._offsets: LiveOffsetIndex | None = None
+        self._times: LiveTimeIndex | None = None
+        self._directory = directory
+        self.log_path = self._path(FileKind.LOG)
+        if size is None:
+            self._create()
+
+    def _create(self) -> None:
+        self._disk.remove(self._path(FileKind.TXN_INDEX))
+        self._log = self._disk.open(self.log_path, create=True, truncate=True)
+        if self._limits.preallocate_bytes:
+            self._log.truncate(self._limits.preallocate_bytes)
+        self._offsets = self._index(LiveOffsetIndex, FileKind.OFFSET_INDEX, create=True)
+        self._times = self._index(LiveTimeIndex, FileKind.TIME_INDEX, create=True)
+
+    def _path(self, kind: FileKind) -> Path:
+        return self._directory / build(FileName(kind, self.base_offset))
+
+    def _index(self, index: type[Index], kind: FileKind, *, create: bool = False) -> Index:
+        return index(self._disk, self._path(kind), self.base_offset, self._limits.max_index_bytes, create=create)
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files there are or may be."""
-        return self.log_path, self.offsets.path, self.times.path, self._txn_path
+        return tuple(map(self._path, KINDS))
+
+    @property
+    def offsets(self) -> LiveOffsetIndex:
+        """The offset index, opened."""
+        if self._offsets is None:
+            self._offsets = self._index(LiveOffsetIndex, FileKind.OFFSET_INDEX)
+        return self._offsets
+
+    @property
+    def times(self) -> LiveTimeIndex:
+        """The time index, opened."""
+        if self._times is None:
+            self._times = self._index(LiveTimeIndex, FileKind.TIME_INDEX)
+        return self._times
 
     @property
     def log(self) -> DiskFile:
@@ -140,7 +164,7 @@ class LiveSegment:
     def add_aborted(self, transactions: list[AbortedTxn]) -> None:
         """Append to the transaction index, which comes to be with the first entry."""
         known = self.aborted()
-        with self._disk.open(self._txn_path, create=True) as file:
+        with self._disk.open(self._path(FileKind.TXN_INDEX), create=True) as file:
             file.write([TXN_ENTRY.pack_all(transactions)], len(known) * TXN_ENTRY.size)
         known += transactions
 
@@ -251,7 +275,8 @@ class LiveSegment:
     def aborted(self) -> list[AbortedTxn]:
         """The aborted transactions that end here, in order. As Kafka, it passes over an entry that is not whole."""
         if self._aborted is None:
-            data = self._txn_path.read_bytes() if self._txn_path.exists() else b""
+            path = self._path(FileKind.TXN_INDEX)
+            data = path.read_bytes() if path.exists() else b""
             self._aborted = list(parse_txn_index(whole_entries(data, TXN_ENTRY.size)))
         return self._aborted
 
@@ -289,7 +314,7 @@ class LiveSegment:
         known = self.aborted()
         kept = [each for each in known if each.last_offset < offset]
         if len(kept) < len(known):
-            with self._disk.open(self._txn_path) as file:
+            with self._disk.open(self._path(FileKind.TXN_INDEX)) as file:
                 file.truncate(len(kept) * TXN_ENTRY.size)
             self._aborted = kept
 
@@ -303,13 +328,13 @@ class LiveSegment:
 
     def sync(self) -> None:
         """Make log and indexes durable."""
-        if self._log is not None:
-            self._log.sync()
-        self.offsets.sync()
-        self.times.sync()
-        if self._txn_path.exists():
-            with self._disk.open(self._txn_path) as file:
+        for file in (self._log, self._offsets, self._times):
+            if file is not None:
                 file.sync()
+        path = self._path(FileKind.TXN_INDEX)
+        if path.exists():
+            with self._disk.open(path) as txn_index:
+                txn_index.sync()
 
     def mark_deleted(self) -> None:
         """Give the files the suffix `.deleted`; what is open stays readable."""
@@ -324,8 +349,9 @@ class LiveSegment:
                 self._close_time_index()
             if self._limits.preallocate_bytes and self._log is not None:
                 self._log.truncate(self.size)
-        self.offsets.close(trim=keep_entries)
-        self.times.close(trim=keep_entries)
+        for index in (self._offsets, self._times):
+            if index is not None:
+                index.close(trim=keep_entries)
         if self._log is not None:
             self._log.close()
             self._log = None

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 
 from formats.compression import CODEC_NAMES
@@ -515,6 +516,7 @@ class PartitionLog:
             segment.close(keep_entries=False)
 
 
+@lru_cache
 def _append_rules(config: LogConfig) -> AppendRules:
     kind = config.compression_type
     codec = None if kind == "producer" else 0 if kind == "uncompressed" else CODEC_NAMES.index(kind)
