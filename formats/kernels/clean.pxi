@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 
 cdef extern from * nogil:
     """
-    #define kcli_prefetch(p) __builtin_prefetch(p)
+    #define kcli_prefetch(p) __builtin_prefetch(p, 1)
     """
     void kcli_prefetch(const void *p)
 
@@ -210,7 +210,7 @@ cdef class KeyMap:
         cdef bint full = False
         with nogil:
             for i in range(keys.count):
-                ahead = i + 12
+                ahead = i + 24
                 if ahead < keys.count:
                     key = keys.at(ahead)
                     kcli_prefetch(self.home(key.high, key.low))
