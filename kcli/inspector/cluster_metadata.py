@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from formats import internal_topic
 from formats.errors import FormatError
 from formats.file_name import FileKind, parse
 from formats.kernels.columns import BatchRow, RecordRow
@@ -69,6 +68,8 @@ def _records(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _apply(topics: ClusterTopics, path: Path, offset: int, value: bytes) -> None:
+    from formats import internal_topic  # compiles schemas: not where there is no metadata log
+
     try:
         record = internal_topic.decode(METADATA_TOPIC, None, value)
     except FormatError as error:
