@@ -7,13 +7,16 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from formats.checkpoint import parse_leader_epochs
 from formats.kernels.columns import BatchRow
 from formats.kernels.log import BatchTable, crc32c, scan
+from formats.producer_snapshot import ProducerEntry
 from formats.producer_snapshot import parse as parse_snapshot
+from formats.txn_index import parse as parse_txn_index
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
 from kcli.log.partition_log import OpenOptions, PartitionLog
@@ -128,3 +131,32 @@ def test_appending_as_follower_gives_the_files_of_kafka(stored: Stored, tmp_path
         assert (added.first_offset, added.last_offset) == (row.base_offset, row.last_offset)
     log.close(NOW_MS)
     compare(tmp_path / "p-0", stored.directory)
+
+
+@every_partition
+def test_a_follower_that_gets_many_batches_at_once_ends_where_kafka_did(stored: Stored, tmp_path: Path) -> None:
+    """When a segment is rolled depends on how batches come; what the log holds and knows does not."""
+    draw = Random(3)
+    batches = list(stored.batches())
+    log = open_log(tmp_path / "p-0", stored.config)
+    at = 0
+    while at < len(batches):
+        size, room = draw.randint(1, 6), int(stored.config.get("internal.segment.bytes", 1 << 30))
+        data = b""
+        for _, each in batches[at : at + size]:
+            if data and len(data) + len(each) > room:
+                break
+            data += each
+            at += 1
+        log.append_as_follower(data + batches[0][1][:-1], 100, NOW_MS)
+    written = b"".join(path.read_bytes() for path in sorted(log.directory.glob("*.log")))
+    assert written == b"".join(data for _, data in batches)
+    last = max(stored.directory.glob("*.snapshot"))
+    entries = set(parse_snapshot(last.read_bytes()).entries)  # less those that a restart forgot for their age
+    assert entries <= set(map(ProducerEntry._make, log.producers.table.entries()))
+    aborted = [
+        each for path in sorted(stored.directory.glob("*.txnindex")) for each in parse_txn_index(path.read_bytes())
+    ]
+    found = log.aborted_transactions(0, log.log_end_offset)
+    assert [each[1:4] for each in found] == [each[1:4] for each in aborted]
+    log.close_handles()
