@@ -7,6 +7,7 @@ high watermark. Source: ProducerStateManager, UnifiedLog.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from formats.kernels.log import RECOVERY_MORE, BatchTable, expire_producers, follow_producers
 from formats.txn_index import AbortedTxn
@@ -47,6 +48,13 @@ class LiveView(PartitionView):
         super().rename(name, to)
         self._unsynced.discard(name)
         self._disk.rename(self.directory / name, self.directory / to)
+
+    def move(self, directory: Path) -> None:
+        """The directory has another name now."""
+        self.directory = directory
+        self.files = {
+            name: Content((FileRange(directory / name, 0, content.size),)) for name, content in self.files.items()
+        }
 
     def sync(self) -> None:
         """Make what was written durable."""
@@ -114,6 +122,10 @@ class LiveProducers(ProducerStateManager):
             return None
         self._live_view.rename(name, name + DELETED)
         return name + DELETED
+
+    def move(self, directory: Path) -> None:
+        """The partition's directory has another name now."""
+        self._live_view.move(directory)
 
     def sync(self) -> None:
         """Make snapshots durable."""

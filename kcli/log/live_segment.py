@@ -342,6 +342,14 @@ class LiveSegment:
             if path.exists():
                 self._disk.rename(path, path.with_name(path.name + DELETED))
 
+    def move(self, directory: Path) -> None:
+        """The partition's directory has another name now."""
+        self._directory = directory
+        self.log_path = self._path(FileKind.LOG)
+        for index in (self._offsets, self._times):
+            if index is not None:
+                index.path = directory / index.path.name
+
     def close(self, *, keep_entries: bool = True) -> None:
         """Give descriptors back; keep_entries: with indexes closed and trimmed, as those of a log in use."""
         if keep_entries:

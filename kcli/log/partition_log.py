@@ -510,6 +510,22 @@ class PartitionLog:
         for segment in self._segments.all:
             segment.close()
 
+    def rename(self, directory: Path) -> None:
+        """Give the partition's directory another name (-delete, -future, -stray, or without). The log stays in use."""
+        self._disk.rename(self.directory, directory)
+        self._disk.sync_directory(directory.parent)
+        self.directory = directory
+        self.producers.move(directory)
+        for segment in self._segments.all:
+            segment.move(directory)
+
+    def delete(self) -> None:
+        """Remove the directory with all that is in it: file.delete.delay.ms after it was renamed to -delete."""
+        self.close_handles()
+        for path in sorted(self.directory.iterdir()):
+            self._disk.remove(path)
+        self._disk.remove_directory(self.directory)
+
     def close_handles(self) -> None:
         """Give all descriptors back and leave the files as they are, as after an I/O error."""
         for segment in self._segments.all:

@@ -247,3 +247,19 @@ def test_a_follower_leaves_out_torn_batches_and_later_epochs(tmp_path: Path) -> 
         log.append_as_follower(data[len(data) // 2 :], 2, NOW_MS)
     assert refusal.value.error is AppendError.CORRUPT_MESSAGE
     assert log.log_end_offset == 1
+
+
+def test_a_log_stays_in_use_when_its_directory_is_renamed_until_it_is_deleted(tmp_path: Path) -> None:
+    log = filled(tmp_path / "p-0", SMALL, 10)
+    data = all_bytes(log)
+    log.rename(tmp_path / "p-0.0123456789abcdef-delete")
+    assert all_bytes(log) == data
+    for i in range(10):
+        log.append_as_leader(batch(VALUE, producer=(7, 0), sequence=i), 1, NOW_MS)
+    log.truncate_to(25, NOW_MS)
+    log.flush(NOW_MS)
+    assert [path.name for path in tmp_path.iterdir()] == [log.directory.name]
+    assert log.log_end_offset == 25
+    assert log.producers.table.last_batches(7)[-1][:2] == (4, 24)
+    log.delete()
+    assert list(tmp_path.iterdir()) == []
