@@ -20,8 +20,9 @@ from kcli.errors import KcliError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from kcli.log.loader import Event
-    from kcli.log.recovery import Lost, PartitionPlan
+    from kcli.log.recovery import PartitionPlan
     from kcli.log.recovery_run import Recovery
+    from kcli.log.recovery_salvage import Lost
 
 EPILOG = """
 Examples:
@@ -127,7 +128,7 @@ def _refusal(partition: str, file: str, reason: str, position: int | None) -> di
 
 def _rows(done: PartitionPlan, *, salvage: bool) -> Iterator[dict[str, Any]]:
     """One row for each thing that a start does, then one for the partition as it is left."""
-    for event, lost in done.lost():
+    for event, lost in zip(done.events, done.lost, strict=True):
         yield _event_row(done.name, event, lost)
     if done.refused is not None:
         yield _refusal(done.name, done.refused.file, done.refused.reason, done.refused.position)

@@ -10,7 +10,7 @@ With `salvage` the sound batches behind damage stay, at their own offsets. Sourc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,26 +19,19 @@ from kcli.log.disk import COPY_BYTES, Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.recovery_backup import Backup
-from kcli.log.recovery_salvage import Gap, behind_damage, salvage
+from kcli.log.recovery_salvage import Gap, Lost, behind_damage, salvage
 from kcli.log.recovery_view import Content, ContentSource, FileRange, PartitionView, StartRefused
 
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 LOSSES = (EventKind.CUT, EventKind.EMPTIED, EventKind.SEGMENT_REMOVED, EventKind.END_HIDDEN)
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """What is lost with an event: sound batches, their records, first and last offset (None: there are none)."""
-
-    batches: int = 0
-    records: int = 0
-    first_offset: int | None = None
-    last_offset: int | None = None
-
-
 @dataclass
 class PartitionPlan:
-    """What a start makes of one partition's directory. offsets is None where it is refused."""
+    """What a start makes of one partition's directory. offsets is None where it is refused.
+
+    lost: what is lost with each of the events, counted before anything is changed.
+    """
 
     name: str
     view: PartitionView
@@ -46,21 +39,13 @@ class PartitionPlan:
     offsets: LoadedOffsets | None
     refused: StartRefused | None
     events: list[Event]
+    lost: list[Lost]
     gaps: list[Gap] = field(default_factory=list)
 
     @property
     def has_losses(self) -> bool:
         """Would records, or bytes of a log, be lost?"""
         return any(event.kind in LOSSES for event in self.events)
-
-    def lost(self) -> Iterator[tuple[Event, Lost]]:
-        """The events, each with what is lost by it."""
-        for event in self.events:
-            if event.kind not in LOSSES or event.content is None:
-                yield event, Lost()
-                continue
-            found = behind_damage(event.file, event.content, event.position or 0)
-            yield event, Lost(found.batches, found.records, found.first_offset, found.last_offset)
 
     @property
     def first_base_offset(self) -> int:
@@ -98,8 +83,8 @@ def plan(
             return planned
         gaps = salvage(view, logs)
         last = _load(directory, view, replace(options, clean=False), advance)
-        last = replace(last, events=[*planned.events, *last.events], gaps=gaps)
-    return replace(last, events=planned.events)
+        last = replace(last, gaps=gaps)
+    return replace(last, events=planned.events, lost=planned.lost)
 
 
 def _to_salvage(planned: PartitionPlan) -> set[str]:
@@ -110,10 +95,19 @@ def _to_salvage(planned: PartitionPlan) -> set[str]:
 
 def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: Callable[[int], None]) -> PartitionPlan:
     loader = LogLoader(view, options, advance)
+    offsets, refused = None, None
     try:
-        return PartitionPlan(directory.name, view, options, loader.load(), None, loader.events)
-    except StartRefused as refused:
-        return PartitionPlan(directory.name, view, options, None, refused, loader.events)
+        offsets = loader.load()
+    except StartRefused as error:
+        refused = error
+    lost = [_lost_with(event) for event in loader.events]
+    return PartitionPlan(directory.name, view, options, offsets, refused, loader.events, lost)
+
+
+def _lost_with(event: Event) -> Lost:
+    if event.kind not in LOSSES or event.content is None:
+        return Lost()
+    return behind_damage(event.file, event.content, event.position or 0)
 
 
 def write_copy(plan: PartitionPlan, disk: Disk, target: Path) -> None:

@@ -35,8 +35,8 @@ class Gap:
 
 
 @dataclass(slots=True)
-class Behind:
-    """Sound batches from a byte on."""
+class Lost:
+    """Sound batches, their records, first and last offset (None: there are none)."""
 
     batches: int = 0
     records: int = 0
@@ -44,9 +44,9 @@ class Behind:
     last_offset: int | None = None
 
 
-def behind_damage(name: str, content: Content, position: int) -> Behind:
+def behind_damage(name: str, content: Content, position: int) -> Lost:
     """Count the sound batches of a log from byte `position` on. Raises UnreadableInput."""
-    found = Behind()
+    found = Lost()
     source = ContentSource(name, content)
     try:
         for part in read_segment(source, start=position):

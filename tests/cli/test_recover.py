@@ -108,6 +108,12 @@ def test_in_place_keeps_what_it_cuts(partition: Path) -> None:
     assert files_below(partition.parent) == before
 
 
+def test_in_place_says_what_the_dry_run_said(partition: Path) -> None:
+    told = rows(kcli("recover", "--format", "jsonl", partition).stdout)
+    done = rows(kcli("recover", "--in-place", "--format", "jsonl", partition).stdout)
+    assert [row for row in done if row["kind"] == "cut"] == [row for row in told if row["kind"] == "cut"]
+
+
 def test_backup_in_json(partition: Path) -> None:
     found = rows(kcli("recover", "--in-place", "--format", "jsonl", partition).stdout)
     assert Path(str(found[-1]["file"])).exists()
