@@ -246,7 +246,7 @@ cdef class KeyHashes(_Table):
     cdef inline KeyHash *at(self, Py_ssize_t i) noexcept nogil:
         return (<KeyHash *>self.cells) + i
 
-    def run(self, KeyMap map not None, const uint8_t[::1] buf not None, BatchTable batches not None,
+    def run(self, KeyMap offset_map not None, const uint8_t[::1] buf not None, BatchTable batches not None,
             const uint8_t[::1] discarded not None, Py_ssize_t first, Py_ssize_t last, int64_t from_offset):
         """The same for the uncompressed batches [first, last) of a window as far as they are of magic 2, which needs no
         table. The row that it ends at: `last`, a message of magic 0 or 1, or a batch with a record that cannot be read.
@@ -260,13 +260,13 @@ cdef class KeyHashes(_Table):
                 b = batches.at(i)
                 if b.magic < 2 or b.start + b.size > buf.shape[0]:
                     break
-                if not self._batch(map, &buf[0], b, i, batches, discarded[i], from_offset):
+                if not self._batch(offset_map, &buf[0], b, i, batches, discarded[i], from_offset):
                     break
                 i += 1
         return i
 
-    cdef bint _batch(self, KeyMap map, const uint8_t *buf, Batch *b, Py_ssize_t row, BatchTable batches, int discarded,
-                     int64_t from_offset) except -1 nogil:
+    cdef bint _batch(self, KeyMap offset_map, const uint8_t *buf, Batch *b, Py_ssize_t row, BatchTable batches,
+                     int discarded, int64_t from_offset) except -1 nogil:
         cdef const uint8_t *p = buf + b.start + V2_HEADER
         cdef const uint8_t *stop = buf + b.start + b.size
         cdef const uint8_t *end
@@ -290,7 +290,7 @@ cdef class KeyHashes(_Table):
             offset = b.base_offset + delta
             if key_length >= 0 and offset >= from_offset:
                 key = self.at(self.count)
-                sip_hash(p, key_length, map.k0, map.k1, &key.high, &key.low)
+                sip_hash(p, key_length, offset_map.k0, offset_map.k1, &key.high, &key.low)
                 key.offset = offset
                 key.before = -1
                 if row != self.batch:
@@ -301,7 +301,7 @@ cdef class KeyHashes(_Table):
             p = end
         return p == stop
 
-    def add(self, KeyMap map not None, RecordTable records not None, const uint8_t[::1] discarded not None,
+    def add(self, KeyMap offset_map not None, RecordTable records not None, const uint8_t[::1] discarded not None,
             int64_t from_offset):
         """The keys of the records in the table's slice, from an offset on, but those of discarded batches (one byte a
         batch)."""
@@ -317,7 +317,7 @@ cdef class KeyHashes(_Table):
                 if r.key_length < 0 or r.offset < from_offset or discarded[r.batch]:
                     continue
                 key = self.at(self.count)
-                sip_hash(records.buf + r.key_start, r.key_length, map.k0, map.k1, &key.high, &key.low)
+                sip_hash(records.buf + r.key_start, r.key_length, offset_map.k0, offset_map.k1, &key.high, &key.low)
                 key.offset = r.offset
                 key.before = -1
                 if r.batch != self.batch:
@@ -575,9 +575,9 @@ cdef class BatchFilter:
     def __cinit__(self):
         memset(self.counts, 0, sizeof(self.counts))
 
-    def __init__(self, KeyMap map not None, *, int64_t now_ms, int64_t delete_retention_ms,
+    def __init__(self, KeyMap offset_map not None, *, int64_t now_ms, int64_t delete_retention_ms,
                  bint keep_legacy_deletes=True):
-        self.map = map
+        self.map = offset_map
         self.now_ms = now_ms
         self.delete_retention_ms = delete_retention_ms
         self.keep_legacy_deletes = keep_legacy_deletes

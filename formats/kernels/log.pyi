@@ -271,9 +271,16 @@ class KeyMap:
 
 class KeyHashes(_Table):
     def run(
-        self, map: KeyMap, buf: Buffer, batches: BatchTable, discarded: Buffer, first: int, last: int, from_offset: int
+        self,
+        offset_map: KeyMap,
+        buf: Buffer,
+        batches: BatchTable,
+        discarded: Buffer,
+        first: int,
+        last: int,
+        from_offset: int,
     ) -> int: ...
-    def add(self, map: KeyMap, records: RecordTable, discarded: Buffer, from_offset: int) -> None: ...
+    def add(self, offset_map: KeyMap, records: RecordTable, discarded: Buffer, from_offset: int) -> None: ...
     def finish(self, batches: BatchTable, from_offset: int) -> None: ...
 
 class CleanedTransactions:
@@ -303,7 +310,7 @@ class BatchFilter:
     fault: Final[int]
     fault_batch: Final[int]
     def __init__(
-        self, map: KeyMap, *, now_ms: int, delete_retention_ms: int, keep_legacy_deletes: bool = True
+        self, offset_map: KeyMap, *, now_ms: int, delete_retention_ms: int, keep_legacy_deletes: bool = True
     ) -> None: ...
     @property
     def reasons(self) -> list[tuple[int, int]]: ...
@@ -321,6 +328,7 @@ class SegmentIndexes:
     def __init__(self, base_offset: int, interval_bytes: int) -> None: ...
     def add(self, batches: Buffer) -> None: ...
     def finish(self) -> None: ...
+
 class AppendIndexer:
     max_timestamp: Final[int]
     max_timestamp_offset: Final[int]
