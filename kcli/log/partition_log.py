@@ -6,8 +6,8 @@
     roll      a new segment by size, by time, where an index is full or an offset would not fit
     keep      truncate, delete records, retention; files become `.deleted`, whoever runs the log removes them later
 
-No threads, no clock: times come in, what is to be done later comes out (Removal, flush_due). An OSError leaves a log
-that must not be used any more: its directory is offline. Source: UnifiedLog, LocalLog.
+No threads, no clock: times come in, what is to be done later comes out (Removal, flush_due). After an OSError the log
+must not be used any more: its directory is offline. Source: UnifiedLog, LocalLog.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ PRODUCER_ID = BATCH_COLUMNS.index("producer_id")
 
 class OffsetOutOfRange(KcliError):
     """An offset that the log does not have."""
+
+
+class LogFailed(KcliError):
+    """An earlier write failed: what is in memory is ahead of what is on disk, nothing more may be appended."""
 
 
 class UnexpectedOffsets(KcliError):
@@ -103,6 +107,7 @@ class PartitionLog:
         self.directory = directory
         self._disk = disk
         self._jitter = options.jitter
+        self._failed = ""
         self.set_config(config)
         loader, loaded = _load(directory, disk, config, now_ms, options)
         self._epochs = loader.epochs
@@ -147,10 +152,11 @@ class PartitionLog:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
     ) -> Appended:
-        """Append the one batch in `data`, which is changed in place where it can be. Raises AppendRefused.
+        """Append the one batch in `data`, which is changed in place where it can be. Raises AppendRefused, LogFailed.
 
         transaction_version: that of the transaction which a marker ends.
         """
+        self._check_usable()
         valid = validate(data, self.log_end_offset, leader_epoch, now_ms, self._rules, origin=origin)
         data, table = valid.data, valid.batches
         self._assign_epoch(leader_epoch, valid.base_offset)
@@ -169,8 +175,11 @@ class PartitionLog:
     def append_as_follower(self, data: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended:
         """Append whole batches as the leader has them; bytes of a last batch that is not whole are left out.
 
-        leader_epoch: this replica's; batches of a later one are left out too. Raises AppendRefused, UnexpectedOffsets.
+        leader_epoch: this replica's; batches of a later one are left out too.
+
+        Raises AppendRefused, UnexpectedOffsets, LogFailed.
         """
+        self._check_usable()
         table = BatchTable()
         behind, how, _ = scan(data, 0, len(data), 0, table)
         size, bad, in_order, max_timestamp, epochs = survey_batches(table, leader_epoch)
@@ -208,6 +217,10 @@ class PartitionLog:
             self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
             self._epochs.changed = False
 
+    def _check_usable(self) -> None:
+        if self._failed:
+            raise LogFailed(f"{self.directory}: {self._failed}")
+
     def _check_size(self, size: int) -> None:
         if size > self._segment_bytes:
             reason = f"batches of {size:,} bytes are more than a segment holds ({self._segment_bytes:,})"
@@ -234,9 +247,13 @@ class PartitionLog:
             self._rebuild_producers(now_ms)
             raise AppendRefused(AppendError.INVALID_TXN_STATE, reason)
         active = self._segments.active
-        active.append(data, table)
-        if aborted:
-            active.add_aborted(aborted)
+        try:
+            active.append(data, table)
+            if aborted:
+                active.add_aborted(aborted)
+        except OSError as error:
+            self._failed = str(error)
+            raise
         self.log_end_offset = last_offset + 1
         self.producers.map_end_offset = last_offset + 1
         if self.log_end_offset - self.recovery_point >= self._flush_messages:
@@ -564,7 +581,7 @@ def _load(
     view = PartitionView(directory)
     loader = LogLoader(view, load)
     offsets = loader.load()
-    plan = PartitionPlan(directory.name, view, load, offsets, None, loader.events)
+    plan = PartitionPlan(directory.name, view, load, offsets, None, loader.events, [])
     if not options.clean or plan.is_changed():
         apply_in_place(plan, disk)
     return loader, offsets

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from kcli.log.config import LogConfig
-from kcli.log.disk import Disk
-from kcli.log.partition_log import Isolation, OffsetOutOfRange, OpenOptions, PartitionLog, UnexpectedOffsets
+from kcli.log.disk import Disk, DiskFile
+from kcli.log.partition_log import Isolation, LogFailed, OffsetOutOfRange, OpenOptions, PartitionLog, UnexpectedOffsets
 from kcli.log.validator import AppendError, AppendRefused
 from tests.log.batches import NOW_MS, batch, marker
 from tests.log.test_partition_log import open_log
@@ -207,6 +208,47 @@ def test_flushes_are_due_by_messages_by_time_and_after_a_roll(tmp_path: Path) ->
     log = filled(tmp_path / "r-0", SMALL, 7)
     assert log.flush_due(NOW_MS)
     assert (log.recovery_point, log.flush_due(NOW_MS)) == (12, False)
+
+
+class FullDisk(Disk):
+    """A disk on which there is no room for logs any more, once it is `full`."""
+
+    full = False
+
+    def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
+        file = super().open(path, create=create, truncate=truncate, read_only=read_only)
+        return FullFile(self, path, file.fd)
+
+
+class FullFile(DiskFile):
+    """A file on it."""
+
+    def __init__(self, disk: FullDisk, path: Path, fd: int) -> None:
+        super().__init__(path, fd)
+        self.disk = disk
+
+    def write(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
+        if self.disk.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(buffers, position)
+
+
+def test_a_failed_write_is_never_taken_for_a_duplicate(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    directory.mkdir()
+    disk = FullDisk()
+    log = PartitionLog(directory, disk, LogConfig(), NOW_MS)
+    log.append_as_leader(batch(VALUE, producer=(7, 0), sequence=0), 0, NOW_MS)
+    disk.full = True
+    with pytest.raises(OSError, match="No space"):
+        log.append_as_leader(batch(VALUE, producer=(7, 0), sequence=1), 0, NOW_MS)
+    disk.full = False
+    for sequence in (1, 2):
+        with pytest.raises(LogFailed):
+            log.append_as_leader(batch(VALUE, producer=(7, 0), sequence=sequence), 0, NOW_MS)
+    log.close_handles()
+    again = PartitionLog(directory, Disk(), LogConfig(), NOW_MS, OpenOptions(clean=False))
+    assert not again.append_as_leader(batch(VALUE, producer=(7, 0), sequence=1), 0, NOW_MS).duplicate
 
 
 def test_leader_epochs_are_kept(tmp_path: Path) -> None:
