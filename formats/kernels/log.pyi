@@ -212,8 +212,6 @@ RECOVERY_OVERFLOW: Final[int]
 RECOVERY_ORDER: Final[int]
 RECOVERY_REFUSED: Final[int]
 
-def check_crcs(table: BatchTable, data: Buffer) -> None: ...
-
 class ProducerTable:
     reason: Final[str | None]
     def __init__(self, control: Callable[[bytes], tuple[int, int, int, int, str | None]]) -> None: ...

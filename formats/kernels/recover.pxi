@@ -440,23 +440,3 @@ cdef class SegmentRecovery:
             self.indexed_timestamp = self.max_timestamp
             self.indexed_time_offset = self.max_timestamp_offset
         return G_MORE
-
-
-def check_crcs(BatchTable table not None, const uint8_t[::1] data not None):
-    """Compute the CRCs of rows that were scanned without, and mark those that are bad. From any thread."""
-    cdef Py_ssize_t i
-    cdef Batch *b
-    cdef const uint8_t *p
-    if table.count:
-        with nogil:
-            for i in range(table.count):
-                b = table.at(i)
-                p = &data[b.start]
-                if b.magic < 2:
-                    b.crc_computed = crc32_update(0, p + 16, b.size - 16)
-                elif b.size >= V2_HEADER:
-                    b.crc_computed = crc32c_update(0, p + 21, b.size - 21)
-                else:
-                    continue
-                if b.crc_computed != b.crc:
-                    b.faults |= C_BAD_CRC

@@ -10,9 +10,7 @@ Source: LogSegment, FileRecords, FileLogInputStream.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from formats.errors import BadLength, LimitExceeded
@@ -26,7 +24,6 @@ from formats.kernels.log import (
     RECOVERY_REFUSED,
     ProducerTable,
     SegmentRecovery,
-    check_crcs,
     crc32c,
 )
 from formats.txn_index import ENTRY as TXN_ENTRY
@@ -47,8 +44,6 @@ from kcli.log.segment_reader import WINDOW_BYTES, Damage, Window, read_segment
 
 INT_MAX = 2**31 - 1
 CRC_CHUNK_BYTES = 4 << 20
-TWO_THREADS_BYTES = 32 << 20
-WINDOWS_AHEAD = 4
 
 
 class MissingIndex(Exception):
@@ -266,7 +261,7 @@ class Segment:
         return Recovered(cut_bytes, fault, scan.next_offset)
 
     def _scan(self, scan: SegmentRecovery) -> tuple[int, Fault | None]:
-        for part in self._checked_windows():
+        for part in self.windows(check_crc=True):
             if isinstance(part, Damage):
                 return RECOVERY_INVALID, self._damaged(part)
             self._advance(part.stop)
@@ -280,21 +275,6 @@ class Segment:
             if how != RECOVERY_MORE:
                 return how, None
         return RECOVERY_MORE, None
-
-    def _checked_windows(self) -> Iterator[Window | Damage]:
-        """All windows with their CRCs checked: of a large log by another thread than the one that reads."""
-        if self.size < TWO_THREADS_BYTES:
-            yield from self.windows(check_crc=True)
-            return
-        pending: deque[tuple[Window | Damage, Future[None] | None]] = deque()
-        with ThreadPoolExecutor(1) as pool:
-            for part in self.windows():
-                check = pool.submit(check_crcs, part.batches, part.data) if isinstance(part, Window) else None
-                pending.append((part, check))
-                if len(pending) > WINDOWS_AHEAD:
-                    yield _checked(*pending.popleft())
-            while pending:
-                yield _checked(*pending.popleft())
 
     def _damaged(self, damage: Damage) -> Fault:
         error = damage.error
@@ -354,9 +334,3 @@ class Segment:
         if self.txn_index_name in self._view:
             self._view.write(self.txn_index_name, b"")
         return cut_bytes
-
-
-def _checked(part: Window | Damage, check: Future[None] | None) -> Window | Damage:
-    if check is not None:
-        check.result()
-    return part

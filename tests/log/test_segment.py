@@ -75,14 +75,3 @@ def test_batch_beyond_memory(sound: bool, tmp_path: Path, monkeypatch: pytest.Mo
     recovered = segment.recover(ProducerStateManager(view, NOW_MS), LeaderEpochCache())
     assert recovered.fault is not None
     assert (recovered.fault.kind, recovered.fault.position, segment.size) == ("crc", 200, 200)
-
-
-@pytest.mark.parametrize("name", ["crc-field-flip-0", "truncated-mid-batch-0", "magic-3-0", "zero-page-in-middle-0"])
-def test_two_threads_find_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for size in (1 << 30, 0):
-        monkeypatch.setattr(segment_module, "TWO_THREADS_BYTES", size)
-        view = PartitionView(SAMPLES / "broken" / name)
-        recovered = Segment(view, 0).recover(ProducerStateManager(view, NOW_MS), LeaderEpochCache())
-        found.append((recovered, view.files))
-    assert found[0] == found[1]
