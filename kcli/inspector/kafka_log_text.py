@@ -103,6 +103,7 @@ class _Renderer:
             printer.batches(batches, 0, last, out)
             self._count(last, outcome)
             self._note_faults(window, outcome)
+            window.release()
             return outcome, -1
         printer.begin(0)
         records = self._free.pop() if self._free else RecordTable(16384)
@@ -117,6 +118,7 @@ class _Renderer:
         else:
             self._free.append(records)
         self._note_faults(window, outcome)
+        window.release()
         outcome.gaps, outcome.gap_count = printer.gaps, printer.gap_count
         outcome.last_offset = printer.last_offset
         return outcome, printer.first_offset

@@ -213,3 +213,4 @@ class _Renderer:
         while i >= 0:
             report.errors += faults_of(window, i)
             i = batches.first_fault(i + 1)
+        window.release()

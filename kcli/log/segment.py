@@ -156,14 +156,21 @@ class Segment:
     # reading
 
     def windows(self, start: int = 0, stop: int | None = None, *, check_crc: bool = False) -> Iterator[Window | Damage]:
-        """The batches from byte `start` on; ends with a Damage where something is no batch. Raises UnreadableInput."""
+        """The batches from byte `start` on; ends with a Damage where something is no batch. Raises UnreadableInput.
+
+        A window's bytes are the caller's until it asks for the next.
+        """
         source = self._view.source(self.log_name)
         try:
             left = max(1, (source.size() if stop is None else stop) - start)  # a window costs its memory, full or not
             window_bytes = min(WINDOW_BYTES, left)
-            yield from read_segment(
+            parts = read_segment(
                 source, start=start, stop=stop, check_crc=check_crc, resync=False, window_bytes=window_bytes
             )
+            for part in parts:
+                yield part
+                if isinstance(part, Window):
+                    part.release()
         finally:
             source.close()
 

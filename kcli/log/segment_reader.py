@@ -14,7 +14,7 @@ Without it, as kafka-dump-log, the first place that is no batch ends the reading
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from formats.errors import BadChecksum, BadLength, FormatError, LimitExceeded, Truncated
 from formats.kernels.columns import BatchRow
@@ -51,6 +51,11 @@ class Window:
     batches: BatchTable
     position: int
     stop: int
+    spare: list[bytearray] = field(default_factory=list)
+
+    def release(self) -> None:
+        """The caller is done with `data`: the next window may have its memory. New memory costs as much as reading."""
+        self.spare.append(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,7 @@ class _Reader:
         self._resync = resync
         self._window_bytes = window_bytes
         self._max_batch_bytes = max_batch_bytes
+        self._spare: list[bytearray] = []
         self._sound: tuple[int, int | None] = (0, 0)  # [from, to): no sound batch begins in it, one does at `to`
         self._framed_to = -1  # batch lengths are known to lead to this byte
         self._work = 0  # bytes that hunts read and checked, less 8 times those they passed: see find_batch
@@ -123,7 +129,7 @@ class _Reader:
             else:
                 want = self._window_bytes
             if table.count:
-                yield Window(data, table, position, done)
+                yield Window(data, table, position, done, self._spare)
             position += done
             if damage is not None:
                 yield damage
@@ -135,8 +141,15 @@ class _Reader:
     def _load(self, position: int, want: int) -> tuple[bytearray, int]:
         if self._stop is not None:
             want = max(0, min(want, self._stop - position))
-        data = bytearray(want)
+        data = self._buffer(want)
         return data, self._source.read_at(position, memoryview(data))
+
+    def _buffer(self, size: int) -> bytearray:
+        while self._spare:
+            data = self._spare.pop()
+            if len(data) == size:
+                return data
+        return bytearray(size)
 
     def _end(self) -> int:
         size = self._source.size()

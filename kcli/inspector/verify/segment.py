@@ -70,6 +70,7 @@ def check_log(
         after_window()
         sound = check.sound_batches, check.sound_bytes
         advance(part.stop)
+        part.release()
     check.end()
     for event in check.events():
         findings.event(event, None, faults_of)

@@ -116,6 +116,7 @@ def build_offset_map(
         keys = KeyHashes()
         hash_keys(judged, offset_map, start, keys)
         keys.finish(judged.window.batches, start)
+        judged.window.release()
         return keys, judged.window.stop
 
     for i, segment in enumerate(dirty):

@@ -139,6 +139,7 @@ def clean_group(
         ) -> tuple[BatchFilter, int]:
             batches = free.pop() if free else new_filter(keep_deletes)
             filter_window(judged, batches)
+            judged.window.release()
             return batches, judged.window.stop
 
         for batches, size in in_order(work, _judged(log, segment, transactions, rules), rules.threads):
