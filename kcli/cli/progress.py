@@ -6,9 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from kcli.log.source import FileSource, Source
+if TYPE_CHECKING:
+    from kcli.log.source import Source
 
 
 def size_text(size: float) -> str:
@@ -67,8 +68,11 @@ class Watched:
         self._source = source
         self._progress: Progress | None = None
         self._seen = 0
-        if os.isatty(2) and not os.isatty(1) and isinstance(source, FileSource) and source.size() >= self.LEAST_BYTES:
-            self._progress = Progress(source.size)
+        if os.isatty(2) and not os.isatty(1):
+            from kcli.log.source import FileSource
+
+            if isinstance(source, FileSource) and source.size() >= self.LEAST_BYTES:
+                self._progress = Progress(source.size)
 
     def __enter__(self) -> Self:
         return self

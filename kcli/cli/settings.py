@@ -9,18 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from formats import properties
 from formats.errors import FormatError
 from formats.file_name import FileKind
 from kcli.errors import UnreadableInput, UsageError
-from kcli.inspector.cluster_metadata import read_topics
 from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS, InvalidConfig, LogConfig
 from kcli.log.log_directory import holds_segments
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.source import read_whole
 
+if TYPE_CHECKING:
+    from kcli.metadata.topics import ClusterTopics
+
 EXPIRATION = "producer.id.expiration.ms"
+METADATA_DIRECTORY = "__cluster_metadata-0"
 
 
 class Settings:
@@ -38,7 +42,7 @@ class Settings:
         self._topics, dynamic = None, {}
         try:
             node = server.get("node.id") or (_entries(meta).get("node.id", "") if meta.exists() else "")
-            self._topics = read_topics(Path(server.get("metadata.log.dir", str(home))))
+            self._topics = _topics(Path(server.get("metadata.log.dir", str(home))))
             if self._topics is not None:
                 dynamic = self._topics.broker_configs(int(node) if node.isascii() and node.isdecimal() else None)
         except UnreadableInput as error:
@@ -81,3 +85,11 @@ def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
             TOPIC_CONFIGS[name].parse(name, value)
         (topic if name in TOPIC_CONFIGS else broker)[name] = value
     return topic, broker
+
+
+def _topics(log_directory: Path) -> ClusterTopics | None:
+    if not (log_directory / METADATA_DIRECTORY).is_dir():
+        return None  # most partitions that are looked at alone: what reads metadata need not be loaded
+    from kcli.inspector.cluster_metadata import read_topics
+
+    return read_topics(log_directory)
