@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -155,7 +155,7 @@ class Bench:
         yield Figure(name, middle(ours), theirs, goal_ratio=4, goal_mb=COMPACTION_GOAL_MB)
 
     def recovery_figures(self) -> Iterator[Figure]:
-        """Kafka recovers about 1.05 GB/s a thread, by the time stamps of its log: 1.2 times that, by kcli's own time."""
+        """Kafka recovers about 1.05 GB/s a thread, as its log tells: 1.2 times that, as kcli tells."""
         partition = logs.WORK / "recovery" / "bench-0"
         partition.mkdir(parents=True, exist_ok=True)
         segment = partition / logs.GIB.path.name
@@ -169,7 +169,7 @@ class Bench:
             whole = run([KCLI, "recover", "--in-place", str(partition)], KCLI_OUT)
             own = re.search(r"([\d.]+) s$", KCLI_OUT.read_text())
             assert own, "recover ends with the time it took"
-            ours.append(replace(whole, seconds=float(own[1])))
+            ours.append(whole._replace(seconds=float(own[1])))
         goal = logs.GIB.path.stat().st_size / (1.2 * 1.05e9)
         yield Figure(
             "recover a 1 GiB segment, indexes rebuilt (without the start)", middle(ours), goal_seconds=round(goal, 2)
