@@ -118,6 +118,15 @@ class Disk:
         """Set when a file was last changed, in ms since 1970."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
+    def remove_tree(self, path: Path) -> None:
+        """Remove a directory and all in it."""
+        for each in path.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                self.remove_tree(each)
+            else:
+                self.remove(each)
+        self.remove_directory(path)
+
     def sync_directory(self, path: Path) -> None:
         """Make the names in a directory durable."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -136,12 +136,27 @@ class Recovery:
         return plan(directory.path, options, with_salvage=self.salvage, advance=self.advance)
 
     def write_to(self, target: Path) -> Iterator[PartitionPlan]:
-        """Write a recovered copy to `target`. Raises TargetExists, UnreadableInput, OSError."""
+        """Write a recovered copy to `target`; nothing of it stays where that fails.
+
+        Raises TargetExists, UnreadableInput, OSError.
+        """
         if target.exists() or target.is_symlink():
             raise TargetExists(f"{target}: is there already; a copy goes to a new directory")
         if target.absolute().is_relative_to(self._holder.path.absolute() if self._has_holder else self.directory):
             raise TargetExists(f"{target}: a directory in there would keep Kafka from starting")
-        self.disk.make_directory(target)
+        partial = target.with_name(target.name + ".part")
+        if partial.exists() or partial.is_symlink():
+            raise TargetExists(f"{partial}: left by an earlier run; remove it first")
+        self.disk.make_directory(partial)
+        try:
+            yield from self._write_to(partial)
+        except BaseException:
+            self.disk.remove_tree(partial)
+            raise
+        self.disk.rename(partial, target)
+        self.disk.sync_directory(target.absolute().parent)
+
+    def _write_to(self, target: Path) -> Iterator[PartitionPlan]:
         ends = _Ends()
         for each, done in zip(self.partitions, self.plans(), strict=True):
             write_copy(done, self.disk, target if self.is_partition else target / each.path.name)

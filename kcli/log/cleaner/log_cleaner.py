@@ -119,7 +119,7 @@ class LogCleaner:
         try:
             yield from self._into(partial)
         except BaseException:
-            remove_tree(disk, partial)
+            disk.remove_tree(partial)
             raise
         disk.rename(partial, target)
         disk.sync_directory(target.absolute().parent)
@@ -210,16 +210,6 @@ def copy_file(disk: Disk, source: Path, target: Path) -> None:
     """Copy a file with the time of its last change."""
     disk.copy(source, target)
     disk.set_modified(target, source.stat().st_mtime_ns // 1_000_000)
-
-
-def remove_tree(disk: Disk, directory: Path) -> None:
-    """Remove a directory and all in it. Raises OSError."""
-    for path in directory.iterdir():
-        if path.is_dir():
-            remove_tree(disk, path)
-        else:
-            disk.remove(path)
-    disk.remove_directory(directory)
 
 
 def sync_tree(disk: Disk, directory: Path) -> None:
