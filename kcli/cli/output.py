@@ -51,3 +51,8 @@ def on_terminal() -> bool:
 def terminal_width() -> int:
     """Columns of the terminal."""
     return shutil.get_terminal_size().columns
+
+
+def printable(text: str) -> str:
+    """A path on one line: what would move the cursor is escaped."""
+    return "".join(char if char.isprintable() or "\udc80" <= char <= "\udcff" else repr(char)[1:-1] for char in text)

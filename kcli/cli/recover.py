@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcli.cli.options import Format, time_ms
-from kcli.cli.output import note, on_terminal, write_text
+from kcli.cli.output import note, on_terminal, printable, write_text
 from kcli.cli.progress import Progress
 from kcli.errors import KcliError, UnreadableInput, UsageError
 
@@ -180,7 +180,7 @@ def _line(as_json: bool, row: dict[str, Any]) -> str:
     if on_terminal():
         colour = RED if row["kind"] in BAD else CYAN
         kind = f"{colour}{kind}\x1b[0m"
-    place = _printable("/".join(filter(None, (row["partition"], row["file"]))))
+    place = printable("/".join(filter(None, (row["partition"], row["file"]))))
     if row.get("position"):
         place += f"  byte {row['position']:,}"
     return f"{kind} {place}\n                 {_words(row)}\n"
@@ -215,11 +215,6 @@ def _words(row: dict[str, Any]) -> str:
     batches = f"{row['lost_batches']:,} sound batch{'' if row['lost_batches'] == 1 else 'es'}"
     records = f"{row['lost_records']:,} record{'' if row['lost_records'] == 1 else 's'}"
     return f"{words}; lost: offsets {first:,}..{row['lost_last_offset']:,}, with {records} in {batches}"
-
-
-def _printable(text: str) -> str:
-    """A path on one line: what would move the cursor is escaped."""
-    return "".join(char if char.isprintable() or "\udc80" <= char <= "\udcff" else repr(char)[1:-1] for char in text)
 
 
 class _Totals:

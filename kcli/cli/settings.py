@@ -16,7 +16,7 @@ from formats.errors import FormatError
 from formats.file_name import FileKind
 from kcli.errors import UnreadableInput, UsageError
 from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS, InvalidConfig, LogConfig
-from kcli.log.log_directory import holds_segments
+from kcli.log.log_directory import METADATA_TOPIC, holds_segments
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.source import read_whole
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kcli.metadata.topics import ClusterTopics
 
 EXPIRATION = "producer.id.expiration.ms"
-METADATA_DIRECTORY = "__cluster_metadata-0"
+METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 
 class Settings:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcli.cli.options import Format
+from kcli.cli.output import note, on_terminal, printable, write_text
 from kcli.cli.progress import Progress, size_text
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ def verify(
 
 
 def _show(verification: Verification, progress: Progress, *, as_json: bool) -> int:
-    from kcli.cli.output import note, on_terminal, write_text
-
     began = time.monotonic()
     found: Counter[str] = Counter()
     coloured = on_terminal()
@@ -106,7 +105,7 @@ def _text(finding: Finding, *, coloured: bool) -> str:
     severity = f"{finding.severity:7}"
     if coloured:
         severity = f"{COLOURS[finding.severity]}{severity}\x1b[0m"
-    place = [_printable(finding.path)]
+    place = [printable(finding.path)]
     if finding.position is not None:
         place.append(f"byte {finding.position:,}")
     if finding.offset is not None:
@@ -138,11 +137,6 @@ def _summary(found: Counter[str], verification: Verification, seconds: float) ->
 
 
 NAMES = {"error": "error", "warning": "warning", "info": "note"}
-
-
-def _printable(text: str) -> str:
-    """A path on one line: what would move the cursor is escaped."""
-    return "".join(char if char.isprintable() or "\udc80" <= char <= "\udcff" else repr(char)[1:-1] for char in text)
 
 
 def _total_bytes(paths: list[Path]) -> int:

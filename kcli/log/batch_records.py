@@ -37,7 +37,6 @@ UNREADABLE = (
     | FAULT_COUNT_TOO_HIGH
     | FAULT_COUNT_TOO_LOW
 )
-CODEC_COLUMN = 7
 
 
 def decode(
