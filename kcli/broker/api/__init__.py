@@ -1,0 +1,78 @@
+"""Every API that this broker speaks, with its versions: those of a Kafka 4.3 broker, no more and no less.
+
+A handler is a function of a Call, in a module of its own that is imported when the first such request comes. It returns
+the response, or an awaitable of it where it has to wait. Source: ApiKeys, the `validVersions` of Kafka's messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kcli.broker.messages import Call, Entity
+
+    Handler = Callable[[Call], Entity | Awaitable[Entity]]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """An API key: versions `least` to `most`, flexible from `flexible` on; its module has a function of its name."""
+
+    key: int
+    name: str
+    least: int
+    most: int
+    flexible: int
+    writes: bool = False  # refused by a broker that only reads
+
+    @property
+    def advertised_least(self) -> int:
+        """What ApiVersions says: librdkafka up to 2.3 gives up on brokers that do not offer Produce 0 (KIP-896)."""
+        return 0 if self.key == 0 else self.least
+
+
+_APIS = (
+    Api(0, "produce", 3, 13, 9, writes=True),
+    Api(1, "fetch", 4, 18, 12),
+    Api(2, "list_offsets", 1, 11, 6),
+    Api(3, "metadata", 0, 13, 9),
+    Api(18, "api_versions", 0, 4, 3),
+    Api(19, "create_topics", 2, 7, 5, writes=True),
+    Api(20, "delete_topics", 1, 6, 4, writes=True),
+    Api(21, "delete_records", 0, 2, 2, writes=True),
+    Api(22, "init_producer_id", 0, 6, 2, writes=True),
+    Api(23, "offset_for_leader_epoch", 2, 4, 4),
+    Api(32, "describe_configs", 1, 4, 4),
+    Api(33, "alter_configs", 0, 2, 2, writes=True),
+    Api(35, "describe_log_dirs", 1, 5, 2),
+    Api(37, "create_partitions", 0, 3, 2, writes=True),
+    Api(43, "elect_leaders", 0, 2, 2, writes=True),
+    Api(44, "incremental_alter_configs", 0, 1, 1, writes=True),
+    Api(48, "describe_client_quotas", 0, 1, 1),
+    Api(49, "alter_client_quotas", 0, 1, 1, writes=True),
+    Api(55, "describe_quorum", 0, 2, 0),
+    Api(57, "update_features", 0, 2, 0, writes=True),
+    Api(60, "describe_cluster", 0, 2, 0),
+    Api(61, "describe_producers", 0, 0, 0),
+    Api(74, "list_config_resources", 0, 1, 0),
+    Api(75, "describe_topic_partitions", 0, 0, 0),
+)
+APIS = {api.key: api for api in _APIS}
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    """Is it of a version with tagged fields, in its header too? Unknown keys are not."""
+    api = APIS.get(api_key)
+    return api is not None and version >= api.flexible
+
+
+@cache
+def handler(api_key: int) -> Handler:
+    """The function that answers an API's requests."""
+    name = APIS[api_key].name
+    found: Handler = getattr(import_module(f"kcli.broker.api.{name}"), name)
+    return found

@@ -1,0 +1,45 @@
+"""ApiVersions (18): what this broker speaks. The first request of every client.
+
+v0 is the answer to a version that there is not yet: UNSUPPORTED_VERSION, and the client tries again with a known one.
+v1 throttle time. v2 nothing new. v3 flexible; the client's name and version; features. v4 features from version 0 on.
+KIP-35, KIP-511, KIP-584, KIP-1022.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcli.broker.api import APIS
+from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.metadata.features import SUPPORTED_FEATURES
+
+ALL_FEATURES_VERSION = 4
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def api_versions(call: Call) -> Entity:
+    """Errors: UNSUPPORTED_VERSION; INVALID_REQUEST for a name or version of the client's software that is none."""
+    apis = tuple(
+        call.new("ApiVersion", api_key=api.key, min_version=api.advertised_least, max_version=api.most)
+        for api in APIS.values()
+    )
+    if call.request is None:
+        return call.respond(error_code=ErrorCode.unsupported_version, api_keys=apis)
+    for software in (call.get("client_software_name", "any"), call.get("client_software_version", "any")):
+        if not SOFTWARE.fullmatch(software):
+            return call.respond(error_code=ErrorCode.invalid_request, api_keys=())
+    image = call.broker.image
+    return call.respond(
+        error_code=ErrorCode.none,
+        api_keys=apis,
+        supported_features=tuple(
+            call.new("SupportedFeatureKey", name=name, min_version=least, max_version=most)
+            for name, (least, most) in SUPPORTED_FEATURES.items()
+            if least > 0 or call.version >= ALL_FEATURES_VERSION
+        ),
+        finalized_features_epoch=image.features_epoch,
+        finalized_features=tuple(
+            call.new("FinalizedFeatureKey", name=name, min_version_level=level, max_version_level=level)
+            for name, level in image.features.items()
+        ),
+    )

@@ -1,0 +1,37 @@
+"""The broker: what handlers are given. It is put together, started and stopped in lifecycle.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kcli.broker.clock import Clock
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.fetch_sessions import FetchSessions
+    from kcli.broker.log_manager import LogManager
+    from kcli.broker.metadata_log import MetadataLog
+    from kcli.broker.partitions import Partitions
+    from kcli.broker.quotas import Quotas
+    from kcli.metadata.image import MetadataImage
+
+
+@dataclass(slots=True)
+class Broker:
+    """One node. Everything here belongs to the event loop's thread.
+
+    advertised: listener name -> host and port that clients are told.
+    """
+
+    config: BrokerConfig
+    clock: Clock
+    node_id: int
+    cluster_id: str
+    image: MetadataImage
+    metadata: MetadataLog
+    logs: LogManager
+    partitions: Partitions
+    sessions: FetchSessions
+    quotas: Quotas
+    advertised: dict[str, tuple[str, int]]
+    is_read_only: bool = False

@@ -1,0 +1,127 @@
+"""What waits to be sent on one connection: bytes, and regions of log files that go from the page cache to the socket.
+
+A small region is read and sent with what is around it in one call; a larger one goes through sendfile(2), uncopied.
+A file stays open while a slow client takes its time: its descriptor is duplicated once a send has to wait.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+
+from kcli.log.live_segments import FileRegion
+
+Part = bytes | bytearray | memoryview | FileRegion
+COPY_LIMIT_BYTES = 32 << 10
+MSG_MORE = getattr(socket, "MSG_MORE", 0)
+HAS_SENDFILE = hasattr(os, "sendfile")
+
+
+class TornRegion(OSError):
+    """A log file ends before the bytes that were promised to a client."""
+
+
+class _Pending:
+    """A region on its way."""
+
+    __slots__ = ("fd", "left", "owned", "position")
+
+    def __init__(self, region: FileRegion) -> None:
+        self.fd, self.position, self.left = region.fd, region.position, region.length
+        self.owned = False
+
+    def keep(self) -> None:
+        if not self.owned:
+            self.fd = os.dup(self.fd)
+            self.owned = True
+
+    def close(self) -> None:
+        if self.owned:
+            os.close(self.fd)
+            self.owned = False
+
+
+class Outgoing:
+    """A queue of parts in front of a non-blocking socket."""
+
+    __slots__ = ("_parts", "_socket", "size_bytes")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._parts: deque[memoryview | _Pending] = deque()
+        self.size_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def add(self, parts: list[Part]) -> None:
+        """Queue parts of answers. Raises TornRegion, OSError."""
+        together = bytearray()
+        for part in parts:
+            if not isinstance(part, FileRegion):
+                together += part
+            elif part.length <= COPY_LIMIT_BYTES or not HAS_SENDFILE:
+                together += read_region(part)
+            else:
+                self._add_bytes(together)
+                together = bytearray()
+                self._parts.append(_Pending(part))
+                self.size_bytes += part.length
+        self._add_bytes(together)
+
+    def _add_bytes(self, data: bytearray) -> None:
+        if data:
+            self._parts.append(memoryview(data))
+            self.size_bytes += len(data)
+
+    def send(self) -> bool:
+        """Send what the socket takes. Returns whether all is sent. Raises TornRegion, OSError."""
+        try:
+            while self._parts:
+                part = self._parts[0]
+                if isinstance(part, _Pending):
+                    self._send_region(part)
+                else:
+                    self._send_bytes(part)
+        except (BlockingIOError, InterruptedError):
+            for part in self._parts:
+                if isinstance(part, _Pending):
+                    part.keep()
+            return False
+        return True
+
+    def _send_bytes(self, part: memoryview) -> None:
+        sent = self._socket.send(part, MSG_MORE if len(self._parts) > 1 else 0)
+        self.size_bytes -= sent
+        if sent == len(part):
+            self._parts.popleft()
+        else:
+            self._parts[0] = part[sent:]
+
+    def _send_region(self, part: _Pending) -> None:
+        sent = os.sendfile(self._socket.fileno(), part.fd, part.position, part.left)
+        if sent == 0:
+            raise TornRegion(f"a log file ends {part.left:,} bytes before what a client was promised")
+        part.position += sent
+        part.left -= sent
+        self.size_bytes -= sent
+        if part.left == 0:
+            part.close()
+            self._parts.popleft()
+
+    def close(self) -> None:
+        """Drop what is not sent."""
+        for part in self._parts:
+            if isinstance(part, _Pending):
+                part.close()
+        self._parts.clear()
+        self.size_bytes = 0
+
+
+def read_region(region: FileRegion) -> bytes:
+    """The bytes of a region. Raises TornRegion, OSError."""
+    data = os.pread(region.fd, region.length, region.position)
+    if len(data) != region.length:
+        raise TornRegion(f"{region.path}: {region.length:,} bytes promised at {region.position:,}, {len(data):,} there")
+    return data
