@@ -12,7 +12,22 @@ from tests.formats.message_values import VERSIONS, any_value
 
 IDS = [f"{message.name}-v{version}" for message, version in VERSIONS]
 EACH_VERSION = pytest.mark.parametrize(("message", "version"), VERSIONS, ids=IDS)
-ODD: tuple[object, ...] = (None, True, 7, -1, 1 << 70, "text", "x" * 40_000, "\ud800", b"\0", [], [None], {}, {"odd": 1}, 0.5)
+ODD: tuple[object, ...] = (
+    None,
+    True,
+    7,
+    -1,
+    1 << 70,
+    "text",
+    "x" * 40_000,
+    "\ud800",
+    b"\0",
+    [],
+    [None],
+    {},
+    {"odd": 1},
+    0.5,
+)
 
 
 def outcome(make: Any) -> object:
