@@ -93,7 +93,7 @@ class _Settings:
         from formats import properties
         from formats.errors import FormatError
         from formats.file_name import FileKind
-        from kcli.inspector.cluster_metadata import read_topics
+        from kcli.inspector.cluster_metadata import read_image
         from kcli.log.log_directory import holds_segments
         from kcli.log.source import read_whole
 
@@ -107,8 +107,8 @@ class _Settings:
         home = directory.absolute().parent if holds_segments(directory) else directory
         meta = home / FileKind.META_PROPERTIES
         node = server.get("node.id", entries(meta).get("node.id") if meta.exists() else None)
-        self._topics = read_topics(Path(server.get("metadata.log.dir", str(home))))
-        dynamic = {} if self._topics is None else self._topics.broker_configs(int(node) if node else None)
+        self._image = read_image(Path(server.get("metadata.log.dir", str(home))))
+        dynamic = {} if self._image is None else self._image.broker_configs(int(node) if node else None)
         self._own, broker = _split(options)
         self.broker = {**server, **dynamic, **broker}
 
@@ -116,7 +116,7 @@ class _Settings:
         """The configuration of a topic's log. Raises InvalidConfig."""
         from kcli.log.config import LogConfig
 
-        known = {} if self._topics is None else self._topics.topic_configs(topic)
+        known = {} if self._image is None else self._image.topic_configs(topic)
         return LogConfig({**known, **self._own}, self.broker)
 
 

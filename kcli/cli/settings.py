@@ -21,7 +21,7 @@ from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.source import read_whole
 
 if TYPE_CHECKING:
-    from kcli.metadata.topics import ClusterTopics
+    from kcli.metadata.image import MetadataImage
 
 EXPIRATION = "producer.id.expiration.ms"
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
@@ -39,12 +39,12 @@ class Settings:
         home = directory.absolute().parent if holds_segments(directory) else directory
         meta = home / FileKind.META_PROPERTIES
         self.metadata_error: UnreadableInput | None = None
-        self._topics, dynamic = None, {}
+        self._image, dynamic = None, {}
         try:
             node = server.get("node.id") or (_entries(meta).get("node.id", "") if meta.exists() else "")
-            self._topics = _topics(Path(server.get("metadata.log.dir", str(home))))
-            if self._topics is not None:
-                dynamic = self._topics.broker_configs(int(node) if node.isascii() and node.isdecimal() else None)
+            self._image = _image(Path(server.get("metadata.log.dir", str(home))))
+            if self._image is not None:
+                dynamic = self._image.broker_configs(int(node) if node.isascii() and node.isdecimal() else None)
         except UnreadableInput as error:
             self.metadata_error = error
         self._own, broker = _split(options)
@@ -60,7 +60,7 @@ class Settings:
 
     def log_config(self, topic: str) -> LogConfig:
         """The configuration of a topic's log. Raises InvalidConfig."""
-        known = {} if self._topics is None else self._topics.topic_configs(topic)
+        known = {} if self._image is None else self._image.topic_configs(topic)
         return LogConfig({**known, **self._own}, self.broker)
 
 
@@ -87,9 +87,9 @@ def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     return topic, broker
 
 
-def _topics(log_directory: Path) -> ClusterTopics | None:
+def _image(log_directory: Path) -> MetadataImage | None:
     if not (log_directory / METADATA_DIRECTORY).is_dir():
         return None  # most partitions that are looked at alone: what reads metadata need not be loaded
-    from kcli.inspector.cluster_metadata import read_topics
+    from kcli.inspector.cluster_metadata import read_image
 
-    return read_topics(log_directory)
+    return read_image(log_directory)

@@ -17,24 +17,24 @@ from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.log_directory import METADATA_TOPIC
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
-from kcli.metadata.topics import ClusterTopics
+from kcli.metadata.image import MetadataImage
 
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 
-def read_topics(log_directory: Path) -> ClusterTopics | None:
+def read_image(log_directory: Path) -> MetadataImage | None:
     """Replay the metadata log in a log directory; None where there is none. Raises UnreadableInput."""
     directory = log_directory / METADATA_DIRECTORY
     if not directory.is_dir():
         return None
-    topics = ClusterTopics()
+    image = MetadataImage(lenient=True)
     offset = 0
     for path, from_offset in _files(directory):
         offset = max(offset, from_offset)
         for record_offset, value in _records(path):
             if path.suffix == FileKind.KRAFT_SNAPSHOT or record_offset >= offset:
-                _apply(topics, path, record_offset, value)
-    return topics
+                _apply(image, path, record_offset, value)
+    return image
 
 
 def _files(directory: Path) -> list[tuple[Path, int]]:
@@ -67,7 +67,7 @@ def _records(path: Path) -> Iterator[tuple[int, bytes]]:
         source.close()
 
 
-def _apply(topics: ClusterTopics, path: Path, offset: int, value: bytes) -> None:
+def _apply(image: MetadataImage, path: Path, offset: int, value: bytes) -> None:
     from formats import internal_topic  # compiles schemas: not where there is no metadata log
 
     try:
@@ -75,4 +75,4 @@ def _apply(topics: ClusterTopics, path: Path, offset: int, value: bytes) -> None
     except FormatError as error:
         raise UnreadableInput(str(path), f"offset {offset:,}: {error.reason}") from None
     if record.value is not None:
-        topics.apply(record.value_name, record.value)
+        image.apply(record.value_name, record.value, offset)

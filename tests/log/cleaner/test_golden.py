@@ -20,7 +20,7 @@ from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.log import RecordTable
 from formats.offset_index import parse as parse_index
 from formats.producer_snapshot import parse as parse_snapshot
-from kcli.inspector.cluster_metadata import read_topics
+from kcli.inspector.cluster_metadata import read_image
 from kcli.log.batch_records import decode
 from kcli.log.cleaner.log_cleaner import LogCleaner
 from kcli.log.config import CleanerConfig, LogConfig
@@ -40,9 +40,9 @@ Record = tuple[Any, ...]
 
 def config_of(topic: str, directory: Path) -> LogConfig:
     """As the directory's metadata log has it when the cleaner ran: that of the broker which ran it."""
-    topics = read_topics(directory)
-    assert topics is not None
-    return LogConfig(topics.topic_configs(topic), {**BROKER, **topics.broker_configs(0)})
+    image = read_image(directory)
+    assert image is not None
+    return LogConfig(image.topic_configs(topic), {**BROKER, **image.broker_configs(0)})
 
 
 def windows(log: Path) -> list[Window]:

@@ -1,0 +1,333 @@
+"""The state of a cluster, built only by replaying the records of `__cluster_metadata`.
+
+    TopicRecord, RemoveTopicRecord                       a topic comes, goes with its partitions and configuration
+    PartitionRecord, PartitionChangeRecord, ClearElr...  see partition.py
+    ConfigRecord                                         a null value takes a configuration back
+    FeatureLevelRecord                                   level 0 takes a feature back
+    Register..., Unregister..., Fence..., Unfence...     see registration.py
+    ClientQuotaRecord                                    one quota of one entity, or its removal
+    ProducerIdsRecord                                    where the next block of producer ids begins
+    AccessControlEntry..., UserScramCredential...,
+    DelegationToken..., and their Remove...              kept as they came: whoever gives them a meaning reads them here
+    NoOpRecord, ZkMigrationStateRecord                   nothing
+    BeginTransaction..., EndTransaction..., Abort...     what lies between comes at End, or never (KIP-868)
+
+Readers look, and keep what they were given no longer than to their next wait; only `apply` changes anything. Source:
+MetadataDelta and the Delta classes beside it, MetadataBatchLoader, DefaultSupportedConfigChecker; KIP-631.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+from uuid import UUID
+
+from kcli.errors import KcliError
+from kcli.log.config import TOPIC_CONFIGS
+from kcli.metadata.changes import Changes, ConfigResource, QuotaEntity
+from kcli.metadata.partition import Partition, Topic, to_uuid
+from kcli.metadata.registration import Broker, Controller
+
+Record = tuple[str, int, dict[str, Any]]
+"""A record to write: the message's name, its version, its fields (those left out have their defaults)."""
+
+METADATA_VERSION: Final = "metadata.version"
+KRAFT_VERSION: Final = "kraft.version"
+
+UNKNOWN_RESOURCE: Final = 0
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+CLIENT_METRICS_RESOURCE: Final = 16
+GROUP_RESOURCE: Final = 32
+
+QUOTA_TYPES: Final = ("ip", "client-id", "user")
+"""Whom client quotas know, in the order in which Kafka's records name them."""
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class InconsistentRecord(KcliError):
+    """A record that contradicts those before it, such as a partition of no topic: the log lacks a part."""
+
+
+class MetadataImage:
+    """What the records so far say.
+
+    lenient: a record that contradicts those before it is passed over, for a log of which a part is missing.
+    """
+
+    def __init__(self, *, lenient: bool = False) -> None:
+        self.offset = -1
+        """Offset of the last record."""
+        self.version = 0
+        """Grows with every record that changed something: who keeps what was derived from the image compares it."""
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_id: dict[UUID, Topic] = {}
+        self.features: dict[str, int] = {}
+        """Finalized levels by name, metadata.version among them; kraft.version is not in these records."""
+        self.brokers: dict[int, Broker] = {}
+        self.controllers: dict[int, Controller] = {}
+        self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.next_producer_id = -1
+        """Where the next block of producer ids begins; -1 before the first one."""
+        self.acls: dict[str, dict[str, Any]] = {}
+        self.scram_credentials: dict[tuple[int, str], dict[str, Any]] = {}
+        self.delegation_tokens: dict[str, dict[str, Any]] = {}
+        self._configs: dict[ConfigResource, dict[str, str]] = {}
+        self._lenient = lenient
+        self._changes = Changes()
+        self._transaction: list[tuple[str, dict[str, Any]]] | None = None
+        self._replays: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
+            "RegisterBrokerRecord": self._register_broker,
+            "UnregisterBrokerRecord": self._unregister_broker,
+            "TopicRecord": self._topic,
+            "PartitionRecord": self._partition,
+            "ConfigRecord": self._config,
+            "PartitionChangeRecord": self._change_partition,
+            "FenceBrokerRecord": self._fence_broker,
+            "UnfenceBrokerRecord": self._unfence_broker,
+            "RemoveTopicRecord": self._remove_topic,
+            "DelegationTokenRecord": self._delegation_token,
+            "UserScramCredentialRecord": self._scram_credential,
+            "FeatureLevelRecord": self._feature,
+            "ClientQuotaRecord": self._client_quota,
+            "ProducerIdsRecord": self._producer_ids,
+            "BrokerRegistrationChangeRecord": self._change_broker,
+            "AccessControlEntryRecord": self._acl,
+            "RemoveAccessControlEntryRecord": self._remove_acl,
+            "RemoveUserScramCredentialRecord": self._remove_scram_credential,
+            "RemoveDelegationTokenRecord": self._remove_delegation_token,
+            "RegisterControllerRecord": self._register_controller,
+            "ClearElrRecord": self._clear_elr,
+        }
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized level of metadata.version; 0 before there is one."""
+        return self.features.get(METADATA_VERSION, 0)
+
+    @property
+    def in_transaction(self) -> bool:
+        """A metadata transaction was begun and not ended: its records wait."""
+        return self._transaction is not None
+
+    @property
+    def configured(self) -> Mapping[ConfigResource, Mapping[str, str]]:
+        """Everything that has a configuration of its own."""
+        return self._configs
+
+    def topic(self, name: str) -> Topic | None:
+        """A topic by name."""
+        return self.topics.get(name)
+
+    def topic_by_id(self, topic_id: UUID) -> Topic | None:
+        """A topic by id."""
+        return self.topics_by_id.get(topic_id)
+
+    def partition(self, topic_id: UUID, number: int) -> Partition | None:
+        """A partition of a topic."""
+        topic = self.topics_by_id.get(topic_id)
+        return None if topic is None else topic.partitions.get(number)
+
+    def configs(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """What was configured for one resource, without any defaults. No name: the default of all brokers."""
+        return self._configs.get((resource_type, name), _NOTHING)
+
+    def topic_configs(self, topic: str) -> Mapping[str, str]:
+        """A topic's own configuration."""
+        return self.configs(TOPIC_RESOURCE, topic)
+
+    def broker_configs(self, node_id: int | None) -> dict[str, str]:
+        """What was configured for all brokers, and on top of it for this one."""
+        own = _NOTHING if node_id is None else self.configs(BROKER_RESOURCE, str(node_id))
+        return {**self.configs(BROKER_RESOURCE, ""), **own}
+
+    def take_changes(self) -> Changes:
+        """What changed since this was asked the last time."""
+        changes, self._changes = self._changes, Changes()
+        return changes
+
+    def apply(self, name: str, value: dict[str, Any], offset: int) -> None:
+        """Take in one record: the name of its message, its fields, where it is in the log.
+
+        Raises InconsistentRecord, also for a message that is no metadata record, and BadValue for a text that is no
+        uuid; both before anything is changed, except within the End of a transaction.
+        """
+        match name:
+            case "BeginTransactionRecord":
+                if self._transaction is not None:
+                    self._refuse("a transaction begins within another one")
+                self._transaction = []
+            case "EndTransactionRecord":
+                self._end_transaction()
+            case "AbortTransactionRecord":
+                if self._transaction is None:
+                    self._refuse("a transaction is aborted that was not begun")
+                self._transaction = None
+            case _ if self._transaction is not None:
+                self._transaction.append((name, value))
+            case _:
+                self._replay(name, value)
+        self.offset = offset
+
+    def _end_transaction(self) -> None:
+        if self._transaction is None:
+            self._refuse("a transaction ends that was not begun")
+        records, self._transaction = self._transaction or [], None
+        for name, value in records:
+            self._replay(name, value)
+
+    def _replay(self, name: str, value: dict[str, Any]) -> None:
+        if name in ("NoOpRecord", "ZkMigrationStateRecord"):
+            return
+        replay = self._replays.get(name)
+        if replay is None:
+            raise InconsistentRecord(f"{name} is no record of the metadata log")
+        replay(value)
+        self.version += 1
+
+    def _refuse(self, reason: str) -> None:
+        if not self._lenient:
+            raise InconsistentRecord(reason)
+
+    def _topic(self, record: dict[str, Any]) -> None:
+        topic = Topic(record["name"], to_uuid(record["topicId"]))
+        self.topics[topic.name] = self.topics_by_id[topic.id] = topic
+        self._changes.topic_created(topic)
+
+    def _remove_topic(self, record: dict[str, Any]) -> None:
+        topic = self.topics_by_id.pop(to_uuid(record["topicId"]), None)
+        if topic is None:
+            return self._refuse(f"topic {record['topicId']} is removed, which is not there")
+        if self.topics.get(topic.name) is topic:
+            del self.topics[topic.name]
+        resource = TOPIC_RESOURCE, topic.name
+        if self._configs.pop(resource, None) is not None:
+            self._changes.configs.add(resource)
+        self._changes.topic_deleted(topic)
+        return None
+
+    def _partition(self, record: dict[str, Any]) -> None:
+        topic = self.topics_by_id.get(to_uuid(record["topicId"]))
+        if topic is None:
+            return self._refuse(f"a partition of topic {record['topicId']}, which is not there")
+        return self._set_partition(topic, record["partitionId"], Partition.of(record))
+
+    def _change_partition(self, record: dict[str, Any]) -> None:
+        topic_id, number = to_uuid(record["topicId"]), record["partitionId"]
+        partition = self.partition(topic_id, number)
+        if partition is None:
+            return self._refuse(f"a change of partition {number} of topic {record['topicId']}, which is not there")
+        return self._set_partition(self.topics_by_id[topic_id], number, partition.changed(record))
+
+    def _set_partition(self, topic: Topic, number: int, partition: Partition) -> None:
+        topic.partitions[number] = partition
+        self._changes.partitions.add((topic.id, number))
+
+    def _clear_elr(self, record: dict[str, Any]) -> None:
+        name = record["topicName"]
+        if name and name not in self.topics:
+            return self._refuse(f"the ELR of topic {name} is cleared, which is not there")
+        for topic in [self.topics[name]] if name else self.topics.values():
+            for number, partition in topic.partitions.items():
+                if partition.elr or partition.last_known_elr:
+                    changed = partition.changed({"eligibleLeaderReplicas": (), "lastKnownElr": ()})
+                    self._set_partition(topic, number, changed)
+        return None
+
+    def _config(self, record: dict[str, Any]) -> None:
+        resource = record["resourceType"], record["resourceName"]
+        name, value = record["name"], record["value"]
+        if resource[0] == TOPIC_RESOURCE and name not in TOPIC_CONFIGS:
+            return  # of an older or newer Kafka: a topic must not fail over it
+        configs = self._configs.setdefault(resource, {})
+        if value is None:
+            configs.pop(name, None)
+        else:
+            configs[name] = value
+        if not configs:
+            del self._configs[resource]
+        self._changes.configs.add(resource)
+
+    def _feature(self, record: dict[str, Any]) -> None:
+        name, level = record["name"], record["featureLevel"]
+        if name == KRAFT_VERSION:
+            return
+        if level == 0:
+            self.features.pop(name, None)
+        else:
+            self.features[name] = level
+        self._changes.features.add(name)
+
+    def _register_broker(self, record: dict[str, Any]) -> None:
+        self._set_broker(Broker.of(record))
+
+    def _unregister_broker(self, record: dict[str, Any]) -> None:
+        self.brokers.pop(record["brokerId"], None)
+        self._changes.brokers.add(record["brokerId"])
+
+    def _fence_broker(self, record: dict[str, Any]) -> None:
+        self._change(record["id"], record["epoch"], lambda broker: replace(broker, fenced=True))
+
+    def _unfence_broker(self, record: dict[str, Any]) -> None:
+        self._change(record["id"], record["epoch"], lambda broker: replace(broker, fenced=False))
+
+    def _change_broker(self, record: dict[str, Any]) -> None:
+        self._change(record["brokerId"], record["brokerEpoch"], lambda broker: broker.changed(record))
+
+    def _change(self, broker_id: int, epoch: int, change: Callable[[Broker], Broker]) -> None:
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            return self._refuse(f"a change of broker {broker_id}, epoch {epoch}, which is not registered")
+        return self._set_broker(change(broker))
+
+    def _set_broker(self, broker: Broker) -> None:
+        self.brokers[broker.id] = broker
+        self._changes.brokers.add(broker.id)
+
+    def _register_controller(self, record: dict[str, Any]) -> None:
+        controller = Controller.of(record)
+        self.controllers[controller.id] = controller
+        self._changes.controllers.add(controller.id)
+
+    def _client_quota(self, record: dict[str, Any]) -> None:
+        entity = quota_entity({each["entityType"]: each["entityName"] for each in record["entity"]})
+        quotas = self.client_quotas.setdefault(entity, {})
+        if record["remove"]:
+            quotas.pop(record["key"], None)
+        else:
+            quotas[record["key"]] = record["value"]
+        if not quotas:
+            del self.client_quotas[entity]
+        self._changes.client_quotas.add(entity)
+
+    def _producer_ids(self, record: dict[str, Any]) -> None:
+        self.next_producer_id = record["nextProducerId"]
+        self._changes.producer_ids = True
+
+    def _acl(self, record: dict[str, Any]) -> None:
+        self.acls[record["id"]] = record
+
+    def _remove_acl(self, record: dict[str, Any]) -> None:
+        if self.acls.pop(record["id"], None) is None:
+            self._refuse(f"access control entry {record['id']} is removed, which is not there")
+
+    def _scram_credential(self, record: dict[str, Any]) -> None:
+        self.scram_credentials[record["mechanism"], record["name"]] = record
+
+    def _remove_scram_credential(self, record: dict[str, Any]) -> None:
+        self.scram_credentials.pop((record["mechanism"], record["name"]), None)
+
+    def _delegation_token(self, record: dict[str, Any]) -> None:
+        self.delegation_tokens[record["tokenId"]] = record
+
+    def _remove_delegation_token(self, record: dict[str, Any]) -> None:
+        self.delegation_tokens.pop(record["tokenId"], None)
+
+
+def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
+    """Whom a quota is for, in the one order that every spelling of it has."""
+    known = [(each, names[each]) for each in QUOTA_TYPES if each in names]
+    return *known, *sorted((name, value) for name, value in names.items() if name not in QUOTA_TYPES)

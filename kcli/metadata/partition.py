@@ -1,0 +1,121 @@
+"""Topics and partitions as the metadata log has them.
+
+    PartitionRecord        the whole state of a partition
+    PartitionChangeRecord  what changes: null (or -2, -1) leaves a field as it is; naming a leader, even the same one,
+                           starts a new leader epoch; every change adds one to the partition epoch
+
+A partition never changes: records make a new one, so that whoever holds the old one can tell what happened.
+Source: PartitionRegistration, DirectoryId, LeaderRecoveryState; KIP-631, KIP-858 (directories), KIP-966 (eligible
+leader replicas, ELR).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from formats.message import uuid_bytes, uuid_text
+
+NO_LEADER: Final = -1
+NO_LEADER_CHANGE: Final = -2
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+
+MIGRATING: Final = UUID(int=0)
+"""Directory of a replica that was placed before directories had ids."""
+UNASSIGNED: Final = UUID(int=1)
+"""Directory of a replica whose broker has several and has not chosen yet."""
+LOST: Final = UUID(int=2)
+"""Directory of a replica whose broker has lost it."""
+
+
+def to_uuid(text: str) -> UUID:
+    """A uuid from Kafka's 22 characters. Raises BadValue."""
+    return UUID(bytes=uuid_bytes(text))
+
+
+def from_uuid(value: UUID) -> str:
+    """A uuid as Kafka's 22 characters."""
+    return uuid_text(value.bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """The state of one partition. Replicas are broker ids; `directories` has one id for each of `replicas`."""
+
+    replicas: tuple[int, ...]
+    directories: tuple[UUID, ...]
+    isr: tuple[int, ...]
+    leader: int = NO_LEADER
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    leader_recovery_state: int = RECOVERED
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Partition:
+        """From a PartitionRecord. Raises BadValue for a directory that is no uuid."""
+        replicas = tuple(record["replicas"])
+        return cls(
+            replicas=replicas,
+            directories=_directories(record.get("directories"), replicas),
+            isr=tuple(record["isr"]),
+            leader=record["leader"],
+            leader_epoch=record["leaderEpoch"],
+            partition_epoch=record["partitionEpoch"],
+            leader_recovery_state=record.get("leaderRecoveryState", RECOVERED),
+            adding_replicas=tuple(record.get("addingReplicas", ())),
+            removing_replicas=tuple(record.get("removingReplicas", ())),
+            elr=tuple(record.get("eligibleLeaderReplicas") or ()),
+            last_known_elr=tuple(record.get("lastKnownElr") or ()),
+        )
+
+    def changed(self, record: dict[str, Any]) -> Partition:
+        """This partition after a PartitionChangeRecord. Raises BadValue for a directory that is no uuid."""
+
+        def new(name: str, old: tuple[int, ...]) -> tuple[int, ...]:
+            value = record.get(name)
+            return old if value is None else tuple(value)
+
+        replicas = new("replicas", self.replicas)
+        directories = record.get("directories")
+        leader = record.get("leader", NO_LEADER_CHANGE)
+        recovery = record.get("leaderRecoveryState", -1)
+        return Partition(
+            replicas=replicas,
+            directories=_directories(directories, replicas)
+            if directories is not None
+            else self.directories
+            if len(self.directories) == len(replicas)
+            else _directories(None, replicas),
+            isr=new("isr", self.isr),
+            leader=self.leader if leader == NO_LEADER_CHANGE else leader,
+            leader_epoch=self.leader_epoch + (leader != NO_LEADER_CHANGE),
+            partition_epoch=self.partition_epoch + 1,
+            leader_recovery_state=self.leader_recovery_state if recovery == -1 else recovery,
+            adding_replicas=new("addingReplicas", self.adding_replicas),
+            removing_replicas=new("removingReplicas", self.removing_replicas),
+            elr=new("eligibleLeaderReplicas", self.elr),
+            last_known_elr=new("lastKnownElr", self.last_known_elr),
+        )
+
+    def directory(self, broker_id: int) -> UUID:
+        """In which directory of that broker the replica lies. Raises ValueError where it has none."""
+        return self.directories[self.replicas.index(broker_id)]
+
+
+def _directories(texts: list[str] | None, replicas: tuple[int, ...]) -> tuple[UUID, ...]:
+    return tuple(to_uuid(text) for text in texts) if texts else (MIGRATING,) * len(replicas)
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic and its partitions by number."""
+
+    name: str
+    id: UUID
+    partitions: dict[int, Partition] = field(default_factory=dict)
