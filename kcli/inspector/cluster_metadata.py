@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from formats.errors import FormatError
 from formats.file_name import FileKind, parse
@@ -31,10 +32,24 @@ def read_image(log_directory: Path) -> MetadataImage | None:
     offset = 0
     for path, from_offset in _files(directory):
         offset = max(offset, from_offset)
-        for record_offset, value in _records(path):
+        for record_offset, name, value in read_records(path):
             if path.suffix == FileKind.KRAFT_SNAPSHOT or record_offset >= offset:
-                _apply(image, path, record_offset, value)
+                image.apply(name, value, record_offset)
     return image
+
+
+def read_records(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Offset, name and fields of each record in a segment or snapshot, control records left out. Raises
+    UnreadableInput."""
+    from formats import internal_topic  # compiles schemas: not where there is no metadata log
+
+    for offset, value in _values(path):
+        try:
+            record = internal_topic.decode(METADATA_TOPIC, None, value)
+        except FormatError as error:
+            raise UnreadableInput(str(path), f"offset {offset:,}: {error.reason}") from None
+        assert record.value is not None, "a metadata record is its value"
+        yield offset, record.value_name, record.value
 
 
 def _files(directory: Path) -> list[tuple[Path, int]]:
@@ -49,7 +64,7 @@ def _files(directory: Path) -> list[tuple[Path, int]]:
     return [*begin, *((path, 0) for _, path in segments)]
 
 
-def _records(path: Path) -> Iterator[tuple[int, bytes]]:
+def _values(path: Path) -> Iterator[tuple[int, bytes]]:
     """Offset and value of each data record."""
     source = FileSource(path)
     try:
@@ -65,14 +80,3 @@ def _records(path: Path) -> Iterator[tuple[int, bytes]]:
                         yield row.offset, bytes(buffer[row.value_start : row.value_start + max(row.value_length, 0)])
     finally:
         source.close()
-
-
-def _apply(image: MetadataImage, path: Path, offset: int, value: bytes) -> None:
-    from formats import internal_topic  # compiles schemas: not where there is no metadata log
-
-    try:
-        record = internal_topic.decode(METADATA_TOPIC, None, value)
-    except FormatError as error:
-        raise UnreadableInput(str(path), f"offset {offset:,}: {error.reason}") from None
-    if record.value is not None:
-        image.apply(record.value_name, record.value, offset)

@@ -1,0 +1,72 @@
+"""metadata.version: which records, in which versions, a cluster may write.
+
+A level is what every node of the cluster has agreed to understand, whatever software it runs. Source: MetadataVersion.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# level: (name, whether records of the level before cannot be read back without loss)
+LEVELS: Final = {
+    7: ("3.3-IV3", True),
+    8: ("3.4-IV0", True),
+    9: ("3.5-IV0", False),
+    10: ("3.5-IV1", False),
+    11: ("3.5-IV2", True),
+    12: ("3.6-IV0", False),
+    13: ("3.6-IV1", True),
+    14: ("3.6-IV2", True),
+    15: ("3.7-IV0", True),
+    16: ("3.7-IV1", False),
+    17: ("3.7-IV2", True),
+    18: ("3.7-IV3", False),
+    19: ("3.7-IV4", False),
+    20: ("3.8-IV0", False),
+    21: ("3.9-IV0", False),
+    22: ("4.0-IV0", False),
+    23: ("4.0-IV1", True),
+    24: ("4.0-IV2", False),
+    25: ("4.0-IV3", False),
+    26: ("4.1-IV0", False),
+    27: ("4.1-IV1", False),
+    28: ("4.2-IV0", False),
+    29: ("4.2-IV1", False),
+    30: ("4.3-IV0", True),
+}
+MINIMUM: Final = 7
+LATEST: Final = 30
+
+MIGRATION: Final = 8
+SCRAM: Final = 11
+NO_EPOCH_BUMP_ON_SHRINK: Final = 12
+DELEGATION_TOKENS: Final = 14
+CONTROLLER_REGISTRATION: Final = 15
+DIRECTORIES: Final = 17
+ELR: Final = 23
+CORDONED_DIRECTORIES: Final = 30
+
+
+def partition_record_version(level: int) -> int:
+    """Of PartitionRecord and PartitionChangeRecord."""
+    return 2 if level >= ELR else 1 if level >= DIRECTORIES else 0
+
+
+def register_broker_record_version(level: int) -> int:
+    """Of RegisterBrokerRecord."""
+    return 4 if level >= CORDONED_DIRECTORIES else 3 if level >= DIRECTORIES else 2 if level >= MIGRATION else 1
+
+
+def broker_change_record_version(level: int) -> int:
+    """Of BrokerRegistrationChangeRecord, where directories are told."""
+    return 3 if level >= CORDONED_DIRECTORIES else 2 if level >= DIRECTORIES else 1
+
+
+def level_name(level: int) -> str:
+    """As Kafka names it, such as 4.3-IV0; the number where it is none that this code knows."""
+    return LEVELS[level][0] if level in LEVELS else str(level)
+
+
+def loses_metadata(high: int, low: int) -> bool:
+    """Does going down from `high` to `low` lose what only the higher level can write?"""
+    return any(LEVELS[level][1] for level in LEVELS if low < level <= high)

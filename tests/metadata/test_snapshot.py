@@ -1,0 +1,97 @@
+"""Snapshots: the same records that Kafka's own hold, and the same image again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.message import build, parse
+from kcli.inspector.cluster_metadata import read_image, read_records
+from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.snapshot import snapshot
+from tests.conftest import GOLDEN
+
+LOGS = sorted(path.parent for path in GOLDEN.glob("*/*/__cluster_metadata-0/quorum-state"))
+SNAPSHOTS = sorted(GOLDEN.glob("kraft/*/__cluster_metadata-0/*.checkpoint"))
+UNORDERED = ("endPoints", "features", "entity")  # lists whose order a Java HashMap makes
+
+
+def text(name: str, value: dict[str, Any]) -> str:
+    plain = dict(value)
+    for field in UNORDERED:
+        if field in plain:
+            plain[field] = sorted(plain[field], key=str)
+    return f"{name} {json.dumps(plain, sort_keys=True, default=bytes.hex)}"
+
+
+def whole(name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
+    """The fields as they come back from the log."""
+    return parse(name, version, build(name, version, value))
+
+
+def replayed(records: Iterable[Record]) -> MetadataImage:
+    image = MetadataImage()
+    for offset, (name, version, value) in enumerate(records):
+        image.apply(name, whole(name, version, value), offset)
+    return image
+
+
+def state(image: MetadataImage) -> dict[str, Any]:
+    """Everything but the offset and what counts changes."""
+    return {
+        name: value
+        for name, value in {**vars(image), "configured": image.configured}.items()
+        if not name.startswith("_") and name not in ("offset", "version")
+    }
+
+
+def replay_until(directory: Path, end: int) -> MetadataImage | None:
+    """The log of a directory before offset `end`, from its first segment or, where that is gone, an earlier snapshot;
+    None where the snapshot at `end` is the first thing there is."""
+    image = MetadataImage()
+    begin = 0
+    logs = sorted(directory.glob("*.log"))
+    if int(logs[0].stem):
+        first = min(directory.glob("*.checkpoint"))
+        begin = int(first.stem.split("-")[0])
+        if begin >= end:
+            return None
+        for _, name, value in read_records(first):
+            image.apply(name, value, begin - 1)
+    for log in logs:
+        for offset, name, value in read_records(log):
+            if begin <= offset < end:
+                image.apply(name, value, offset)
+    return image
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: f"{path.parents[1].name}/{path.name}")
+def test_the_records_are_those_of_kafkas_own_snapshot(path: Path) -> None:
+    image = replay_until(path.parent, int(path.stem.split("-")[0]))
+    if image is None:
+        image = MetadataImage()
+        for offset, name, value in read_records(path):
+            image.apply(name, value, offset)
+    ours = Counter(text(name, whole(name, version, value)) for name, version, value in snapshot(image))
+    kafkas = Counter(text(name, value) for _, name, value in read_records(path))
+    assert ours == kafkas
+
+
+def test_a_log_in_the_golden_data_reaches_every_snapshot_from_an_earlier_state() -> None:
+    """Else the test above compared some snapshots with nothing but themselves."""
+    alone = [path for path in SNAPSHOTS if replay_until(path.parent, int(path.stem.split("-")[0])) is None]
+    assert len(alone) < len(SNAPSHOTS) / 4
+
+
+@pytest.mark.parametrize("directory", LOGS, ids=lambda path: "/".join(path.parts[-3:-1]))
+def test_a_snapshot_makes_the_image_again(directory: Path) -> None:
+    image = read_image(directory.parent)
+    assert image is not None
+    again = replayed(snapshot(image))
+    assert state(again) == state(image)
+    assert list(snapshot(again)) == list(snapshot(image))
