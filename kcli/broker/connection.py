@@ -25,6 +25,7 @@ from kcli.broker.messages import (
     BadRequest,
     Call,
     Entity,
+    HangUp,
     RequestHeader,
     messages,
     read_header,
@@ -41,7 +42,16 @@ SIZE_BYTES = 4
 
 
 class Laid(list[Part]):
-    """An answer that its handler has laid out itself, behind the response header: Fetch's."""
+    """A whole frame that its handler has laid out itself: Fetch's. throttle_at: where in its first part, a bytearray,
+    the throttle time is."""
+
+    throttle_at = 0
+
+    def set_throttle(self, throttle_ms: int) -> None:
+        """Tell the client for how long it is throttled."""
+        head = self[0]
+        assert isinstance(head, bytearray), "the first part is ours"
+        head[self.throttle_at : self.throttle_at + 4] = throttle_ms.to_bytes(4)
 
 
 class Connection:
@@ -222,7 +232,9 @@ class Connection:
                 self._answer(call, answer, began)
         except BadRequest:
             raise
-        except Exception:  # whatever a handler's bug is, it ends its connection, not the broker  # noqa: BLE001
+        except HangUp as reason:
+            self.close(str(reason), level=logging.INFO)
+        except Exception:  # noqa: BLE001  (whatever a handler's bug is, it ends its connection, not the broker)
             self._failed(api)
 
     async def _wait_for(self, call: Call, answer: Awaitable[Entity], began: int) -> None:
@@ -237,25 +249,28 @@ class Connection:
             self._resume()
         except BadRequest as error:
             self.close(f"not a request: {error}", level=logging.WARNING)
-        except Exception:  # as above  # noqa: BLE001
+        except HangUp as reason:
+            self._answer_task = None
+            self.close(str(reason), level=logging.INFO)
+        except Exception:  # noqa: BLE001  (as above)
             self._failed(APIS[call.header.api_key])
 
     def _failed(self, api: Api) -> None:
-        log.exception("%s from %s failed", api.name, self.peer)
+        log.error("%s from %s failed", api.name, self.peer, exc_info=True)
         self._answer_task = None
         self.close(f"{api.name} failed")
 
     def _answer(self, call: Call, response: Entity | Laid | None, began: int) -> None:
         quotas = self._server.broker.quotas
-        throttle_ms = 0
+        throttle_ms = call.throttle_ms
         if quotas.is_active:
-            throttle_ms = quotas.throttle_ms(call, response, perf_counter_ns() - began)
-        if response is not None:
-            kind, correlation_id = call.messages, call.header.correlation_id
-            if isinstance(response, Laid):
-                self._out.add(response)
-            else:
-                self._out.add([kind.encode(correlation_id, with_throttle(response, throttle_ms))])
+            throttle_ms = max(throttle_ms, quotas.request_throttle_ms(call, perf_counter_ns() - began))
+        if isinstance(response, Laid):
+            if throttle_ms:
+                response.set_throttle(throttle_ms)
+            self._out.add(response)
+        elif response is not None:
+            self._out.add([call.messages.encode(call.header.correlation_id, with_throttle(response, throttle_ms))])
         if throttle_ms:
             self._held = True
             self._timer = self._loop.call_later(throttle_ms / 1000, self._end_throttle)

@@ -39,6 +39,10 @@ class BadRequest(FormatError):
     """Bytes that are no request this broker can read: the connection is closed."""
 
 
+class HangUp(Exception):
+    """A handler's answer where the protocol has none but to close the connection."""
+
+
 def _serial() -> tuple[Callable[..., Any], Callable[..., Any], type[Exception]]:
     """kio's readers and writers. It loads hypothesis where that is installed, for a quarter of a second: not here."""
     missing = "hypothesis" not in sys.modules
@@ -55,9 +59,25 @@ def _serial() -> tuple[Callable[..., Any], Callable[..., Any], type[Exception]]:
 
 entity_reader, entity_writer, SerialError = _serial()
 
-from kio.schema.errors import ErrorCode as ErrorCode  # noqa: E402  (after _serial)
+from kio.schema.errors import ErrorCode  # noqa: E402  (after _serial)
 from kio.schema.index import api_key_map, schema_name_map  # noqa: E402
 from kio.static.constants import EntityType  # noqa: E402
+
+__all__ = [
+    "API_VERSIONS",
+    "BadRequest",
+    "Call",
+    "Entity",
+    "ErrorCode",
+    "HangUp",
+    "Messages",
+    "RequestHeader",
+    "date",
+    "messages",
+    "read_header",
+    "read_request",
+    "with_throttle",
+]
 
 Entity = Any  # one of kio's message classes
 
@@ -195,6 +215,7 @@ class Call:
     now_ms: int
     client_host: str = ""
     listener: str = ""
+    throttle_ms: int = 0  # a quota's handler says so
 
     @property
     def version(self) -> int:
