@@ -194,10 +194,15 @@ class LiveSegment:
         return self._indexer.max_timestamp, self._indexer.max_timestamp_offset
 
     @property
-    def largest_timestamp(self) -> int:
+    def age_timestamp(self) -> int:
         """The largest timestamp of a record; where there is none, when the file was written."""
         timestamp = self.largest[0]
-        return timestamp if timestamp >= 0 else self.log_path.stat().st_mtime_ns // 1_000_000
+        return timestamp if timestamp >= 0 else self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        """When the log was last written."""
+        return self.log_path.stat().st_mtime_ns // 1_000_000
 
     def heads(self, position: int, stop: int | None = None) -> Iterator[BatchHead]:
         """The batches from byte `position` on, where one begins. Only headers are read."""
@@ -336,11 +341,14 @@ class LiveSegment:
             with self._disk.open(path) as txn_index:
                 txn_index.sync()
 
-    def mark_deleted(self) -> None:
-        """Give the files the suffix `.deleted`; what is open stays readable."""
+    def mark_deleted(self) -> list[Path]:
+        """Give the files the suffix `.deleted`; what is open stays readable. Returns their names then."""
+        renamed = []
         for path in self.paths:
             if path.exists():
-                self._disk.rename(path, path.with_name(path.name + DELETED))
+                renamed.append(path.with_name(path.name + DELETED))
+                self._disk.rename(path, renamed[-1])
+        return renamed
 
     def move(self, directory: Path) -> None:
         """The partition's directory has another name now."""

@@ -84,6 +84,13 @@ class LiveSegments:
         """The segment that holds `offset`, and those behind it."""
         return self.all[self.index_of(offset) :]
 
+    def replace(self, old: list[LiveSegment], new: LiveSegment) -> None:
+        """Put a segment in the place of some in a row."""
+        i = self.all.index(old[0])
+        assert self.all[i : i + len(old)] == old, "the segments follow each other"
+        self.all[i : i + len(old)] = [new]
+        self.forget_places()
+
     def forget_places(self) -> None:
         """The log was cut: what was known of where offsets are is void."""
         self._places.clear()
@@ -146,7 +153,7 @@ class LiveSegments:
     def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
         """The first record from `from_offset` on that is as late as `timestamp` or later."""
         for segment in self.all:
-            if segment.largest_timestamp >= timestamp:
+            if segment.age_timestamp >= timestamp:
                 return segment.find_time(timestamp, from_offset)
         return None
 

@@ -4,6 +4,7 @@
     append    as a leader: checked, given offsets, duplicates recognised; as a follower: the leader's bytes as they are
     read      whole batches as a region of a file, to be sent without a copy
     roll      a new segment by size, by time, where an index is full or an offset would not fit
+    compact   segments that were cleaned in another thread are swapped in
     keep      truncate, delete records, retention; files become `.deleted`, whoever runs the log removes them later
 
 No threads, no clock: times come in, what is to be done later comes out (Removal, flush_due). After an OSError the log
@@ -12,8 +13,8 @@ must not be used any more: its directory is offline. Source: UnifiedLog, LocalLo
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -23,17 +24,22 @@ from formats.kernels.columns import BatchRow
 from formats.kernels.log import BATCH_COLUMNS, SCAN_BAD_LENGTH, BatchTable, scan, survey_batches
 from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError
-from kcli.log.config import LogConfig
+from kcli.log.cleaner.partition import CleanerLog, Segment, active_producers
+from kcli.log.cleaner.selection import Selection, select
+from kcli.log.cleaner.swap import change_state
+from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.live_compaction import LiveCompaction, remove_cleaned
 from kcli.log.live_producers import LiveProducers, LiveView
-from kcli.log.live_segment import DELETED, INT_MAX, FoundRecord, LiveSegment, SegmentLimits
+from kcli.log.live_segment import INT_MAX, FoundRecord, LiveSegment, SegmentLimits
 from kcli.log.live_segments import LiveSegments, LogRead, Removal
 from kcli.log.loader import LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.producer_check import check_producer
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery import PartitionPlan, apply_in_place
 from kcli.log.recovery_view import PartitionView
+from kcli.log.retention import deletable
 from kcli.log.validator import AppendError, AppendRefused, AppendRules, Origin, validate
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
@@ -108,6 +114,8 @@ class PartitionLog:
         self._disk = disk
         self._jitter = options.jitter
         self._failed = ""
+        self._compaction: LiveCompaction | None = None
+        self._producer_expiration_ms = options.producer_expiration_ms
         self.set_config(config)
         loader, loaded = _load(directory, disk, config, now_ms, options)
         self._epochs = loader.epochs
@@ -390,6 +398,7 @@ class PartitionLog:
             return []
         if offset < self._segments.all[0].base_offset:
             return self.truncate_fully_and_start_at(offset, now_ms)
+        self._abort_compaction(offset)
         behind = [segment for segment in self._segments.all if segment.base_offset > offset]
         removals = self._remove(behind[::-1])  # the last first: what a crash leaves has no gap
         self._segments.active.truncate(offset, now_ms)
@@ -434,35 +443,14 @@ class PartitionLog:
 
     def delete_old_segments(self, now_ms: int) -> list[Removal]:
         """Retention: what lies below the log start offset, and where the policy has `delete`, by size, then by time."""
-        removals = self._delete_while(lambda _, behind: behind is not None and behind <= self.log_start_offset, now_ms)
-        if not self.config.delete:
-            return removals
-        limit = self.config.retention_bytes
-        excess = self.size - limit
-
-        def too_large(segment: LiveSegment, _: int | None) -> bool:
-            nonlocal excess
-            if excess < segment.size:
-                return False
-            excess -= segment.size
-            return True
-
-        if limit >= 0 and excess >= 0:
-            removals += self._delete_while(too_large, now_ms)
-        age_ms = self.config.retention_ms
-        if age_ms >= 0:
-            removals += self._delete_while(lambda segment, _: now_ms - segment.largest_timestamp > age_ms, now_ms)
-        return removals
-
-    def _delete_while(self, is_due: Callable[[LiveSegment, int | None], bool], now_ms: int) -> list[Removal]:
-        """Delete segments from the first on, while they are due and replicated. is_due(segment, next base offset)."""
-        due: list[LiveSegment] = []
-        for i, segment in enumerate(self._segments.all):
-            last = segment is self._segments.active
-            end = self._segments.end_of(i, self.log_end_offset)
-            if self.high_watermark < end or not is_due(segment, None if last else end) or (last and segment.size == 0):
-                break
-            due.append(segment)
+        due = deletable(
+            self._segments.all,
+            self.config,
+            now_ms,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+            log_end_offset=self.log_end_offset,
+        )
         if not due:
             return []
         if len(due) == len(self._segments.all):
@@ -474,15 +462,90 @@ class PartitionLog:
         """Take segments out of the log; their files get the suffix `.deleted`."""
         if not segments:
             return []
-        paths = []
+        self._abort_compaction(min(segment.base_offset for segment in segments))
+        paths: list[Path] = []
         for segment in segments:
-            segment.mark_deleted()
+            paths += segment.mark_deleted()
             self._segments.all.remove(segment)
-            paths += [path.with_name(path.name + DELETED) for path in segment.paths]
-            snapshot = None if keep_snapshots else self.producers.mark_deleted(segment.base_offset)
-            if snapshot is not None:
-                paths.append(self.directory / snapshot)
-        return [Removal(self.config.file_delete_delay_ms, tuple(paths), tuple(segments), self._disk)]
+            paths += [] if keep_snapshots else self._delete_snapshot(segment.base_offset)
+        return [self._removal(segments, paths)]
+
+    def _delete_snapshot(self, offset: int) -> list[Path]:
+        name = self.producers.mark_deleted(offset)
+        return [] if name is None else [self.directory / name]
+
+    def _removal(self, segments: Sequence[LiveSegment], paths: Sequence[Path]) -> Removal:
+        return Removal(self.config.file_delete_delay_ms, tuple(paths), tuple(segments), self._disk)
+
+    # compaction
+
+    def cleaner_view(self, now_ms: int) -> CleanerLog:
+        """The log as the cleaner sees it now. Raises OSError."""
+        segments = [
+            Segment(self.directory, each.base_offset, each.size, each.modified_ms) for each in self._segments.all
+        ]
+        segments[-1] = replace(segments[-1], known_aborted=tuple(self._segments.active.aborted()))
+        return CleanerLog(
+            self.directory,
+            segments,
+            self.log_start_offset,
+            self.log_end_offset,
+            self.high_watermark,
+            self.producers.first_unstable_offset,
+            active_producers(self.producers.table, now_ms, self._producer_expiration_ms),
+        )
+
+    def cleanable(self, checkpoint: int | None, now_ms: int) -> Selection:
+        """What there is to clean, and whether it is worth it. checkpoint: up to where it was cleaned before.
+
+        Raises Uncleanable, OSError.
+        """
+        return select(self.cleaner_view(now_ms), self.config, checkpoint, now_ms)
+
+    def begin_compaction(self, broker: CleanerConfig, checkpoint: int | None, now_ms: int) -> LiveCompaction | None:
+        """One pass of the cleaner, to be run as live_compaction says; None where Kafka would not clean the log.
+
+        One at a time. Raises Uncleanable, OSError.
+        """
+        self._check_usable()
+        assert self._compaction is None or self._compaction.is_over, "one compaction at a time"
+        view = self.cleaner_view(now_ms)
+        selection = select(view, self.config, checkpoint, now_ms)
+        if not (self.config.compact and selection.worth_it):
+            return None
+        self._compaction = LiveCompaction(
+            view, self.config, broker, selection, now_ms=now_ms, disk=self._disk, replace=self.replace_segments
+        )
+        return self._compaction
+
+    def replace_segments(self, cleaned: Segment, replaced: Sequence[int], now_ms: int) -> list[Removal]:
+        """Put a `.cleaned` segment in the place of those with the base offsets `replaced`. What is being read of them
+        stays readable until the Removal is run. Raises LogFailed, OSError."""
+        self._check_usable()
+        old = [segment for segment in self._segments.all if segment.base_offset in replaced]
+        assert self._segments.active not in old, "the active segment is not cleaned"
+        paths: list[Path] = []
+        try:
+            change_state(self._disk, cleaned, "cleaned", "swap")
+            self._disk.sync_directory(self.directory)
+            for segment in old:
+                paths += segment.mark_deleted()
+            change_state(self._disk, cleaned, "swap", "")
+            self._disk.sync_directory(self.directory)
+            for segment in old:
+                if segment.base_offset != cleaned.base_offset:
+                    paths += self._delete_snapshot(segment.base_offset)
+        except OSError as error:
+            self._failed = str(error)
+            raise
+        self._segments.replace(old, self._segment(cleaned.base_offset, cleaned.size, now_ms))
+        return [self._removal(old, paths)]
+
+    def _abort_compaction(self, from_offset: int) -> None:
+        """What lies from that offset on is not what the cleaner reads any more."""
+        compaction = self._compaction
+        if compaction is not None and from_offset < compaction.selection.first_uncleanable_offset:
+            compaction.abort()
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that have been silent for producer.id.expiration.ms. Returns how many."""
@@ -521,6 +584,7 @@ class PartitionLog:
 
     def close(self, now_ms: int) -> None:
         """A clean shutdown: all flushed, a snapshot taken, indexes trimmed. The log is not to be used after it."""
+        self._abort_compaction(NONE)
         self.flush(now_ms, including=True)
         self.producers.take_snapshot()
         self.producers.sync()
@@ -529,8 +593,10 @@ class PartitionLog:
 
     def rename(self, directory: Path) -> None:
         """Give the partition's directory another name (-delete, -future, -stray, or without). The log stays in use."""
+        self._abort_compaction(NONE)
         self._disk.rename(self.directory, directory)
         self._disk.sync_directory(directory.parent)
+        remove_cleaned(self._disk, directory)
         self.directory = directory
         self.producers.move(directory)
         for segment in self._segments.all:
@@ -545,6 +611,7 @@ class PartitionLog:
 
     def close_handles(self) -> None:
         """Give all descriptors back and leave the files as they are, as after an I/O error."""
+        self._abort_compaction(NONE)
         for segment in self._segments.all:
             segment.close(keep_entries=False)
 

@@ -7,6 +7,7 @@
     rewrite      a group of segments into one, batch by batch
     swap         the new segment in the place of the old ones, recoverable at every step
     retention    old segments that compact,delete drops whole
+    cleaning_pass  map, groups, rewriting: once
     cleaner      all of it for one partition
     log_cleaner  all of it for a log directory
     why          the fate of one key

@@ -18,7 +18,7 @@ from pathlib import Path
 from formats.file_name import FileKind, parse, parse_directory
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.cleaner.cleaner import Cleaning, PartitionCleaner
-from kcli.log.cleaner.partition import SEGMENT_FILES, PartitionLog
+from kcli.log.cleaner.partition import SEGMENT_FILES, CleanerLog, read_log
 from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
@@ -82,10 +82,10 @@ class LogCleaner:
             return [(self.directory, self.directory.absolute().name, 0)]
         return [(self.directory, name.topic, name.partition)]
 
-    def open(self, path: Path, topic: str, partition: int) -> tuple[PartitionLog, int | None]:
+    def open(self, path: Path, topic: str, partition: int) -> tuple[CleanerLog, int | None]:
         """A partition's log as it is, and up to where it was cleaned. Raises UnreadableInput, Uncleanable."""
         key = (topic, partition)
-        log = PartitionLog(
+        log = read_log(
             path,
             now_ms=self._now_ms,
             producer_expiration_ms=self._broker.producer_expiration_ms,
@@ -141,7 +141,7 @@ class LogCleaner:
         sync_tree(self._disk, target)
 
     def _clean(self, path: Path, topic: str, partition: int, target: Path | None) -> PartitionOutcome:
-        log: PartitionLog | None = None
+        log: CleanerLog | None = None
         cleaning: Cleaning | None = None
         error: KcliError | None = None
         try:
@@ -179,7 +179,7 @@ class LogCleaner:
         directory.write_offsets(self._disk, FileKind.CLEANER_OFFSETS, offsets)
 
 
-def copy_partition(disk: Disk, source: Path, target: Path, log: PartitionLog | None) -> None:
+def copy_partition(disk: Disk, source: Path, target: Path, log: CleanerLog | None) -> None:
     """Copy what a cleaning (None: there was none) left alone, but for what Kafka is about to delete. Raises OSError."""
     for path in sorted(source.iterdir()):
         name = parse(path.name)

@@ -27,7 +27,7 @@ from formats.kernels.log import (
     payload_bounds,
 )
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
-from kcli.log.cleaner.partition import PartitionLog, Segment, Uncleanable
+from kcli.log.cleaner.partition import CleanerLog, Segment, Uncleanable
 from kcli.log.cleaner.pipeline import in_order
 from kcli.log.cleaner.progress import Progress
 from kcli.log.segment_reader import Window
@@ -98,7 +98,7 @@ def hash_keys(judged: Judged, offset_map: KeyMap, from_offset: int, keys: KeyHas
 
 
 def build_offset_map(
-    log: PartitionLog, start: int, stop: int, offset_map: KeyMap, *, threads: int, progress: Progress
+    log: CleanerLog, start: int, stop: int, offset_map: KeyMap, *, threads: int, progress: Progress
 ) -> bool:
     """Fill the map from the segments with offsets in [start, stop). True where it got full. Raises Uncleanable."""
     transactions = CleanedTransactions()

@@ -13,14 +13,14 @@ Producers come from the latest snapshot and the batches behind it. Source: Unifi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BatchRow
 from formats.kernels.log import ProducerTable
-from formats.producer_snapshot import ENTRY as PRODUCER_ENTRY
+from formats.producer_snapshot import ProducerEntry
 from formats.producer_snapshot import parse as parse_snapshot
 from formats.txn_index import ENTRY as TXN_ENTRY
 from formats.txn_index import AbortedTxn
@@ -29,11 +29,12 @@ from kcli.errors import KcliError, UnreadableInput
 from kcli.log.batch_records import faults_of
 from kcli.log.index_writer import OffsetIndexReader
 from kcli.log.producer_state import read_control
-from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.segment_reader import WINDOW_BYTES, Damage, Window, read_segment
 from kcli.log.source import FileSource, read_whole
 
 SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 TIME_ENTRY_BYTES = 12
+FIRST_BYTES = 1 << 14
 
 
 class Uncleanable(KcliError):
@@ -49,12 +50,16 @@ class Uncleanable(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment: where its files are, its size in bytes, when it was last changed (ms since 1970)."""
+    """One segment: where its files are, its size in bytes, when it was last changed (ms since 1970).
+
+    known_aborted: its transaction index, where somebody appends to the file; None: as the file has it.
+    """
 
     directory: Path
     base_offset: int
     size: int
     modified_ms: int
+    known_aborted: tuple[AbortedTxn, ...] | None = None
 
     def path(self, kind: FileKind = FileKind.LOG, state: str = "") -> Path:
         """One of its files; `state`: as the name has it behind a swap or a deletion."""
@@ -84,11 +89,15 @@ class Segment:
         largest = self.largest_timestamp
         return self.modified_ms if largest is None else largest
 
-    def windows(self, *, start: int = 0, check_crc: bool = True) -> Iterator[Window]:
+    def windows(
+        self, *, start: int = 0, check_crc: bool = True, window_bytes: int = WINDOW_BYTES
+    ) -> Iterator[Window]:
         """Its batches from byte `start` on. Raises Uncleanable at damage, with `check_crc` at a bad CRC too."""
         source = FileSource(self.path())
         try:
-            parts = read_segment(source, start=start, stop=self.size, check_crc=check_crc, resync=False)
+            parts = read_segment(
+                source, start=start, stop=self.size, check_crc=check_crc, resync=False, window_bytes=window_bytes
+            )
             for part in parts:
                 if isinstance(part, Damage):
                     raise Uncleanable(self.path(), part.error.reason, part.position)
@@ -102,12 +111,14 @@ class Segment:
 
     def first_batch(self) -> BatchRow | None:
         """The header of its first batch; None where it is empty."""
-        for window in self.windows(check_crc=False):
+        for window in self.windows(check_crc=False, window_bytes=FIRST_BYTES):
             return BatchRow._make(window.batches.row(0))
         return None
 
     def aborted(self) -> tuple[AbortedTxn, ...]:
         """Its transaction index. Raises Uncleanable where that cannot be read."""
+        if self.known_aborted is not None:
+            return self.known_aborted
         path = self.path(FileKind.TXN_INDEX)
         if not path.exists():
             return ()
@@ -140,36 +151,22 @@ def find_segments(directory: Path) -> list[Segment]:
     return sorted(found, key=lambda segment: segment.base_offset)
 
 
-class PartitionLog:
-    """A partition as the cleaner sees it. `segments` changes as it works; offsets and producers do not."""
+@dataclass
+class CleanerLog:
+    """A partition as the cleaner sees it. `segments` changes as it works; offsets and producers do not.
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        now_ms: int,
-        producer_expiration_ms: int,
-        log_start_offset: int = 0,
-        high_watermark: int | None = None,
-    ) -> None:
-        """Look at a directory. log_start_offset, high_watermark: as checkpoints have them. Raises UnreadableInput,
-        Uncleanable."""
-        self.directory = directory
-        self.segments = find_segments(directory)
-        self.gone: set[int] = set()  # base offsets at which no segment begins any more
-        self.log_start_offset = max(log_start_offset, self.segments[0].base_offset)
-        self.log_end_offset = self._read_log_end()
-        self.high_watermark = self.log_end_offset
-        if high_watermark is not None and self.log_start_offset <= high_watermark < self.log_end_offset:
-            self.high_watermark = high_watermark
-        table = self._load_producers()
-        ongoing = table.ongoing()
-        self.first_unstable_offset = ongoing[0][0] if ongoing else None  # of the open transactions
-        self.producers = {
-            entry[0]: (entry[3], entry[1])
-            for entry in table.entries()
-            if entry[7] >= 0 or now_ms - entry[5] < producer_expiration_ms
-        }
+    first_unstable_offset: of the open transactions, None without any; producers: id -> last data offset, epoch; gone:
+    base offsets at which no segment begins any more.
+    """
+
+    directory: Path
+    segments: list[Segment]
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    first_unstable_offset: int | None
+    producers: dict[int, tuple[int, int]]
+    gone: set[int] = field(default_factory=set)
 
     @property
     def active(self) -> Segment:
@@ -217,46 +214,80 @@ class PartitionLog:
         self.segments = sorted([*kept, *new], key=lambda segment: segment.base_offset)
         self.gone |= gone - {segment.base_offset for segment in new}
 
-    def _read_log_end(self) -> int:
-        """Behind the last batch of the active segment, beginning at its last index entry."""
-        active = self.active
-        start = 0
-        path = active.path(FileKind.OFFSET_INDEX)
-        if path.exists():
-            index = OffsetIndexReader(read_whole(path), active.base_offset)
-            while index.count and index.entry(index.count - 1)[1] == 0:
-                index.count -= 1  # preallocated
-            if index.count and index.entry(index.count - 1)[1] < active.size:
-                start = index.entry(index.count - 1)[1]
-        end = active.base_offset
-        for window in active.windows(start=start, check_crc=False):
-            end = window.batches.row(window.batches.count - 1)[4] + 1
-        return end
 
-    def _load_producers(self) -> ProducerTable:
-        table = ProducerTable(read_control)
-        known = self.log_start_offset
-        for offset in self._snapshot_offsets():
-            path = self.directory / build(FileName(FileKind.PRODUCER_SNAPSHOT, offset))
-            try:
-                entries = parse_snapshot(read_whole(path)).entries
-            except FormatError:
-                continue  # as Kafka: the one before it
-            for entry in entries:
-                table.load(entry)
-            known = offset
-            break
-        for segment in self.between(known, self.log_end_offset):
-            for window in segment.windows(check_crc=False):
-                if window.batches.row(window.batches.count - 1)[4] >= known:
-                    _take_in(table, window, known)
-        return table
+def read_log(
+    directory: Path,
+    *,
+    now_ms: int,
+    producer_expiration_ms: int,
+    log_start_offset: int = 0,
+    high_watermark: int | None = None,
+) -> CleanerLog:
+    """A directory that nobody has open. log_start_offset, high_watermark: as checkpoints have them. Raises
+    UnreadableInput, Uncleanable."""
+    segments = find_segments(directory)
+    start, end = max(log_start_offset, segments[0].base_offset), _read_log_end(segments[-1])
+    if high_watermark is None or not start <= high_watermark < end:
+        high_watermark = end
+    log = CleanerLog(directory, segments, start, end, high_watermark, None, {})
+    table = _load_producers(log)
+    ongoing = table.ongoing()
+    log.first_unstable_offset = ongoing[0][0] if ongoing else None
+    log.producers = active_producers(table, now_ms, producer_expiration_ms)
+    return log
 
-    def _snapshot_offsets(self) -> list[int]:
-        """Offsets of its snapshots that lie in the log, the latest first."""
-        names = [parse(path.name) for path in self.directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}")]
-        found = [name.base_offset for name in names if name and name.base_offset is not None]
-        return sorted((each for each in found if self.log_start_offset < each <= self.log_end_offset), reverse=True)
+
+def active_producers(table: ProducerTable, now_ms: int, expiration_ms: int) -> dict[int, tuple[int, int]]:
+    """Last data offset and epoch of each producer that has not expired, by id."""
+    entries = map(ProducerEntry._make, table.entries())
+    return {
+        entry.producer_id: (entry.last_offset, entry.producer_epoch)
+        for entry in entries
+        if entry.current_txn_first_offset >= 0 or now_ms - entry.timestamp < expiration_ms
+    }
+
+
+def _read_log_end(active: Segment) -> int:
+    """Behind the last batch of the active segment, beginning at its last index entry."""
+    start = 0
+    path = active.path(FileKind.OFFSET_INDEX)
+    if path.exists():
+        index = OffsetIndexReader(read_whole(path), active.base_offset)
+        while index.count and index.entry(index.count - 1)[1] == 0:
+            index.count -= 1  # preallocated
+        if index.count and index.entry(index.count - 1)[1] < active.size:
+            start = index.entry(index.count - 1)[1]
+    end = active.base_offset
+    for window in active.windows(start=start, check_crc=False):
+        end = BatchRow._make(window.batches.row(window.batches.count - 1)).last_offset + 1
+    return end
+
+
+def _load_producers(log: CleanerLog) -> ProducerTable:
+    table = ProducerTable(read_control)
+    known = log.log_start_offset
+    for offset in _snapshot_offsets(log):
+        path = log.directory / build(FileName(FileKind.PRODUCER_SNAPSHOT, offset))
+        try:
+            entries = parse_snapshot(read_whole(path)).entries
+        except FormatError:
+            continue  # as Kafka: the one before it
+        for entry in entries:
+            table.load(entry)
+        known = offset
+        break
+    for segment in log.between(known, log.log_end_offset):
+        for window in segment.windows(check_crc=False):
+            if BatchRow._make(window.batches.row(window.batches.count - 1)).last_offset >= known:
+                _take_in(table, window, known)
+    return table
+
+
+def _snapshot_offsets(log: CleanerLog) -> list[int]:
+    """Offsets of its snapshots that lie in the log, the latest first."""
+    names = [parse(path.name) for path in log.directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}")]
+    found = [name.base_offset for name in names if name and name.base_offset is not None]
+    return sorted((each for each in found if log.log_start_offset < each <= log.log_end_offset), reverse=True)
 
 
 def _take_in(table: ProducerTable, window: Window, from_offset: int) -> None:
@@ -264,5 +295,3 @@ def _take_in(table: ProducerTable, window: Window, from_offset: int) -> None:
     window.batches.select(from_offset=from_offset)
     table.batches(window.batches, window.data)
 
-
-assert PRODUCER_ENTRY.fields[3].name == "last_offset", "the order of ProducerTable.entries"

@@ -35,7 +35,7 @@ from formats.kernels.log import (
 from formats.txn_index import AbortedTxn
 from formats.txn_index import build as build_txn_index
 from kcli.log.cleaner.offset_map import MARKER_FAULTS, Judged, payload_of
-from kcli.log.cleaner.partition import PartitionLog, Segment, Uncleanable
+from kcli.log.cleaner.partition import CleanerLog, Segment, Uncleanable
 from kcli.log.cleaner.pipeline import in_order
 from kcli.log.cleaner.progress import Progress
 from kcli.log.disk import Disk, DiskFile
@@ -106,7 +106,7 @@ class Rules:
 
 
 def clean_group(
-    log: PartitionLog,
+    log: CleanerLog,
     group: list[Segment],
     transactions: CleanedTransactions,
     rules: Rules,
@@ -158,7 +158,7 @@ def clean_group(
     return counts
 
 
-def _judged(log: PartitionLog, segment: Segment, transactions: CleanedTransactions, rules: Rules) -> Iterator[Judged]:
+def _judged(log: CleanerLog, segment: Segment, transactions: CleanedTransactions, rules: Rules) -> Iterator[Judged]:
     for window in segment.windows():
         flags = transactions.judge(
             window.data,

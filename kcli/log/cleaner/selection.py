@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kcli.log.cleaner.partition import PartitionLog
+from kcli.log.cleaner.partition import CleanerLog
 from kcli.log.config import LogConfig
 
 
@@ -56,7 +56,7 @@ class Selection:
         return (self.due_for_ms > 0 and self.cleanable_bytes > 0) or self.ratio > self.min_ratio
 
 
-def select(log: PartitionLog, config: LogConfig, checkpoint: int | None, now_ms: int) -> Selection:
+def select(log: CleanerLog, config: LogConfig, checkpoint: int | None, now_ms: int) -> Selection:
     """What of `log` may be cleaned now. checkpoint: up to where it was cleaned before, None: never."""
     first_dirty, reset = log.log_start_offset if checkpoint is None else checkpoint, False
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
@@ -90,7 +90,7 @@ def select(log: PartitionLog, config: LogConfig, checkpoint: int | None, now_ms:
     )
 
 
-def _due_for_ms(log: PartitionLog, config: LogConfig, first_dirty: int, now_ms: int) -> int:
+def _due_for_ms(log: CleanerLog, config: LogConfig, first_dirty: int, now_ms: int) -> int:
     """How long the oldest dirty segment has waited beyond max.compaction.lag.ms; 0: not that long."""
     clean_until = now_ms - config.max_compaction_lag_ms
     if clean_until <= 0:

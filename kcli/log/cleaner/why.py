@@ -18,7 +18,7 @@ from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.log import CLEAN_DISCARD, CLEAN_MARKER, CleanedTransactions, KeyMap, RecordTable
 from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.cleaner.offset_map import Judged, build_offset_map, new_map, payload_of
-from kcli.log.cleaner.partition import PartitionLog, Segment
+from kcli.log.cleaner.partition import CleanerLog, Segment
 from kcli.log.cleaner.pipeline import thread_count
 from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.cleaner.selection import Bound, Selection, select
@@ -51,7 +51,7 @@ class Fate:
 
 
 def explain_key(
-    log: PartitionLog,
+    log: CleanerLog,
     config: LogConfig,
     broker: CleanerConfig,
     key: bytes,
@@ -73,7 +73,7 @@ def explain_key(
     return selection, [judge.fate(record) for record in records]
 
 
-def _records(log: PartitionLog, key: bytes, progress: Progress) -> Iterator[KeyRecord]:
+def _records(log: CleanerLog, key: bytes, progress: Progress) -> Iterator[KeyRecord]:
     transactions = CleanedTransactions()
     rows = RecordTable(ROWS)
     for segment in log.segments:
@@ -113,7 +113,7 @@ def _stays(record: KeyRecord, what: str, held: Held) -> Fate:
 class _Judge:
     def __init__(
         self,
-        log: PartitionLog,
+        log: CleanerLog,
         config: LogConfig,
         selection: Selection,
         offset_map: KeyMap | None,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from formats.kernels.log import crc32c
 from kcli.errors import KcliError
 from kcli.log.cleaner.cleaner import PartitionCleaner
-from kcli.log.cleaner.partition import PartitionLog
+from kcli.log.cleaner.partition import read_log
 from kcli.log.cleaner.why import explain_key
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
@@ -34,7 +34,7 @@ def with_active_segment(source: Path, target: Path) -> Path:
 
 
 def clean(directory: Path) -> None:
-    log = PartitionLog(directory, now_ms=NOW_MS, producer_expiration_ms=86_400_000)
+    log = read_log(directory, now_ms=NOW_MS, producer_expiration_ms=86_400_000)
     PartitionCleaner(log, CONFIG, CleanerConfig(), now_ms=NOW_MS, disk=Disk(), target=None).clean(None)
     explain_key(log, CONFIG, CleanerConfig(), b"key", checkpoint=None, now_ms=NOW_MS)
 

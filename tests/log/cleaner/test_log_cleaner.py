@@ -80,7 +80,7 @@ def test_no_new_directory_is_left(directory: Path, tmp_path: Path, disk: Disk) -
 def test_every_thread_count_gives_the_same(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     logs = []
     for threads in (1, 3):
-        monkeypatch.setattr("kcli.log.cleaner.cleaner.thread_count", lambda count=threads: count)
+        monkeypatch.setattr("kcli.log.cleaner.cleaning_pass.thread_count", lambda count=threads: count)
         assert [outcome.error for outcome in cleaner(directory, Disk()).into(tmp_path / str(threads))] == [None]
         logs.append([path.read_bytes() for path in sorted((tmp_path / str(threads)).rglob("*.log"))])
     assert logs[0] == logs[1]

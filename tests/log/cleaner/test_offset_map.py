@@ -12,7 +12,7 @@ from formats.kernels.log import KeyMap
 from formats.record_batch import BatchHeader, Record, RecordBatch, build_batch
 from kcli.log.cleaner.cleaner import PartitionCleaner
 from kcli.log.cleaner.offset_map import build_offset_map, new_map
-from kcli.log.cleaner.partition import PartitionLog
+from kcli.log.cleaner.partition import CleanerLog, read_log
 from kcli.log.cleaner.progress import silent
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
@@ -22,7 +22,7 @@ ENTRY_BYTES = 24
 Keys = list[list[bytes | None]]
 
 
-def log_of(directory: Path, keys: Keys) -> PartitionLog:
+def log_of(directory: Path, keys: Keys) -> CleanerLog:
     """A log of a batch for each list of keys, all in one segment, and an active segment behind it."""
     directory.mkdir()
     offset, parts = 0, []
@@ -34,7 +34,7 @@ def log_of(directory: Path, keys: Keys) -> PartitionLog:
     (directory / f"{0:020}.log").write_bytes(b"".join(parts))
     active = BatchHeader(offset, 0, 0, 2, 0, 0, 0, 5, 5, -1, -1, -1, 0)
     (directory / f"{offset:020}.log").write_bytes(build_batch(RecordBatch(active, (Record(0, 0, 0, b"z", b"v"),))))
-    return PartitionLog(directory, now_ms=10, producer_expiration_ms=1)
+    return read_log(directory, now_ms=10, producer_expiration_ms=1)
 
 
 def skimpy(keys: Keys, limit: int) -> tuple[bool, int, dict[bytes, int]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from formats.txn_index import parse as parse_txn_index
 from kcli.log.cleaner.cleaner import PartitionCleaner
-from kcli.log.cleaner.partition import PartitionLog, Uncleanable
+from kcli.log.cleaner.partition import Uncleanable, read_log
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from tests.log.cleaner.random_log import RandomLog
@@ -27,7 +27,7 @@ CONFIG = LogConfig(
 def compare(made: RandomLog, directory: Path) -> None:
     """Clean a log and compare every byte; all closed segments become one, for they are small."""
     made.write_to(directory)
-    log = PartitionLog(directory, now_ms=made.now_ms, producer_expiration_ms=86_400_000)
+    log = read_log(directory, now_ms=made.now_ms, producer_expiration_ms=86_400_000)
     cleaner = PartitionCleaner(log, CONFIG, CleanerConfig(), now_ms=made.now_ms, disk=Disk(), target=directory)
     producers = dict(log.producers)
     try:

@@ -1,0 +1,116 @@
+"""Compaction of a log that is open: one pass of the cleaner, group by group, while appends and reads go on.
+
+    compaction = log.begin_compaction(...)                         the thread of the log; None: nothing is worth it
+    while (group := compaction.clean_next()) is not None:          any thread: reads old segments, writes `.cleaned`
+        removals += compaction.swap(group, now_ms)                 the thread of the log
+    checkpoint = compaction.done().end_offset                      for the cleaner's checkpoint
+
+What truncates or removes a segment of the pass, or gives the directory another name, aborts it: CompactionAborted, and
+of the group in work nothing stays; groups that were swapped in before stand. Source: LogCleanerManager (abortCleaning,
+checkCleaningAborted), LocalLog.replaceSegments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats.file_name import FileKind
+from kcli.errors import KcliError
+from kcli.log.cleaner.cleaning_pass import CleaningPass, Pass
+from kcli.log.cleaner.partition import CleanerLog, Segment
+from kcli.log.cleaner.rewrite import CleanedSegment
+from kcli.log.cleaner.selection import Selection
+from kcli.log.config import CleanerConfig, LogConfig
+from kcli.log.disk import Disk
+from kcli.log.live_segments import Removal
+
+Replace = Callable[[Segment, Sequence[int], int], list[Removal]]
+
+
+class CompactionAborted(KcliError):
+    """The log was cut or moved below the cleaner's hands: it may be tried again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedGroup:
+    """Segments, and the one to be swapped in for them."""
+
+    old: tuple[Segment, ...]
+    cleaned: CleanedSegment
+
+
+class LiveCompaction:
+    """See above. replace: PartitionLog.replace_segments."""
+
+    def __init__(
+        self,
+        log: CleanerLog,
+        config: LogConfig,
+        broker: CleanerConfig,
+        selection: Selection,
+        *,
+        now_ms: int,
+        disk: Disk,
+        replace: Replace,
+    ) -> None:
+        self.selection = selection
+        self.is_aborted = False
+        self.is_over = False
+        self._log = log
+        self._replace = replace
+        self._pass = CleaningPass(
+            log, config, broker, selection, now_ms=now_ms, disk=disk, target=log.directory, progress=self._go_on
+        )
+        self._groups = self._pass.groups()
+
+    def _go_on(self, _size: int) -> None:
+        if self.is_aborted:
+            raise CompactionAborted(f"{self._log.directory}: the log has changed while it was cleaned")
+
+    def abort(self) -> None:
+        """End it at the next opportunity. Any thread may call it."""
+        self.is_aborted = True
+
+    def clean_next(self) -> CleanedGroup | None:
+        """Clean the next group into a `.cleaned` segment; None when all are done.
+
+        Raises CompactionAborted, Uncleanable (Kafka then leaves the partition alone), UnreadableInput, OSError.
+        """
+        try:
+            self._go_on(0)
+            group = next(self._groups, None)
+            if group is None:
+                self.is_over = True
+                return None
+            cleaned = self._pass.clean(group)
+            assert cleaned is not None, "a pass with a target writes"
+        except BaseException as error:
+            self.is_over = True
+            if self.is_aborted and isinstance(error, (KcliError, OSError)):  # what it read was no longer there
+                raise CompactionAborted(f"{self._log.directory}: {error}") from error
+            raise
+        return CleanedGroup(tuple(group), cleaned)
+
+    def swap(self, group: CleanedGroup, now_ms: int) -> list[Removal]:
+        """Put the cleaned segment in the place of the old ones. Raises CompactionAborted, OSError."""
+        if self.is_aborted:
+            group.cleaned.discard()
+            self.is_over = True
+            self._go_on(0)
+        cleaned = group.cleaned.segment
+        removals = self._replace(cleaned, [segment.base_offset for segment in group.old], now_ms)
+        self._log.replace(group.old, [cleaned])
+        return removals
+
+    def done(self) -> Pass:
+        """What was done, when clean_next has given None."""
+        return self._pass.done()
+
+
+def remove_cleaned(disk: Disk, directory: Path) -> None:
+    """Remove what a pass that was aborted leaves in a directory which has another name now. Raises OSError."""
+    for path in directory.glob(f"*{FileKind.LOG}.cleaned"):
+        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.LOG):
+            disk.remove(path.with_name(path.name.replace(FileKind.LOG, kind)))

@@ -1,0 +1,81 @@
+"""Old segments that go whole, from the first on, as long as each in turn may go.
+
+    log start offset   the next segment begins at or below it     every log
+    retention.bytes    the log is larger by at least that segment  cleanup.policy with delete
+    retention.ms       its youngest record is older                cleanup.policy with delete
+
+None goes that reaches above the high watermark, nor an active segment without batches. Where all would go, Kafka rolls
+an empty segment first. Source: UnifiedLog.deleteOldSegments, deletableSegments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
+
+from kcli.log.config import LogConfig
+
+
+class AgedSegment(Protocol):
+    """What retention asks of a segment: offset, bytes of its log, age_timestamp in ms since 1970."""
+
+    @property
+    def base_offset(self) -> int:
+        """The offset in its name."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log."""
+
+    @property
+    def age_timestamp(self) -> int:
+        """What its age is counted from: its largest timestamp, else its last change."""
+
+
+AnySegment = TypeVar("AnySegment", bound=AgedSegment)
+Condition = Callable[[AgedSegment, AgedSegment | None], bool]
+
+
+def deletable(
+    segments: Sequence[AnySegment],
+    config: LogConfig,
+    now_ms: int,
+    *,
+    log_start_offset: int,
+    high_watermark: int,
+    log_end_offset: int,
+) -> list[AnySegment]:
+    """The segments that retention removes now, the oldest first. The last of `segments` is the active one."""
+    conditions: list[Callable[[Sequence[AgedSegment]], Condition]] = [partial(_below_start, log_start_offset)]
+    if config.delete:
+        conditions += [partial(_too_much, config.retention_bytes), partial(_too_old, now_ms, config.retention_ms)]
+    gone = 0
+    for condition_for in conditions:
+        rest = segments[gone:]
+        condition = condition_for(rest)
+        for segment, behind in zip(rest, [*rest[1:], None], strict=True):
+            upper = log_end_offset if behind is None else behind.base_offset
+            if high_watermark < upper or not condition(segment, behind) or (behind is None and not segment.size):
+                break
+            gone += 1
+    return list(segments[:gone])
+
+
+def _below_start(log_start_offset: int, _rest: Sequence[AgedSegment]) -> Condition:
+    return lambda _segment, behind: behind is not None and behind.base_offset <= log_start_offset
+
+
+def _too_much(retention_bytes: int, rest: Sequence[AgedSegment]) -> Condition:
+    left = sum(segment.size for segment in rest) - retention_bytes if retention_bytes >= 0 else -1
+
+    def check(segment: AgedSegment, _behind: AgedSegment | None) -> bool:
+        nonlocal left
+        left -= segment.size
+        return left >= 0
+
+    return check
+
+
+def _too_old(now_ms: int, retention_ms: int, _rest: Sequence[AgedSegment]) -> Condition:
+    return lambda segment, _behind: 0 <= retention_ms < now_ms - segment.age_timestamp
