@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from formats.kernels.log import RECOVERY_MORE, BatchTable, expire_producers, follow_producers
-from formats.txn_index import AbortedTxn
+from formats.kernels.log import expire_producers
 from kcli.log.disk import Disk
 from kcli.log.live_segment import DELETED, LiveSegment
 from kcli.log.producer_state import ProducerStateManager
@@ -56,12 +55,17 @@ class LiveView(PartitionView):
             name: Content((FileRange(directory / name, 0, content.size),)) for name, content in self.files.items()
         }
 
+    def take_unsynced(self) -> tuple[str, ...]:
+        """The files that were written and not made durable: now the caller's to do."""
+        names = tuple(sorted(self._unsynced))
+        self._unsynced.clear()
+        return names
+
     def sync(self) -> None:
         """Make what was written durable."""
-        for name in sorted(self._unsynced):
+        for name in self.take_unsynced():
             with self._disk.open(self.directory / name) as file:
                 file.sync()
-        self._unsynced.clear()
 
 
 class LiveProducers(ProducerStateManager):
@@ -70,38 +74,16 @@ class LiveProducers(ProducerStateManager):
     def __init__(self, view: LiveView, loaded: ProducerStateManager, *, now_ms: int, expiration_ms: int) -> None:
         super().__init__(view, now_ms, expiration_ms=expiration_ms)
         self.table = loaded.table
+        self.unreplicated = loaded.unreplicated
         self.map_end_offset = loaded.map_end_offset
         self._last_snapshot_offset = loaded.last_snapshot_offset
         self._live_view = view
-        self._unreplicated: dict[int, int] = {}  # first offset of a transaction -> offset of its marker
-
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins that consumers of committed records wait for; None where there is none."""
-        ongoing = self.last_stable_offset
-        return min(self._unreplicated if ongoing is None else [ongoing, *self._unreplicated], default=None)
-
-    def follow(self, batches: BatchTable, data: bytes | bytearray | memoryview) -> list[AbortedTxn] | None:
-        """Take in batches that are appended together. Returns the transactions aborted by them; None: they contradict
-        the state, which has to be loaded anew."""
-        how, completed = follow_producers(self.table, batches, data)
-        if how != RECOVERY_MORE:
-            self.map_end_offset = -1  # the state is half changed: it holds up to nowhere
-            return None
-        if not completed:
-            return []
-        self._unreplicated |= {first: marker for _, first, marker, _, _ in completed}
-        return [
-            AbortedTxn(0, producer_id, first, marker, stable)
-            for producer_id, first, marker, stable, aborted in completed
-            if aborted
-        ]
 
     def replicated_to(self, high_watermark: int) -> None:
         """Markers below the high watermark are final."""
-        if self._unreplicated:
-            self._unreplicated = {
-                first: marker for first, marker in self._unreplicated.items() if marker >= high_watermark
+        if self.unreplicated:
+            self.unreplicated = {
+                first: marker for first, marker in self.unreplicated.items() if marker >= high_watermark
             }
 
     def start_moved(self, log_start_offset: int) -> None:
@@ -131,14 +113,16 @@ class LiveProducers(ProducerStateManager):
         """Make snapshots durable."""
         self._live_view.sync()
 
+    def take_unsynced(self) -> tuple[str, ...]:
+        """The snapshots that are not durable: now the caller's to make so."""
+        return self._live_view.take_unsynced()
+
     def rebuild(self, segments: Sequence[LiveSegment], start_offset: int, end_offset: int, now_ms: int) -> None:
         """Load the state as of `end_offset` from the last snapshot before it and the log behind that. Raises
         StartRefused."""
         self._now_ms = now_ms
         to_snapshot = {*(segment.base_offset for segment in segments[-2:]), end_offset}
-        was_empty = not len(self.table) and not self._unreplicated and self.map_end_offset >= end_offset
-        if end_offset != self.map_end_offset:
-            self._unreplicated.clear()
+        was_empty = not len(self.table) and not self.unreplicated and self.map_end_offset >= end_offset
         self.truncate_and_reload(start_offset, end_offset)
         if end_offset > self.map_end_offset and not was_empty:
             for i, segment in enumerate(segments):

@@ -67,7 +67,8 @@ class FoundRecord(NamedTuple):
 
 
 class LiveSegment:
-    """The files of one segment. size: bytes of the log that hold batches; created_ms: when it was made or opened."""
+    """The files of one segment. size: bytes of the log that hold batches; created_ms: when it was made or opened;
+    is_closed: it is no part of a log in use any more."""
 
     def __init__(
         self,
@@ -94,6 +95,7 @@ class LiveSegment:
         self._offsets: LiveOffsetIndex | None = None
         self._times: LiveTimeIndex | None = None
         self._directory = directory
+        self.is_closed = False
         self.log_path = self._path(FileKind.LOG)
         if size is None:
             self._create()
@@ -343,6 +345,7 @@ class LiveSegment:
 
     def mark_deleted(self) -> list[Path]:
         """Give the files the suffix `.deleted`; what is open stays readable. Returns their names then."""
+        self.is_closed = True
         renamed = []
         for path in self.paths:
             if path.exists():
@@ -360,6 +363,7 @@ class LiveSegment:
 
     def close(self, *, keep_entries: bool = True) -> None:
         """Give descriptors back; keep_entries: with indexes closed and trimmed, as those of a log in use."""
+        self.is_closed = True
         if keep_entries:
             if self._indexer is not None:
                 self._close_time_index()

@@ -31,6 +31,7 @@ from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.live_compaction import LiveCompaction, remove_cleaned
+from kcli.log.live_flush import Flush
 from kcli.log.live_producers import LiveProducers, LiveView
 from kcli.log.live_segment import INT_MAX, FoundRecord, LiveSegment, SegmentLimits
 from kcli.log.live_segments import LiveSegments, LogRead, Removal
@@ -309,6 +310,11 @@ class PartitionLog:
         return [segment.base_offset for segment in self._segments.all]
 
     @property
+    def active_base_offset(self) -> int:
+        """The base offset of the segment that is appended to."""
+        return self._segments.active.base_offset
+
+    @property
     def last_stable_offset(self) -> int:
         """Where consumers of committed records stop."""
         unstable = self.producers.first_unstable_offset
@@ -326,6 +332,11 @@ class PartitionLog:
     def latest_epoch(self) -> int | None:
         """The last leader epoch, None where none is known."""
         return self._epochs.latest_epoch
+
+    def start_epoch(self, epoch: int) -> None:
+        """A leader begins at the log's end. The checkpoint is written with its first batch, or when the log is closed:
+        before that there is nothing that could be missed."""
+        self._epochs.assign(epoch, self.log_end_offset)
 
     def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch up to `epoch` and the offset where it ends; (-1, -1) where that is not known."""
@@ -399,6 +410,7 @@ class PartitionLog:
         if offset < self._segments.all[0].base_offset:
             return self.truncate_fully_and_start_at(offset, now_ms)
         self._abort_compaction(offset)
+        self._cuts += 1
         behind = [segment for segment in self._segments.all if segment.base_offset > offset]
         removals = self._remove(behind[::-1])  # the last first: what a crash leaves has no gap
         self._segments.active.truncate(offset, now_ms)
@@ -416,6 +428,7 @@ class PartitionLog:
         self, offset: int, now_ms: int, *, log_start_offset: int | None = None
     ) -> list[Removal]:
         """Drop everything; the log goes on at `offset`. log_start_offset: where it begins (remote storage)."""
+        self._cuts += 1
         removals = self._remove(self._segments.all[::-1], keep_snapshots=True)
         self._segments = LiveSegments([self._segment(offset, None, now_ms)])
         self.log_end_offset = offset
@@ -558,33 +571,48 @@ class PartitionLog:
 
     def flush(self, now_ms: int, to_offset: int | None = None, *, including: bool = False) -> None:
         """Make what lies below to_offset (None: all) durable; `including` also a segment that begins there."""
+        flush = self.begin_flush(to_offset, including=including)
+        if flush is not None:
+            flush.run()
+            self.end_flush(flush, now_ms)
+
+    def begin_flush(self, to_offset: int | None = None, *, including: bool = False) -> Flush | None:
+        """What `flush` has to do, to be run as live_flush says; None where all is durable."""
         offset = self.log_end_offset if to_offset is None else to_offset
         if offset + including <= self.recovery_point:
-            return
+            return None
         since = self._segments.since(self.recovery_point)
-        segments = [segment for segment in since if segment.base_offset < offset + including]
-        self.producers.sync()
-        for segment in segments:
-            segment.sync()
-        if any(segment.base_offset >= self.recovery_point for segment in segments):
-            self._disk.sync_directory(self.directory)
-        self.recovery_point = max(self.recovery_point, offset)
-        self.last_flush_ms = now_ms
+        segments = tuple(segment for segment in since if segment.base_offset < offset + including)
+        with_names = any(segment.base_offset >= self.recovery_point for segment in segments)
+        snapshots = self.producers.take_unsynced()
+        return Flush(offset, self._cuts, self.directory, snapshots, segments, with_names, self._disk)
+
+    def end_flush(self, flush: Flush, now_ms: int) -> None:
+        """It has been run. Where the log was cut meanwhile, it vouches for nothing."""
+        if flush.cuts == self._cuts:
+            self.recovery_point = max(self.recovery_point, flush.offset)
+            self.last_flush_ms = now_ms
+
+    def begin_due_flush(self, now_ms: int) -> Flush | None:
+        """What is due to be flushed: rolled segments, and by flush.ms all."""
+        if self.log_end_offset > self.recovery_point and now_ms - self.last_flush_ms >= self.config.flush_ms:
+            return self.begin_flush()
+        rolled = self.active_base_offset
+        return self.begin_flush(rolled) if rolled > self.recovery_point else None
 
     def flush_due(self, now_ms: int) -> bool:
-        """Flush what is due: rolled segments, and by flush.ms all. Returns whether something was."""
-        if self.log_end_offset > self.recovery_point and now_ms - self.last_flush_ms >= self.config.flush_ms:
-            self.flush(now_ms)
-            return True
-        rolled = self._segments.active.base_offset
-        if rolled > self.recovery_point:
-            self.flush(now_ms, rolled)
-            return True
-        return False
+        """Flush what is due. Returns whether something was."""
+        flush = self.begin_due_flush(now_ms)
+        if flush is None:
+            return False
+        flush.run()
+        self.end_flush(flush, now_ms)
+        return True
 
     def close(self, now_ms: int) -> None:
         """A clean shutdown: all flushed, a snapshot taken, indexes trimmed. The log is not to be used after it."""
         self._abort_compaction(NONE)
+        self._write_epochs()
         self.flush(now_ms, including=True)
         self.producers.take_snapshot()
         self.producers.sync()

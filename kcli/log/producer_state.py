@@ -14,10 +14,18 @@ from collections.abc import Callable
 
 from formats.errors import BadCodec, BadCompression, FormatError, LimitExceeded
 from formats.file_name import FileKind, FileName, build
-from formats.kernels.log import RECOVERY_INVALID, RECOVERY_MORE, RECOVERY_REFUSED, ProducerTable
+from formats.kernels.log import (
+    RECOVERY_INVALID,
+    RECOVERY_MORE,
+    RECOVERY_REFUSED,
+    BatchTable,
+    ProducerTable,
+    follow_producers,
+)
 from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
 from formats.producer_snapshot import build as build_snapshot
 from formats.producer_snapshot import parse as parse_snapshot
+from formats.txn_index import AbortedTxn
 from kcli.log.recovery_view import PartitionView, offset_of
 
 DEFAULT_EXPIRATION_MS = 86_400_000
@@ -63,8 +71,9 @@ def read_control(data: bytes) -> tuple[int, int, int, int, str | None]:
 class ProducerStateManager:
     """The producers of a partition and their snapshots in its directory, as a view of it has them.
 
-    map_end_offset: the state holds what lies below it. now_ms is the clock. on_corrupt(name, error) hears of a snapshot
-    that cannot be read; it is removed.
+    map_end_offset: the state holds what lies below it. unreplicated: the transactions that have ended, first offset ->
+    offset of the marker, as far as their markers are not known to lie below the high watermark. now_ms is the clock.
+    on_corrupt(name, error) hears of a snapshot that cannot be read; it is removed.
     """
 
     def __init__(
@@ -77,6 +86,7 @@ class ProducerStateManager:
     ) -> None:
         self.table = ProducerTable(read_control)
         self.map_end_offset = 0
+        self.unreplicated: dict[int, int] = {}
         self._last_snapshot_offset = 0
         self._view = view
         self._now_ms = now_ms
@@ -99,10 +109,26 @@ class ProducerStateManager:
         return self._last_snapshot_offset
 
     @property
-    def last_stable_offset(self) -> int | None:
-        """The first offset of the open transaction that began first, None where none is open."""
-        ongoing = self.table.ongoing()
-        return ongoing[0][0] if ongoing else None
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction begins that consumers of committed records wait for; None where there is none."""
+        ongoing = self.table.ongoing()[:1]
+        return min([*(first for first, _ in ongoing), *self.unreplicated], default=None)
+
+    def follow(self, batches: BatchTable, data: bytes | bytearray | memoryview) -> list[AbortedTxn] | None:
+        """Take in batches of the log, in order, unchecked. Returns the transactions that they abort; None: they
+        contradict the state, `table.reason` says how, and the state holds up to nowhere."""
+        how, completed = follow_producers(self.table, batches, data)
+        if how != RECOVERY_MORE:
+            self.map_end_offset = -1
+            return None
+        if not completed:
+            return []
+        self.unreplicated |= {first: marker for _, first, marker, _, _ in completed}
+        return [
+            AbortedTxn(0, producer_id, first, marker, stable)
+            for producer_id, first, marker, stable, aborted in completed
+            if aborted
+        ]
 
     def take_snapshot(self) -> None:
         """Write the state to a snapshot at map_end_offset, unless there is one."""
@@ -132,6 +158,7 @@ class ProducerStateManager:
                 self.remove_snapshot(offset)
         if log_end_offset != self.map_end_offset:
             self.table.clear()
+            self.unreplicated.clear()
             self._load(log_start_offset)
             return
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
@@ -141,6 +168,7 @@ class ProducerStateManager:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget all, snapshots too."""
         self.table.clear()
+        self.unreplicated.clear()
         for each in sorted(self._snapshots):
             self.remove_snapshot(each)
         self._last_snapshot_offset = 0

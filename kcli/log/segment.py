@@ -227,8 +227,7 @@ class Segment:
                 if isinstance(part.error, BadLength | LimitExceeded):
                     raise StartRefused(self.log_name, part.error.reason, part.position)
                 return
-            how = producers.table.batches(part.batches, part.data)
-            if how != RECOVERY_MORE:
+            if producers.follow(part.batches, part.data) is None:
                 raise StartRefused(self.log_name, producers.table.reason or "")
 
     # recovery

@@ -183,7 +183,7 @@ def test_producers_and_aborted_transactions(tmp_path: Path) -> None:
     assert found[7] == (7, 2, 0, 10, 0, NOW_MS, 3, 10)
     assert found[8] == (8, 0, 2, 4, 2, NOW_MS, 3, -1)
     assert found[9] == (9, 0, 1, 8, 1, NOW_MS, -1, -1)
-    assert loader.producers.last_stable_offset == 10
+    assert loader.producers.first_unstable_offset == 10
 
 
 def test_silent_producers_are_forgotten(tmp_path: Path) -> None:

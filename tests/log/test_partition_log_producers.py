@@ -86,6 +86,24 @@ def test_the_last_stable_offset_waits_for_markers_below_the_high_watermark(log: 
     assert log.aborted_transactions(0, 5) == [AbortedTxn(0, Q, 2, 4, 5)]
 
 
+@pytest.mark.parametrize(("clean", "stable"), [(True, 3), (False, 4)])
+def test_a_start_that_reads_markers_waits_for_the_high_watermark(
+    log: PartitionLog, tmp_path: Path, clean: bool, stable: int
+) -> None:
+    """As Kafka, it waits for markers that it replays behind a snapshot. Recovery takes a snapshot behind them first,
+    and a snapshot does not tell of transactions that have ended."""
+    append(log, batch(b"one", b"two", b"three"))
+    log.roll(NOW_MS)
+    append(log, batch(b"p", producer=(P, 0), sequence=0, transactional=True))
+    end(log, marker((P, 0), commit=True))
+    log.close(NOW_MS)
+    (tmp_path / "p-0" / f"{5:020}.snapshot").unlink()
+    log = open_log(log.directory, {}, clean=clean, recovery_point=5, high_watermark=4)
+    assert log.last_stable_offset == stable
+    log.update_high_watermark(5)
+    assert log.last_stable_offset == 5
+
+
 def test_a_transaction_holds_all_batches_of_its_producer(log: PartitionLog) -> None:
     append(log, batch(b"p", producer=(P, 0), sequence=0, transactional=True))
     assert refused(log, batch(b"p", producer=(P, 0), sequence=1)) is AppendError.INVALID_TXN_STATE
