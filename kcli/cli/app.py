@@ -6,13 +6,20 @@ from typing import Annotated
 
 import typer
 
+from kcli.cli.cluster import EPILOG as CLUSTER_EXAMPLES
+from kcli.cli.cluster import cluster
 from kcli.cli.compact import EPILOG as COMPACT_EXAMPLES
 from kcli.cli.compact import compact
+from kcli.cli.consume import EPILOG as CONSUME_EXAMPLES
+from kcli.cli.consume import consume
 from kcli.cli.dump_segment import EPILOG as DUMP_SEGMENT_EXAMPLES
 from kcli.cli.dump_segment import dump_segment
 from kcli.cli.output import on_terminal
+from kcli.cli.produce import EPILOG as PRODUCE_EXAMPLES
+from kcli.cli.produce import produce
 from kcli.cli.recover import EPILOG as RECOVER_EXAMPLES
 from kcli.cli.recover import recover
+from kcli.cli.topics import app as topics
 from kcli.cli.verify import EPILOG as VERIFY_EXAMPLES
 from kcli.cli.verify import verify
 
@@ -48,3 +55,7 @@ app.command("dump-segment", no_args_is_help=True, epilog=DUMP_SEGMENT_EXAMPLES)(
 app.command("verify", no_args_is_help=True, epilog=VERIFY_EXAMPLES)(verify)
 app.command("recover", no_args_is_help=True, epilog=RECOVER_EXAMPLES)(recover)
 app.command("compact", no_args_is_help=True, epilog=COMPACT_EXAMPLES)(compact)
+app.add_typer(topics, name="topics")
+app.command("produce", no_args_is_help=True, epilog=PRODUCE_EXAMPLES)(produce)
+app.command("consume", no_args_is_help=True, epilog=CONSUME_EXAMPLES)(consume)
+app.command("cluster", epilog=CLUSTER_EXAMPLES)(cluster)

@@ -1,0 +1,264 @@
+"""kcli produce: records into a topic."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kcli.cli.client_options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_S,
+    Bootstrap,
+    Properties,
+    Timeout,
+    Verbose,
+    connection,
+    count_text,
+)
+from kcli.cli.options import Codec, key_bytes
+from kcli.cli.output import note
+from kcli.cli.progress import size_text
+from kcli.errors import KcliError, UnreadableInput, UsageError
+
+if TYPE_CHECKING:
+    from kcli.client.input import Header, NewRecord
+    from kcli.client.producing import Delivery
+
+INPUT = "Input"
+DELIVERY = "Delivery"
+INTERRUPTED_S = 5.0
+
+EPILOG = """
+Examples:
+
+echo 'order-1:{"total": 41.90}' | kcli produce orders -K :
+
+kcli produce orders --format jsonl backup.jsonl
+
+kcli produce orders --compression zstd --linger-ms 50 --partitioner round-robin lines.txt
+"""
+
+
+class InputFormat(StrEnum):
+    """What the input looks like."""
+
+    TEXT = "text"
+    JSONL = "jsonl"
+
+
+class Acks(StrEnum):
+    """Who must have a record before it counts as delivered."""
+
+    ALL = "all"
+    LEADER = "1"
+    NONE = "0"
+
+
+class Partition(StrEnum):
+    """How a record's partition is chosen: kcli.client.partitioner.Partitioning, and the record's own."""
+
+    MURMUR2 = "murmur2"
+    STICKY = "sticky"
+    ROUND_ROBIN = "round-robin"
+    INPUT = "input"
+
+
+def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic; - is the one that a JSON line names.")],
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="[FILE...]", help="Where records are; else, and for -, stdin.")
+    ] = None,
+    input_format: Annotated[
+        InputFormat,
+        typer.Option(
+            "--format", rich_help_panel=INPUT, help="Lines of text, or JSON lines as kcli consume prints them."
+        ),
+    ] = InputFormat.TEXT,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", rich_help_panel=INPUT, help="The key of every record (or 0x...).")
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option(
+            "--key-separator", "-K", metavar="TEXT", rich_help_panel=INPUT, help="What ends the key in a line."
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str, typer.Option("--delimiter", "-D", metavar="TEXT", rich_help_panel=INPUT, help="What ends a record.")
+    ] = "\\n",
+    headers: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", rich_help_panel=INPUT, help="A header for every record."),
+    ] = None,
+    nulls: Annotated[
+        bool, typer.Option("--nulls", "-Z", rich_help_panel=INPUT, help="Empty keys and values in text are null.")
+    ] = False,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, rich_help_panel=DELIVERY, help="The partition for all.")
+    ] = None,
+    partitioner: Annotated[
+        Partition,
+        typer.Option(
+            "--partitioner",
+            rich_help_panel=DELIVERY,
+            help="By key as Java's producer, without regard to keys, in turn, or as a JSON line says.",
+        ),
+    ] = Partition.MURMUR2,
+    acks: Annotated[
+        Acks | None, typer.Option("--acks", rich_help_panel=DELIVERY, help="Who must have a record.  [default: all]")
+    ] = None,
+    idempotence: Annotated[
+        bool | None,
+        typer.Option(
+            "--idempotence/--no-idempotence",
+            rich_help_panel=DELIVERY,
+            help="Retries never double or reorder.  [default: on with acks all]",
+            show_default=False,
+        ),
+    ] = None,
+    compression: Annotated[
+        Codec | None, typer.Option("--compression", "-z", rich_help_panel=DELIVERY, help="The codec of batches.")
+    ] = None,
+    linger_ms: Annotated[
+        float | None,
+        typer.Option("--linger-ms", min=0, rich_help_panel=DELIVERY, help="How long a batch waits to fill."),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", min=1, rich_help_panel=DELIVERY, help="Bytes of a batch at most.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """Produce records from files or standard input, and tell how many were delivered.
+
+    Exit status: 0 all were delivered, 1 some were not, 2 wrong usage or input that is no record.
+    """
+    from kcli.client.formats import unescaped
+    from kcli.client.partitioner import Partitioning
+    from kcli.client.producing import ProducerSettings, TopicProducer
+
+    as_json = input_format is InputFormat.JSONL
+    _check(topic, partitioner, as_json=as_json, text_options=key_separator is not None or nulls, partition=partition)
+    own = partitioner is Partition.INPUT
+    settings = ProducerSettings(
+        acks=acks,
+        idempotence=idempotence,
+        compression=compression,
+        linger_ms=linger_ms,
+        batch_bytes=batch_size,
+        partition=partition,
+        partitioning=Partitioning.MURMUR2 if own else Partitioning(partitioner),
+        own_partitions=own,
+    )
+    end = unescaped(delimiter)
+    if not end:
+        raise UsageError("--delimiter is empty")
+    input_ = _Input(
+        as_json=as_json,
+        delimiter=end,
+        separator=None if key_separator is None else unescaped(key_separator),
+        nulls=nulls,
+        key=None if key is None else key_bytes(key),
+        headers=[_header(text) for text in headers or []],
+    )
+    began = time.monotonic()
+    producer = TopicProducer(
+        connection(bootstrap, properties, timeout, verbose), settings, None if topic == "-" else topic
+    )
+    try:
+        for path in files or [Path("-")]:
+            producer.send(input_.records(path))
+    except KeyboardInterrupt:
+        _tell(producer.close(INTERRUPTED_S), began)
+        raise
+    except KcliError:
+        _tell(producer.close(), began)
+        raise
+    raise typer.Exit(_tell(producer.close(), began))
+
+
+def _check(topic: str, partitioner: Partition, *, as_json: bool, text_options: bool, partition: int | None) -> None:
+    if not as_json and (topic == "-" or partitioner is Partition.INPUT):
+        raise UsageError("only --format jsonl names topics and partitions")
+    if as_json and text_options:
+        raise UsageError("--key-separator and --nulls are for --format text")
+    if partition is not None and partitioner is not Partition.MURMUR2:
+        raise UsageError("--partition and --partitioner exclude each other")
+
+
+def _header(text: str) -> Header:
+    name, equals, value = text.partition("=")
+    if not name:
+        raise UsageError(f"-H {text!r} has no name")
+    return name, value.encode("utf-8", "surrogateescape") if equals else None
+
+
+def _tell(delivery: Delivery, began: float) -> int:
+    """The failures and the summary on stderr; the exit status."""
+    for text, count in delivery.failures.items():
+        note(f"kcli: {text} ({count_text(count, 'record')})")
+    done = delivery.records - delivery.failed
+    failed = f", {count_text(delivery.failed, 'record')} not" if delivery.failed else ""
+    size = size_text(delivery.bytes)
+    note(f"{count_text(done, 'record')} delivered{failed}  {size}  {time.monotonic() - began:.2f} s")
+    return 1 if delivery.failed else 0
+
+
+class _Input:
+    """How input becomes records."""
+
+    def __init__(
+        self,
+        *,
+        as_json: bool,
+        delimiter: bytes,
+        separator: bytes | None,
+        nulls: bool,
+        key: bytes | None,
+        headers: list[Header],
+    ) -> None:
+        self._as_json = as_json
+        self._delimiter = delimiter
+        self._separator = separator
+        self._nulls = nulls
+        self._key = key
+        self._headers = headers
+
+    def records(self, path: Path) -> Iterator[NewRecord]:
+        """The records of a file, or of stdin. Raises UnreadableInput, BadInput."""
+        from kcli.client.input import BadInput
+
+        name = "standard input" if str(path) == "-" else str(path)
+        try:
+            file = 0 if str(path) == "-" else os.open(path, os.O_RDONLY)
+            try:
+                for record in self._parsed(file):
+                    yield self._completed(record)
+            finally:
+                if file:
+                    os.close(file)
+        except OSError as error:
+            raise UnreadableInput(name, error.strerror or str(error)) from None
+        except BadInput as error:
+            raise BadInput(f"{name}: {error}") from None
+
+    def _parsed(self, file: int) -> Iterator[NewRecord]:
+        from kcli.client.input import json_records, pieces, text_records
+
+        lines = pieces(lambda size: os.read(file, size), self._delimiter)
+        return json_records(lines) if self._as_json else text_records(lines, self._separator, empty_is_null=self._nulls)
+
+    def _completed(self, record: NewRecord) -> NewRecord:
+        if self._key is not None:
+            record = record._replace(key=self._key)
+        if self._headers:
+            record = record._replace(headers=[*record.headers, *self._headers])
+        return record

@@ -1,0 +1,331 @@
+"""kcli topics: list, describe, create, delete and alter topics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from kcli.cli.client_options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_S,
+    Bootstrap,
+    Properties,
+    Timeout,
+    Verbose,
+    connection,
+    count_text,
+    pairs,
+)
+from kcli.cli.options import Format
+from kcli.cli.output import note, on_terminal, write_text
+from kcli.errors import KcliError, UsageError
+
+if TYPE_CHECKING:
+    from kcli.client.admin import Admin, Partition, Topic
+
+EPILOG = """
+Examples:
+
+kcli topics list
+
+kcli topics create orders --partitions 6 --config cleanup.policy=compact
+
+kcli topics describe orders --offsets
+
+kcli topics alter orders --partitions 12 --config retention.ms=86400000 --delete-config cleanup.policy
+
+kcli topics delete orders --if-exists
+"""
+
+app = typer.Typer(
+    help="List, describe, create, delete and alter topics of a cluster.", epilog=EPILOG, no_args_is_help=True
+)
+
+Found = TypeVar("Found")
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Topics.", show_default=False)]
+Named = Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic, as kafka-topics takes it.")]
+Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
+Configs = Annotated[list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A configuration.")]
+Placement = Annotated[
+    str | None,
+    typer.Option(
+        "--replica-assignment",
+        metavar="ID:ID,ID:ID",
+        help="Brokers of each partition's replicas: partitions by commas, replicas by colons.",
+    ),
+]
+ExcludeInternal = Annotated[bool, typer.Option("--exclude-internal", help="Leave out Kafka's own topics.")]
+IfExists = Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no failure.")]
+ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Only ask whether it could be done.")]
+
+
+def _admin(bootstrap: str, properties: list[str] | None, timeout: float, verbose: bool) -> Admin:
+    from kcli.client.admin import Admin
+
+    return Admin(connection(bootstrap, properties, timeout, verbose))
+
+
+def _names(names: list[str] | None, named: list[str] | None) -> list[str]:
+    return list(dict.fromkeys([*(names or []), *(named or [])]))
+
+
+def _some(names: list[str] | None, named: list[str] | None) -> list[str]:
+    if not (found := _names(names, named)):
+        raise UsageError("no topic given")
+    return found
+
+
+@app.command("list")
+def list_topics(
+    exclude_internal: ExcludeInternal = False,
+    output: Output = Format.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """List all topics, with their partitions and replicas."""
+    admin = _admin(bootstrap, properties, timeout, verbose)
+    topics, status = _told(admin.describe(admin.names()))
+    topics = [topic for topic in topics if not (exclude_internal and topic.is_internal)]
+    if output is Format.JSONL:
+        write_text("".join(_line(_topic_object(topic)) for topic in topics))
+    else:
+        rows = [(topic.name, *_sizes(topic), "internal" if topic.is_internal else "") for topic in topics]
+        write_text(aligned(rows))
+    raise typer.Exit(status)
+
+
+@app.command("describe")
+def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    names: Names = None,
+    named: Named = None,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Show the first offset and the next of partitions.")
+    ] = False,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated-partitions", help="Only partitions with replicas that are not in sync.")
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
+    ] = False,
+    exclude_internal: ExcludeInternal = False,
+    output: Output = Format.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """Show topics, all if none is named: id, configuration, and of each partition leader and replicas."""
+    admin = _admin(bootstrap, properties, timeout, verbose)
+    topics, status = _told(admin.describe(_names(names, named) or admin.names()))
+    topics = [topic for topic in topics if not (exclude_internal and topic.is_internal)]
+    if under_replicated or unavailable:
+        topics = [
+            topic._replace(partitions=found)
+            for topic in topics
+            if (found := tuple(_troubled(topic.partitions, under_replicated=under_replicated, unavailable=unavailable)))
+        ]
+    topics = admin.with_configs(topics)
+    if offsets:
+        topics = admin.with_offsets(topics)
+    for topic in topics:
+        if output is Format.JSONL:
+            rows = [_partition_object(each, offsets=offsets) for each in topic.partitions]
+            write_text(_line({**_topic_object(topic), "configs": topic.configs, "partition_list": rows}))
+        else:
+            write_text(_described(topic, offsets=offsets))
+    raise typer.Exit(status)
+
+
+@app.command("create")
+def create(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    names: Names = None,
+    named: Named = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="How many; else what brokers have for num.partitions.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", min=1, help="Replicas of each; else the brokers' default.")
+    ] = None,
+    assignment: Placement = None,
+    configs: Configs = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="A topic that is there already is no failure.")
+    ] = False,
+    validate_only: ValidateOnly = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """Create topics."""
+    topics = _some(names, named)
+    placed = None if assignment is None else _assignment(assignment)
+    if placed is not None and (partitions is not None or replication_factor is not None):
+        raise UsageError("--replica-assignment excludes --partitions and --replication-factor")
+    settings = pairs(configs, "--config")
+    outcomes = _admin(bootstrap, properties, timeout, verbose).create(
+        topics,
+        partitions=partitions,
+        replication_factor=replication_factor,
+        assignment=placed,
+        configs=settings,
+        validate_only=validate_only,
+        if_not_exists=if_not_exists,
+    )
+    raise typer.Exit(_told(outcomes)[1])
+
+
+@app.command("delete")
+def delete(
+    names: Names = None,
+    named: Named = None,
+    if_exists: IfExists = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """Delete topics, with all their records."""
+    topics = _some(names, named)
+    raise typer.Exit(_told(_admin(bootstrap, properties, timeout, verbose).delete(topics, if_exists=if_exists))[1])
+
+
+@app.command("alter")
+def alter(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    names: Names = None,
+    named: Named = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="How many there shall be in all.")
+    ] = None,
+    assignment: Placement = None,
+    configs: Configs = None,
+    deleted: Annotated[
+        list[str] | None,
+        typer.Option("--delete-config", metavar="NAME", help="A configuration to take back to its default."),
+    ] = None,
+    if_exists: IfExists = False,
+    validate_only: ValidateOnly = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """Give topics more partitions, or other configurations: what is not named stays."""
+    topics = _some(names, named)
+    changes: dict[str, str | None] = {**pairs(configs, "--config"), **dict.fromkeys(deleted or [])}
+    if partitions is None and assignment is not None:
+        raise UsageError("--replica-assignment needs --partitions")
+    if partitions is None and not changes:
+        raise UsageError("nothing to alter: give --partitions, --config or --delete-config")
+    admin = _admin(bootstrap, properties, timeout, verbose)
+    placed = None if assignment is None else _assignment(assignment)
+    status = 0
+    if partitions is not None:
+        outcomes = admin.add_partitions(topics, partitions, placed, validate_only=validate_only, if_exists=if_exists)
+        status = _told(outcomes)[1]
+    if changes:
+        outcomes = admin.alter_configs(topics, changes, validate_only=validate_only, if_exists=if_exists)
+        status = max(status, _told(outcomes)[1])
+    raise typer.Exit(status)
+
+
+def _told(outcomes: Iterable[Found | KcliError]) -> tuple[list[Found], int]:
+    """What went well; what did not is told on stderr and makes the exit status 1."""
+    found: list[Found] = []
+    status = 0
+    for outcome in outcomes:
+        if isinstance(outcome, KcliError):
+            note(f"kcli: {outcome}")
+            status = 1
+        else:
+            found.append(outcome)
+    return found, status
+
+
+def _assignment(text: str) -> list[list[int]]:
+    try:
+        return [[int(broker) for broker in partition.split(":")] for partition in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--replica-assignment {text!r} is not ID:ID,ID:ID") from None
+
+
+def _troubled(partitions: Iterable[Partition], *, under_replicated: bool, unavailable: bool) -> Iterable[Partition]:
+    return (
+        each
+        for each in partitions
+        if (under_replicated and each.is_under_replicated) or (unavailable and each.leader is None)
+    )
+
+
+def _sizes(topic: Topic) -> tuple[str, str]:
+    return count_text(len(topic.partitions), "partition"), count_text(topic.replication_factor, "replica")
+
+
+def _described(topic: Topic, *, offsets: bool) -> str:
+    title = [topic.name, f"id {topic.id}", *_sizes(topic), *(["internal"] if topic.is_internal else [])]
+    lines = ["  ".join(title) + "\n"]
+    lines += [f"  {name}={value}\n" for name, value in topic.configs.items()]
+    rows = [
+        (
+            f"  {each.number}",
+            "no leader" if each.leader is None else f"leader {each.leader}",
+            f"replicas {_ids(each.replicas)}",
+            f"in sync {_ids(each.isr)}",
+            *([_offsets_text(each)] if offsets else []),
+        )
+        for each in topic.partitions
+    ]
+    text = "".join(lines) + aligned(rows)
+    return text.replace(topic.name, f"\x1b[1;36m{topic.name}\x1b[0m", 1) if on_terminal() else text
+
+
+def _offsets_text(partition: Partition) -> str:
+    start, end = partition.start_offset, partition.end_offset
+    if start is None or end is None:
+        return "offsets unknown"
+    return f"offsets {start}..{end - 1}" if end > start else f"no offsets, next {end}"
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _topic_object(topic: Topic) -> dict[str, Any]:
+    return {
+        "topic": topic.name,
+        "id": topic.id,
+        "internal": topic.is_internal,
+        "partitions": len(topic.partitions),
+        "replication_factor": topic.replication_factor,
+    }
+
+
+def _partition_object(partition: Partition, *, offsets: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "partition": partition.number,
+        "leader": partition.leader,
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+    }
+    if offsets:
+        row |= {"start_offset": partition.start_offset, "end_offset": partition.end_offset}
+    return row
+
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def aligned(rows: Iterable[tuple[str, ...]]) -> str:
+    """Lines whose columns begin below each other."""
+    table = list(rows)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in table
+    )

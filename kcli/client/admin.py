@@ -1,0 +1,257 @@
+"""Topics: what there is, and what is to be changed. The cluster: who is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from kcli.client.connection import NOBODY, Connection, Refused, kafka_error
+from kcli.errors import KcliError
+
+Assignment = Sequence[Sequence[int]]
+"""Broker ids of the replicas of each partition, the preferred leader first."""
+
+EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+class Partition(NamedTuple):
+    """A partition and where it is. leader: None where there is none; offsets: None where they were not asked for."""
+
+    number: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    start_offset: int | None = None
+    end_offset: int | None = None
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Some replicas are not in sync."""
+        return len(self.isr) < len(self.replicas)
+
+
+class Topic(NamedTuple):
+    """A topic. configs: those that are not Kafka's defaults; id as Kafka prints it."""
+
+    name: str
+    id: str
+    is_internal: bool
+    partitions: tuple[Partition, ...]
+    configs: Mapping[str, str | None] = {}
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the first partition, as kafka-topics has it."""
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+class Broker(NamedTuple):
+    """A broker as clients reach it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Cluster(NamedTuple):
+    """The cluster as a broker describes it; to clients of KRaft any broker is the controller."""
+
+    id: str | None
+    controller: int | None
+    brokers: tuple[Broker, ...]
+
+
+class Admin:
+    """Asks and orders. A method that takes several topics yields what went wrong with each as KcliError."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Raises UsageError, Unreachable."""
+        self._connection = connection
+        self._client = connection.admin()
+        self._timeout_s = connection.timeout_s
+        self._metadata = connection.metadata(self._client)
+
+    def names(self) -> list[str]:
+        """All topics, by name."""
+        return sorted(self._metadata.topics)
+
+    def describe(self, names: Iterable[str]) -> Iterator[Topic | KcliError]:
+        """Topics with their partitions, in the order given, or why not."""
+        asked = list(names)
+        if not asked:
+            return
+        found = self._client.describe_topics(TopicCollection(asked), request_timeout=self._timeout_s)
+        for name in asked:
+            try:
+                told = self._answer(found[name], name)
+            except KcliError as error:
+                yield error
+            else:
+                partitions = (
+                    Partition(
+                        each.id,
+                        each.leader.id if each.leader is not None and each.leader.id >= 0 else None,
+                        tuple(node.id for node in each.replicas),
+                        tuple(node.id for node in each.isr),
+                    )
+                    for each in told.partitions
+                )
+                yield Topic(told.name, _uuid_text(told.topic_id), told.is_internal, tuple(partitions))
+
+    def with_configs(self, topics: Sequence[Topic]) -> list[Topic]:
+        """The same, with what they have set otherwise than Kafka does. Raises Refused, Unreachable."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
+        if not resources:
+            return []
+        found = self._client.describe_configs(resources, request_timeout=self._timeout_s)
+        by_name = {resource.name: self._answer(future, resource.name) for resource, future in found.items()}
+        return [topic._replace(configs=_set(by_name[topic.name])) for topic in topics]
+
+    def with_offsets(self, topics: Sequence[Topic]) -> list[Topic]:
+        """The same, with the first offset and the one behind the last. Raises Refused, Unreachable."""
+        led = [
+            TopicPartition(topic.name, each.number)
+            for topic in topics
+            for each in topic.partitions
+            if each.leader is not None
+        ]
+        if not led:
+            return list(topics)
+        starts, ends = (self._offsets(led, spec) for spec in (EARLIEST, LATEST))
+        return [
+            topic._replace(
+                partitions=tuple(
+                    each._replace(
+                        start_offset=starts.get((topic.name, each.number)),
+                        end_offset=ends.get((topic.name, each.number)),
+                    )
+                    for each in topic.partitions
+                )
+            )
+            for topic in topics
+        ]
+
+    def _offsets(self, places: list[TopicPartition], spec: OffsetSpec) -> dict[tuple[str, int], int]:
+        found = self._client.list_offsets(dict.fromkeys(places, spec), request_timeout=self._timeout_s)
+        return {
+            (place.topic, place.partition): self._answer(future, f"{place.topic}-{place.partition}").offset
+            for place, future in found.items()
+        }
+
+    def create(
+        self,
+        names: Iterable[str],
+        *,
+        partitions: int | None,
+        replication_factor: int | None,
+        assignment: Assignment | None,
+        configs: Mapping[str, str],
+        validate_only: bool,
+        if_not_exists: bool,
+    ) -> Iterator[str | KcliError]:
+        """Create topics; what is None the broker's defaults decide. Yields the names created."""
+        if assignment is not None:
+            sized: dict[str, Any] = {"num_partitions": len(assignment), "replica_assignment": assignment}
+        else:
+            sized = {"num_partitions": partitions or -1, "replication_factor": replication_factor or -1}
+        topics = [NewTopic(name, config=dict(configs), **sized) for name in names]
+        yield from self._each(
+            lambda: self._client.create_topics(topics, validate_only=validate_only, request_timeout=self._timeout_s),
+            passed_over=KafkaError.TOPIC_ALREADY_EXISTS if if_not_exists else None,
+        )
+
+    def delete(self, names: Iterable[str], *, if_exists: bool) -> Iterator[str | KcliError]:
+        """Delete topics. Yields the names deleted."""
+        asked = list(names)
+        yield from self._each(
+            lambda: self._client.delete_topics(asked, request_timeout=self._timeout_s),
+            passed_over=KafkaError.UNKNOWN_TOPIC_OR_PART if if_exists else None,
+        )
+
+    def add_partitions(
+        self, names: Iterable[str], total: int, assignment: Assignment | None, *, validate_only: bool, if_exists: bool
+    ) -> Iterator[str | KcliError]:
+        """Give topics that many partitions in all; assignment: of the new ones. Yields the names changed."""
+        more: dict[str, Any] = {} if assignment is None else {"replica_assignment": assignment}
+        wanted = [NewPartitions(name, total, **more) for name in names]
+        yield from self._each(
+            lambda: self._client.create_partitions(
+                wanted, validate_only=validate_only, request_timeout=self._timeout_s
+            ),
+            passed_over=KafkaError.UNKNOWN_TOPIC_OR_PART if if_exists else None,
+        )
+
+    def alter_configs(
+        self, names: Iterable[str], configs: Mapping[str, str | None], *, validate_only: bool, if_exists: bool
+    ) -> Iterator[str | KcliError]:
+        """Set configurations of topics, or with None go back to the default. Yields the names changed."""
+        entries = [
+            ConfigEntry(
+                name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+            )
+            for name, value in configs.items()
+        ]
+        resources = [ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries) for name in names]
+        yield from self._each(
+            lambda: {
+                resource.name: future
+                for resource, future in self._client.incremental_alter_configs(
+                    resources, validate_only=validate_only, request_timeout=self._timeout_s
+                ).items()
+            },
+            passed_over=KafkaError.UNKNOWN_TOPIC_OR_PART if if_exists else None,
+        )
+
+    def cluster(self) -> Cluster:
+        """Who is in the cluster. Raises Refused, Unreachable."""
+        told = self._answer(self._client.describe_cluster(request_timeout=self._timeout_s), "")
+        brokers = sorted(Broker(node.id, node.host, node.port, node.rack) for node in told.nodes)
+        return Cluster(told.cluster_id, told.controller.id if told.controller is not None else None, tuple(brokers))
+
+    def _each(
+        self, order: Callable[[], Mapping[str, Future[Any]]], passed_over: int | None
+    ) -> Iterator[str | KcliError]:
+        try:
+            futures = order()
+        except KafkaException as error:
+            raise Refused("", kafka_error(error)) from None
+        for name, future in futures.items():
+            try:
+                self._answer(future, name, passed_over)
+            except KcliError as error:
+                yield error
+            else:
+                yield name
+
+    def _answer(self, future: Future[Any], what: str, passed_over: int | None = None) -> Any:
+        try:
+            return future.result()
+        except KafkaException as error:
+            found = kafka_error(error)
+            if passed_over is not None and found.code() == passed_over:
+                return None
+            self._client.poll(0)
+            raise (self._connection.unreachable() if found.code() in NOBODY else Refused(what, found)) from None
+
+
+def _set(configs: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
+    """Configurations that somebody set: for the topic, for brokers, in server.properties."""
+    return {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default}
+
+
+def _uuid_text(uuid: object) -> str:
+    """An id as Kafka prints it: base64 that may stand in file names and addresses."""
+    return str(uuid).replace("+", "-").replace("/", "_")

@@ -1,0 +1,160 @@
+r"""A record as text.
+
+table   topic-partition  offset  time  key K  value V  headers A=B ...     fields as kcli dump-segment shows them
+jsonl   the same object as dump-segment's, less what a consumer does not learn; kcli produce takes it
+%s      as kcat has it: what stands in a format string of -f
+          %t topic  %p partition  %o offset  %T timestamp (ms, -1 for none)
+          %k key  %K its length  %s value  %S its length  %R its length in 4 bytes, big endian  %h headers a=b,c=d
+          %%  \n \r \t \xHH  \\       a null has the length -1, and no text (or NULL)
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+from collections.abc import Callable
+from functools import partial
+
+from formats.kernels.log import iso_time
+from kcli.client.consuming import Record
+from kcli.errors import UsageError
+
+Printer = Callable[[Record], bytes]
+Style = tuple[bytes, bytes]
+
+_ODD = re.compile("[\x00-\x1f\x7f-\x9f]")
+_NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def jsonl(record: Record) -> bytes:
+    """A record as a JSON line."""
+    row = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "timestamp_type": record.timestamp_type,
+        "key": json_field(record.key),
+        "value": json_field(record.value),
+        "headers": [[name, json_field(value)] for name, value in record.headers],
+        "leader_epoch": record.leader_epoch,
+    }
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def json_field(data: bytes | None) -> str | dict[str, str] | None:
+    """Bytes in JSON: null, text, or base64 where they are none."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def shown(data: bytes | None, fold: int = -1) -> str:
+    """Bytes for people: text as it is, quoted where it would mislead, 0x... where it is none, null.
+
+    fold: bytes shown at most, -1 for all. The twin of the kernel behind dump-segment.
+    """
+    if data is None:
+        return "null"
+    cut = data if fold < 0 else data[:fold]
+    more = f"... ({len(data):,} B)" if len(cut) < len(data) else ""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return f"0x{cut.hex()}{more}"
+    text = cut.decode(errors="ignore")
+    if not text or text == "null" or text[0] in ' "' or text[-1] == " " or text[:2] == "0x" or _ODD.search(text):
+        text = '"' + re.sub(r'["\\\x00-\x1f\x7f-\x9f]', lambda odd: _escaped(odd[0]), text) + '"'
+    return text + more
+
+
+def _escaped(char: str) -> str:
+    return _NAMED.get(char) or f"\\u{ord(char):04x}"
+
+
+def table(fold: int, styles: list[Style] | None) -> Printer:
+    """Prints lines for people. styles: what stands around the place, the offset, the time, labels and values."""
+    place, offset, time, label, value = styles or [(b"", b"")] * 5
+
+    def dressed(style: Style, text: str) -> bytes:
+        return style[0] + text.encode() + style[1]
+
+    labels = {name: dressed(label, name) for name in ("key", "value", "headers")}
+
+    def line(record: Record) -> bytes:
+        moment = "no time" if record.timestamp is None else iso_time(record.timestamp)
+        parts = [
+            dressed(place, f"{record.topic}-{record.partition}"),
+            dressed(offset, str(record.offset)),
+            dressed(time, moment),
+            labels["key"] + b" " + dressed(value, shown(record.key, fold)),
+            labels["value"] + b" " + dressed(value, shown(record.value, fold)),
+        ]
+        if record.headers:
+            pairs = (f"{shown(name.encode(), fold)}={shown(data, fold)}" for name, data in record.headers)
+            parts.append(labels["headers"] + b" " + dressed(value, " ".join(pairs)))
+        return b"  ".join(parts) + b"\n"
+
+    return line
+
+
+def _literal(text: bytes, _: Record) -> bytes:
+    return text
+
+
+def _length(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+_PLAIN_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t"}
+_PIECE = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(.)", re.DOTALL)
+
+
+def unescaped(text: str) -> bytes:
+    r"""A delimiter as it is typed: \n \r \t \xHH, a backslash before all else."""
+    return b"".join(
+        bytes.fromhex(found[2])
+        if found[2]
+        else _PLAIN_ESCAPES.get(found[3], found[3].encode())
+        if found[3]
+        else found[0].encode()
+        for found in _PIECE.finditer(text)
+    )
+
+
+def percent(text: str, null: bytes) -> Printer:
+    """Prints by a format string, with `null` for null keys, values and headers. Raises UsageError."""
+
+    def data(value: bytes | None) -> bytes:
+        return null if value is None else value
+
+    def headers(record: Record) -> bytes:
+        return b",".join(name.encode() + b"=" + data(value) for name, value in record.headers)
+
+    tokens: dict[str, Printer] = {
+        "t": lambda record: record.topic.encode(),
+        "p": lambda record: b"%d" % record.partition,
+        "o": lambda record: b"%d" % record.offset,
+        "T": lambda record: b"%d" % (-1 if record.timestamp is None else record.timestamp),
+        "k": lambda record: data(record.key),
+        "K": lambda record: b"%d" % _length(record.key),
+        "s": lambda record: data(record.value),
+        "S": lambda record: b"%d" % _length(record.value),
+        "R": lambda record: struct.pack(">i", _length(record.value)),
+        "h": headers,
+        "%": lambda _: b"%",
+    }
+    parts: list[Printer] = []
+    for found in _PIECE.finditer(text):
+        if found[1] is None and found[0] != "%":
+            parts.append(partial(_literal, unescaped(found[0])))
+        elif found[1] in tokens:
+            parts.append(tokens[found[1]])
+        else:
+            raise UsageError(f"-f: no token {found[0]!r}: there are {' '.join(f'%{token}' for token in tokens)}")
+    return lambda record: b"".join([part(record) for part in parts])

@@ -1,0 +1,134 @@
+"""Records from bytes: text with delimiters, or the JSON lines that consume and dump-segment print.
+
+text   [key SEPARATOR] value DELIMITER ...     the last delimiter may be missing; no separator: no key
+jsonl  {"value": FIELD, "key": FIELD, "headers": [[name, FIELD], ...], "partition": n, "timestamp": ms, "topic": ...}
+       FIELD is null, a string (UTF-8) or {"base64": "..."}; only value must be there; other members are passed over,
+       and so are lines with "is_control": true, which only brokers write
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kcli.errors import KcliError
+
+MAX_PIECE_BYTES = 256 << 20
+READ_BYTES = 1 << 16
+
+Header = tuple[str, bytes | None]
+
+
+class BadInput(KcliError):
+    """A line that is no record."""
+
+    exit_status = 2
+
+
+class NewRecord(NamedTuple):
+    """What goes to a topic. partition, timestamp (epoch ms), topic: None where the input does not say."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header] = ()
+    partition: int | None = None
+    timestamp: int | None = None
+    topic: str | None = None
+
+
+def pieces(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[bytes]:
+    """What stands between delimiters, as soon as it is there. read: at most so many bytes, none at the end.
+
+    Raises BadInput for a piece that does not end within MAX_PIECE_BYTES.
+    """
+    buffer = bytearray()
+    while chunk := read(READ_BYTES):
+        unsearched = max(0, len(buffer) - len(delimiter) + 1)
+        buffer += chunk
+        if buffer.find(delimiter, unsearched) >= 0:
+            *whole, rest = bytes(buffer).split(delimiter)
+            buffer = bytearray(rest)
+            yield from whole
+        if len(buffer) > MAX_PIECE_BYTES:
+            raise BadInput(f"no delimiter within {MAX_PIECE_BYTES >> 20} MiB")
+    if buffer:
+        yield bytes(buffer)
+
+
+def text_records(lines: Iterator[bytes], separator: bytes | None, *, empty_is_null: bool) -> Iterator[NewRecord]:
+    """A record a line: the key is what stands before the first separator."""
+    for line in lines:
+        key, value = None, line
+        if separator is not None:
+            before, found, after = line.partition(separator)
+            if found:
+                key, value = before, after
+        if empty_is_null:
+            yield NewRecord(key or None, value or None)
+        else:
+            yield NewRecord(key, value)
+
+
+def json_records(lines: Iterator[bytes]) -> Iterator[NewRecord]:
+    """A record a line. Raises BadInput, which names the line."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            record = None if isinstance(row, dict) and row.get("is_control") is True else _record(row)
+        except (BadInput, ValueError, RecursionError) as error:
+            reason = error if isinstance(error, BadInput) else f"is not JSON ({error})"
+            raise BadInput(f"line {number} {reason}") from None
+        if record is not None:
+            yield record
+
+
+def _record(row: Any) -> NewRecord:
+    if not isinstance(row, dict):
+        raise BadInput("is not an object")
+    if "value" not in row:
+        raise BadInput('has no "value"')
+    topic = row.get("topic")
+    if topic is not None and not isinstance(topic, str):
+        raise BadInput(f'has {topic!r} for "topic"')
+    headers = row.get("headers") or []
+    if not isinstance(headers, list):
+        raise BadInput('has no list of [name, value] for "headers"')
+    return NewRecord(
+        _field(row.get("key"), "key"),
+        _field(row["value"], "value"),
+        [_header(header) for header in headers],
+        _number(row, "partition"),
+        _number(row, "timestamp"),
+        topic,
+    )
+
+
+def _field(value: Any, name: str) -> bytes | None:
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, dict) and list(value) == ["base64"] and isinstance(value["base64"], str):
+            return base64.b64decode(value["base64"], validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        pass
+    raise BadInput(f'has for {json.dumps(name)} neither null, text nor {{"base64": ...}}')
+
+
+def _header(header: Any) -> Header:
+    if not isinstance(header, list) or len(header) != 2 or not isinstance(header[0], str):
+        raise BadInput("has a header that is not [name, value]")
+    return header[0], _field(header[1], f"header {header[0]}")
+
+
+def _number(row: dict[str, Any], name: str) -> int | None:
+    value = row.get(name)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63):
+        return value
+    raise BadInput(f'has {value!r} for "{name}"')

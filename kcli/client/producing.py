@@ -1,0 +1,171 @@
+"""Records into a topic, and what became of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kcli.client.connection import Connection, Refused, kafka_error
+from kcli.client.input import NewRecord
+from kcli.client.partitioner import Partitioner, Partitioning
+from kcli.errors import KcliError, UsageError
+
+CREATED_WITHIN_S = 2.0  # a topic that the broker makes when it is first asked for
+MAX_MESSAGE_BYTES = 1_000_000_000  # librdkafka's most: what is too large is the broker's to say
+FAILURES_KEPT = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerSettings:
+    """How to produce; None leaves a setting to librdkafka.
+
+    acks: all, 1, 0; partition: for every record; else partitioning, or with `own_partitions` the records' own numbers.
+    """
+
+    acks: str | None = None
+    idempotence: bool | None = None
+    compression: str | None = None
+    linger_ms: float | None = None
+    batch_bytes: int | None = None
+    partition: int | None = None
+    partitioning: Partitioning = Partitioning.MURMUR2
+    own_partitions: bool = False
+
+    def properties(self) -> dict[str, Any]:
+        """As librdkafka takes them. Idempotent, as Java's producer is, unless acks are not all. Raises UsageError."""
+        acks = self.acks or "all"
+        idempotence = self.idempotence if self.idempotence is not None else acks in ("all", "-1")
+        if idempotence and acks not in ("all", "-1"):
+            raise UsageError(f"--idempotence needs --acks all, not {acks}")
+        chosen = {
+            "acks": acks,
+            "enable.idempotence": idempotence,
+            "compression.type": self.compression,
+            "linger.ms": self.linger_ms,
+            "batch.size": self.batch_bytes,
+            "message.max.bytes": MAX_MESSAGE_BYTES,
+            "message.timeout.ms": 120_000,  # delivery.timeout.ms of Java's producer
+            "delivery.report.only.error": True,
+        }
+        return {name: value for name, value in chosen.items() if value is not None}
+
+
+@dataclass
+class Delivery:
+    """What became of the records. `failures`: Kafka's name and text of an error, and to how many it happened."""
+
+    records: int = 0
+    bytes: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> int:
+        """Records that were not delivered."""
+        return sum(self.failures.values())
+
+    def fail(self, topic: str, error: KafkaError, count: int = 1) -> None:
+        """So many records were refused."""
+        text = str(Refused(topic, error))
+        if text not in self.failures and len(self.failures) >= FAILURES_KEPT:
+            text = "other errors"
+        self.failures[text] = self.failures.get(text, 0) + count
+
+
+class TopicProducer:
+    """Produces to one topic, or to those that records name. `delivery` counts; `close` waits for the rest."""
+
+    def __init__(self, connection: Connection, settings: ProducerSettings, topic: str | None) -> None:
+        self.delivery = Delivery()
+        self._connection = connection
+        self._settings = settings
+        self._topic = topic
+        self._producer: Producer = connection.producer(settings.properties())
+        self._partitioners: dict[str, tuple[Partitioner, int]] = {}
+        if topic is None:
+            connection.metadata(self._producer)
+        else:
+            self._partitioner(topic)
+
+    def send(self, records: Iterable[NewRecord]) -> None:
+        """Hand the records over; waits where the queue is full. Raises Unreachable, Refused, KcliError."""
+        producer, fail, delivery = self._producer, self._failed, self.delivery
+        fixed = self._settings.partition
+        for record in records:
+            topic = self._topic or record.topic
+            if topic is None:
+                raise UsageError("a record names no topic, and no --topic is given")
+            size = len(record.value or b"") + len(record.key or b"")
+            partition = self._choose(topic, record, size) if fixed is None else self._checked(topic, fixed)
+            options: dict[str, Any] = {"partition": partition, "on_delivery": fail}
+            if record.headers:
+                options["headers"] = list(record.headers)
+            if record.timestamp is not None and record.timestamp > 0:
+                options["timestamp"] = record.timestamp
+            delivery.records += 1
+            delivery.bytes += size
+            while True:
+                try:
+                    producer.produce(topic, record.value, record.key, **options)
+                except BufferError:
+                    producer.poll(0.1)
+                    if self._connection.trouble.down_for(self._connection.timeout_s):
+                        delivery.records -= 1
+                        delivery.bytes -= size
+                        raise self._connection.unreachable() from None
+                except KafkaException as error:
+                    delivery.fail(topic, kafka_error(error))
+                    break
+                else:
+                    break
+            producer.poll(0)
+
+    def close(self, timeout_s: float | None = None) -> Delivery:
+        """Wait until every record is delivered or has failed, or for so long; what is then left has failed."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while left := self._producer.flush(0.2):
+            gone = self._connection.trouble.down_for(self._connection.timeout_s)
+            if gone or (deadline is not None and time.monotonic() >= deadline):
+                reason = str(self._connection.unreachable()) if gone else "interrupted"
+                self.delivery.failures[reason] = left
+                break
+        return self.delivery
+
+    def _failed(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            self.delivery.fail(f"{message.topic()}-{message.partition()}", error)
+
+    def _choose(self, topic: str, record: NewRecord, size: int) -> int:
+        if self._settings.own_partitions:
+            if record.partition is None:
+                raise KcliError("a record has no partition of its own")
+            return self._checked(topic, record.partition)
+        return self._partitioner(topic)[0].partition(record.key, size)
+
+    def _checked(self, topic: str, partition: int) -> int:
+        count = self._partitioner(topic)[1]
+        if not 0 <= partition < count:
+            raise KcliError(f"{topic} has no partition {partition}: it has {count}")
+        return partition
+
+    def _partitioner(self, topic: str) -> tuple[Partitioner, int]:
+        known = self._partitioners.get(topic)
+        if known is None:
+            count = self._partition_count(topic)
+            known = self._partitioners[topic] = Partitioner(self._settings.partitioning, count), count
+        return known
+
+    def _partition_count(self, topic: str) -> int:
+        began = time.monotonic()
+        while True:
+            found = self._connection.metadata(self._producer, topic).topics[topic]
+            if found.partitions and found.error is None:
+                return len(found.partitions)
+            error = found.error or KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+            coming = error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
+            if not coming or time.monotonic() - began >= CREATED_WITHIN_S:
+                raise Refused(topic, error)
+            time.sleep(0.1)
