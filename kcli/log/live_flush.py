@@ -39,7 +39,7 @@ class Flush:
         for segment in self.segments:
             try:
                 segment.sync()
-            except (OSError, ValueError):
+            except OSError:
                 if not segment.is_closed:
                     raise
         if self.with_names and self.directory.exists():

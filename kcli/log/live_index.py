@@ -72,9 +72,10 @@ class LiveIndex:
         return first, second
 
     def sync(self) -> None:
-        """Make the entries durable."""
-        if self._file is not None:
-            self._file.sync()
+        """Make the entries durable. Any thread may wait for it."""
+        file = self._file
+        if file is not None:
+            file.sync()
 
     def close(self, *, trim: bool = True) -> None:
         """Give descriptor and map back."""

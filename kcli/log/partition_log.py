@@ -115,6 +115,7 @@ class PartitionLog:
         self._disk = disk
         self._jitter = options.jitter
         self._failed = ""
+        self._cuts = 0  # how often it was truncated
         self._compaction: LiveCompaction | None = None
         self._producer_expiration_ms = options.producer_expiration_ms
         self.set_config(config)
