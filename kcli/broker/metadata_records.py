@@ -1,0 +1,143 @@
+"""Records of the metadata log, from and to the batches of its segments and snapshots.
+
+    value of a record   frame 1, type, version as unsigned varints, message (formats.internal_topic)
+    control batch       who leads, kraft.version, voters; first and last record of a snapshot (formats.control_record)
+
+Source: MetadataRecordSerde, BatchAccumulator, BatchBuilder, RecordsIterator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from formats import control_record, internal_topic
+from formats.batch_writer import Pair, write_batch
+from formats.control_record import ControlRecord, ControlType
+from formats.errors import FormatError
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.log import FAULT_BAD_CRC, RecordTable
+from formats.message_schema import schema
+from formats.message_writer import put_uvarint, write
+from kcli.errors import UnreadableInput
+from kcli.log.batch_records import UNREADABLE, decode
+from kcli.log.log_directory import METADATA_TOPIC
+from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import FileSource
+from kcli.metadata.image import Record
+
+CONTROL: Final = 0x20
+BATCH_RECORDS_MAX: Final = 10_000
+BATCH_BYTES_MAX: Final = 8 << 20
+OVERHEAD_BYTES: Final = 32
+"""More than any record takes beside its value."""
+HEADER_BYTES: Final = 61
+
+
+class Replayed(NamedTuple):
+    """A batch as it is read back; `controls` or `records` is empty. Offsets of its records count up from the first."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    timestamp_ms: int
+    size_bytes: int
+    controls: Sequence[ControlRecord]
+    records: Sequence[Record]
+
+
+def encode(record: Record) -> bytes:
+    """The value of a metadata record. Raises FormatError for what its schema does not allow."""
+    name, version, value = record
+    return _frame(name, version) + write(name, version, value)
+
+
+@cache
+def _frame(name: str, version: int) -> bytes:
+    api_key = schema(name).api_key
+    assert api_key is not None, f"{name} is a record"
+    out = bytearray()
+    for number in (internal_topic.FRAME_VERSION, api_key, version):
+        put_uvarint(out, number)
+    return bytes(out)
+
+
+def decode_value(value: bytes | None) -> Record:
+    """The message in a record's value, with all its fields. Raises FormatError."""
+    record = internal_topic.decode(METADATA_TOPIC, None, value)
+    assert record.value is not None, "metadata records have values"
+    assert record.value_version is not None, "and these a version"
+    return record.value_name, record.value_version, record.value
+
+
+def encode_control(kind: ControlType, value: dict[str, Any]) -> Pair:
+    """Key and value of a control record of the metadata log."""
+    key = control_record.KEY.pack((control_record.VERSION, kind))
+    return key, write(control_record.MESSAGES[kind], 0, {"version": 0, **value})
+
+
+def control_batch(records: Sequence[Pair], timestamp_ms: int, *, base_offset: int, epoch: int) -> bytearray:
+    """A batch of control records."""
+    return write_batch(records, timestamp_ms, base_offset=base_offset, leader_epoch=epoch, attributes=CONTROL)
+
+
+def split(values: Sequence[bytes], *, bytes_max: int = BATCH_BYTES_MAX) -> Iterator[Sequence[bytes]]:
+    """Parts of `values`, in order, each small enough for one batch, by its bytes and by Kafka's count."""
+    begin = size = 0
+    for i, value in enumerate(values):
+        more = len(value) + OVERHEAD_BYTES
+        if i > begin and (size + more > bytes_max - HEADER_BYTES or i - begin == BATCH_RECORDS_MAX):
+            yield values[begin:i]
+            begin, size = i, 0
+        size += more
+    if begin < len(values):
+        yield values[begin:]
+
+
+def read_batches(path: Path) -> Iterator[Replayed]:
+    """The batches of a segment or a snapshot. Raises UnreadableInput, with the place, for bytes that are damaged."""
+    source = FileSource(path)
+    try:
+        for part in read_segment(source, resync=False):
+            if isinstance(part, Damage):
+                raise UnreadableInput(str(path), f"byte {part.position:,}: {part.error.reason}")
+            yield from _window(path, part)
+    finally:
+        source.close()
+
+
+def _window(path: Path, window: Window) -> Iterator[Replayed]:
+    records = RecordTable(4096)
+    pairs: list[list[tuple[int, bytes | None, bytes | None]]] = [[] for _ in range(window.batches.count)]
+    for buffer in decode(window, records):
+        for i in range(records.count):
+            row = RecordRow._make(records.row(i))
+            key = _slice(buffer, row.key_start, row.key_length)
+            pairs[row.batch].append((row.offset, key, _slice(buffer, row.value_start, row.value_length)))
+    for i, found in enumerate(pairs):
+        yield _batch(path, BatchRow._make(window.batches.row(i)), found)
+
+
+def _slice(buffer: memoryview, start: int, length: int) -> bytes | None:
+    return None if length < 0 else bytes(buffer[start : start + length])
+
+
+def _batch(path: Path, row: BatchRow, pairs: list[tuple[int, bytes | None, bytes | None]]) -> Replayed:
+    if row.faults & (UNREADABLE | FAULT_BAD_CRC):
+        raise UnreadableInput(str(path), f"byte {row.position:,}: a damaged batch")
+    controls: list[ControlRecord] = []
+    records: list[Record] = []
+    for offset, key, value in pairs:
+        try:
+            if row.is_control:
+                controls.append(control_record.parse(key, value))
+            else:
+                records.append(decode_value(value))
+        except FormatError as error:
+            raise UnreadableInput(str(path), f"offset {offset:,}: {error.reason}") from None
+    last = row.base_offset + len(pairs) - 1
+    if [offset for offset, _, _ in pairs] != [*range(row.base_offset, row.last_offset + 1)]:
+        raise UnreadableInput(str(path), f"byte {row.position:,}: offsets {row.base_offset:,} to {last:,} with a gap")
+    return Replayed(row.base_offset, last, row.leader_epoch, row.max_timestamp, row.size, controls, records)
