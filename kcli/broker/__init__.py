@@ -1,0 +1,1 @@
+"""A Kafka broker: one node, one event loop."""

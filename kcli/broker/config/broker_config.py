@@ -1,0 +1,317 @@
+"""The configuration of one broker: what its file says, and on top of it what was changed while it runs.
+
+Where a value comes from, the first that has it:
+
+    dynamic, of this broker     records of the metadata log
+    dynamic, of all brokers     records of the metadata log
+    static                      server.properties
+    default                     Kafka's, see broker_keys.py
+
+A name with synonyms (log.retention.ms, .minutes, .hours) hides them from the layers below its own. `values` has every
+configuration's value as it is now. Source: KafkaConfig, DynamicBrokerConfig, AbstractKafkaConfig; KIP-226.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar, cast, overload
+
+from kcli.broker.config.broker_keys import BROKER_KEYS
+from kcli.broker.config.checks import check
+from kcli.broker.config.dynamic import applicable
+from kcli.broker.config.keys import REQUIRED
+from kcli.broker.config.listeners import Endpoint, parse_counts, parse_listeners, parse_protocol_map
+from kcli.broker.config.names import is_known, synonyms
+from kcli.log.config import HOUR_MS, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
+
+T = TypeVar("T")
+
+
+class Setting(Generic[T]):
+    """An attribute that reads the configuration of its own name: `num_partitions` is num.partitions."""
+
+    __slots__ = ("name",)
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.name = attribute.replace("_", ".")
+        assert self.name in BROKER_KEYS, f"{self.name} is no configuration"
+
+    @overload
+    def __get__(self, config: None, owner: type) -> Setting[T]: ...
+    @overload
+    def __get__(self, config: BrokerConfig, owner: type) -> T: ...
+    def __get__(self, config: BrokerConfig | None, owner: type) -> Setting[T] | T:
+        return self if config is None else cast("T", config.values[self.name])
+
+
+class BrokerConfig:
+    """What a broker runs with. Times are milliseconds, sizes bytes, unless the name says otherwise."""
+
+    # sockets
+    connections_max_idle_ms = Setting[int]()
+    max_connection_creation_rate = Setting[int]()
+    max_connections = Setting[int]()
+    max_connections_per_ip = Setting[int]()
+    queued_max_requests = Setting[int]()
+    queued_max_request_bytes = Setting[int]()
+    socket_listen_backlog_size = Setting[int]()
+    socket_receive_buffer_bytes = Setting[int]()
+    socket_request_max_bytes = Setting[int]()
+    socket_send_buffer_bytes = Setting[int]()
+    # requests
+    fetch_max_bytes = Setting[int]()
+    max_incremental_fetch_session_cache_slots = Setting[int]()
+    max_request_partition_size_limit = Setting[int]()
+    message_max_bytes = Setting[int]()
+    request_timeout_ms = Setting[int]()
+    # topics
+    auto_create_topics_enable = Setting[bool]()
+    default_replication_factor = Setting[int]()
+    delete_topic_enable = Setting[bool]()
+    min_insync_replicas = Setting[int]()
+    num_partitions = Setting[int]()
+    # logs
+    log_cleaner_backoff_ms = Setting[int]()
+    log_cleaner_dedupe_buffer_size = Setting[int]()
+    log_cleaner_enable = Setting[bool]()
+    log_cleaner_io_buffer_load_factor = Setting[float]()
+    log_cleaner_io_buffer_size = Setting[int]()
+    log_cleaner_io_max_bytes_per_second = Setting[float]()
+    log_cleaner_threads = Setting[int]()
+    log_dir_failure_timeout_ms = Setting[int]()
+    log_flush_offset_checkpoint_interval_ms = Setting[int]()
+    log_flush_scheduler_interval_ms = Setting[int]()
+    log_flush_start_offset_checkpoint_interval_ms = Setting[int]()
+    log_initial_task_delay_ms = Setting[int]()
+    log_retention_check_interval_ms = Setting[int]()
+    num_recovery_threads_per_data_dir = Setting[int]()
+    replica_high_watermark_checkpoint_interval_ms = Setting[int]()
+    # producers and transactions
+    producer_id_expiration_check_interval_ms = Setting[int]()
+    producer_id_expiration_ms = Setting[int]()
+    transaction_abort_timed_out_transaction_cleanup_interval_ms = Setting[int]()
+    transaction_max_timeout_ms = Setting[int]()
+    transaction_partition_verification_enable = Setting[bool]()
+    transaction_remove_expired_transaction_cleanup_interval_ms = Setting[int]()
+    transaction_state_log_min_isr = Setting[int]()
+    transaction_state_log_num_partitions = Setting[int]()
+    transaction_state_log_replication_factor = Setting[int]()
+    transaction_state_log_segment_bytes = Setting[int]()
+    transactional_id_expiration_ms = Setting[int]()
+    # groups
+    group_initial_rebalance_delay_ms = Setting[int]()
+    group_max_session_timeout_ms = Setting[int]()
+    group_max_size = Setting[int]()
+    group_min_session_timeout_ms = Setting[int]()
+    offset_metadata_max_bytes = Setting[int]()
+    offsets_commit_timeout_ms = Setting[int]()
+    offsets_retention_check_interval_ms = Setting[int]()
+    offsets_retention_minutes = Setting[int]()
+    offsets_topic_compression_codec = Setting[int]()
+    offsets_topic_num_partitions = Setting[int]()
+    offsets_topic_replication_factor = Setting[int]()
+    offsets_topic_segment_bytes = Setting[int]()
+    # the metadata log
+    metadata_log_max_record_bytes_between_snapshots = Setting[int]()
+    metadata_log_max_snapshot_interval_ms = Setting[int]()
+    metadata_log_segment_bytes = Setting[int]()
+    metadata_log_segment_ms = Setting[int]()
+    metadata_max_idle_interval_ms = Setting[int]()
+    metadata_max_retention_bytes = Setting[int]()
+    metadata_max_retention_ms = Setting[int]()
+    # quotas
+    controller_quota_window_num = Setting[int]()
+    controller_quota_window_size_seconds = Setting[int]()
+    quota_window_num = Setting[int]()
+    quota_window_size_seconds = Setting[int]()
+    # the rest
+    broker_heartbeat_interval_ms = Setting[int]()
+    broker_rack = Setting["str | None"]()
+    broker_session_timeout_ms = Setting[int]()
+    controlled_shutdown_enable = Setting[bool]()
+    node_id = Setting[int]()
+    unstable_api_versions_enable = Setting[bool]()
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """properties: what server.properties says. Raises InvalidConfig, in Kafka's words."""
+        self.static = _with_broker_id(properties)
+        self.cluster: Mapping[str, str] = {}
+        """Changed for all brokers while they run."""
+        self.broker: Mapping[str, str] = {}
+        """Changed for this broker while it runs."""
+        self.warnings = [f"{name}: no configuration of Kafka 4.3" for name in properties if not is_known(name)]
+        self._take(self.static)
+
+    def update(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> list[str]:
+        """Take the dynamic configurations that the metadata log has.
+
+        Returns what of them is passed over, and why. Raises InvalidConfig where they contradict each other or the
+        static ones: then nothing is changed.
+        """
+        problems: list[str] = []
+        self._layer(applicable(cluster, problems, per_broker=False), applicable(broker, problems, per_broker=True))
+        return problems
+
+    def changed(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
+        """This configuration with those dynamic ones, as a new object. Raises InvalidConfig."""
+        other = BrokerConfig.__new__(BrokerConfig)
+        other.static, other.warnings = self.static, self.warnings
+        other._layer(cluster, broker)  # noqa: SLF001  (its own class)
+        return other
+
+    def _layer(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> None:
+        properties = dict(self.static)
+        for layer in (cluster, broker):
+            for name, text in layer.items():
+                for synonym in synonyms(name):
+                    properties.pop(synonym, None)
+                properties[name] = text
+        self._take(properties)
+        self.cluster, self.broker = dict(cluster), dict(broker)
+
+    def _take(self, properties: Mapping[str, str]) -> None:
+        before = self.__dict__.copy()
+        try:
+            self.properties = properties
+            self.values = _parse(properties)
+            self.protocols = _protocols(self)
+            self.listeners = parse_listeners(self.words("listeners"), self.protocols)
+            self.advertised_listeners = _advertised(self)
+            check(self)
+            self.topic_defaults = broker_defaults(properties)
+        except InvalidConfig:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def get(self, name: str) -> Value:
+        """The value of any configuration. Raises KeyError for a name that is none."""
+        return self.values[name]
+
+    def number(self, name: str) -> int:
+        """The value of one that is an INT, SHORT or LONG."""
+        value = self.values[name]
+        assert isinstance(value, int), f"{name} is a number"
+        return value
+
+    def text(self, name: str) -> str:
+        """The value of one that is a STRING and has a default."""
+        value = self.values[name]
+        assert isinstance(value, str), f"{name} is a string"
+        return value
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """The value of one that is a LIST; none at all is an empty one."""
+        value = self.values[name]
+        assert value is None or isinstance(value, tuple), f"{name} is a list"
+        return value or ()
+
+    def log_config(self, topic: Mapping[str, str]) -> LogConfig:
+        """What a topic's logs run with. topic: its own configurations. Raises InvalidConfig."""
+        return LogConfig(topic, self.properties)
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """The directories of logs."""
+        return self.words("log.dirs") or self.words("log.dir")
+
+    @property
+    def metadata_log_dir(self) -> str:
+        """The directory that has `__cluster_metadata-0`."""
+        directory = self.values["metadata.log.dir"]
+        return directory if isinstance(directory, str) else self.log_dirs[0]
+
+    @property
+    def is_broker(self) -> bool:
+        """process.roles says so."""
+        return "broker" in self.words("process.roles")
+
+    @property
+    def is_controller(self) -> bool:
+        """process.roles says so."""
+        return "controller" in self.words("process.roles")
+
+    @property
+    def controller_listener_names(self) -> tuple[str, ...]:
+        """Listeners that only controllers and brokers use."""
+        return tuple(name.upper() for name in self.words("controller.listener.names"))
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The listener for other brokers."""
+        name = self.values["inter.broker.listener.name"]
+        return (name if isinstance(name, str) else self.text("security.inter.broker.protocol")).upper()
+
+    @property
+    def max_connections_per_ip_overrides(self) -> dict[str, int]:
+        """Host -> how many connections, instead of max.connections.per.ip."""
+        name = "max.connections.per.ip.overrides"
+        return parse_counts(name, self.text(name))
+
+    @property
+    def log_retention_time_ms(self) -> int:
+        """How old records get, where their topic does not say; -1: any age."""
+        found = self._first_ms(
+            ("log.retention.ms", 1), ("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)
+        )
+        return -1 if found < 0 else found
+
+    @property
+    def log_roll_time_ms(self) -> int:
+        """After how long a segment is rolled, where its topic does not say."""
+        return self._first_ms(("log.roll.ms", 1), ("log.roll.hours", HOUR_MS))
+
+    @property
+    def log_roll_jitter_time_ms(self) -> int:
+        """At most so much earlier, at random."""
+        return self._first_ms(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS))
+
+    def _first_ms(self, *names: tuple[str, int]) -> int:
+        for name, factor in names:
+            value = self.values[name]
+            if isinstance(value, int):
+                return value * factor
+        raise AssertionError("the last one has a default")
+
+
+def _with_broker_id(properties: Mapping[str, str]) -> dict[str, str]:
+    """node.id and broker.id are one thing: either stands for both."""
+    both = dict(properties)
+    for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if name in both:
+            both.setdefault(other, both[name])
+    return both
+
+
+def _parse(properties: Mapping[str, str]) -> dict[str, Value]:
+    """Every configuration's value. Raises InvalidConfig for the first wrong one, in the order of their definition."""
+    values: dict[str, Value] = {}
+    for name, key in BROKER_KEYS.items():
+        if name in properties:
+            values[name] = key.parse(name, properties[name])
+        elif key.default is REQUIRED:
+            raise InvalidConfig(f'Missing required configuration "{name}" which has no default value.')
+        else:
+            values[name] = cast("Any", key.default)
+    return values
+
+
+def _protocols(config: BrokerConfig) -> dict[str, str]:
+    """Listener name -> security protocol."""
+    name = "listener.security.protocol.map"
+    protocols = parse_protocol_map(name, config.text(name))
+    if name in config.properties:
+        return protocols
+    secure = {"SSL", "SASL_SSL", "SASL_PLAINTEXT"}
+    used = {word.partition(":")[0].upper() for word in config.words("listeners")}
+    controllers = config.controller_listener_names
+    if not secure & {*used, *controllers}:
+        protocols.update(dict.fromkeys(controllers, "PLAINTEXT"))
+    return protocols
+
+
+def _advertised(config: BrokerConfig) -> tuple[Endpoint, ...]:
+    """What clients are told: advertised.listeners, else listeners, without the controllers' own."""
+    words = config.words("advertised.listeners")
+    found = parse_listeners(words, config.protocols, distinct_ports=False) if words else config.listeners
+    return tuple(each for each in found if each.listener not in config.controller_listener_names)

@@ -1,0 +1,61 @@
+"""The configurations of a client metrics subscription: which metrics, how often, of which clients.
+
+    metrics       prefixes of metrics' names, `*` for all
+    interval.ms   100 ms to one hour
+    match         client_id=<pattern>, client_software_name=<pattern>, ...: clients of which all of these are so
+
+Source: ClientMetricsConfigs; KIP-714.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from kcli.broker.config.keys import INT, LIST, Key, valid_list
+from kcli.log.config import InvalidConfig
+
+CLIENT_METRICS_KEYS: Final[Mapping[str, Key]] = {
+    "metrics": Key(LIST, (), valid_list()),
+    "interval.ms": Key(INT, 300_000),
+    "match": Key(LIST, (), valid_list()),
+}
+
+MATCHED: Final = frozenset(
+    f"client_{name}"
+    for name in ("instance_id", "id", "software_name", "software_version", "source_address", "source_port")
+)
+
+
+class InvalidSubscription(InvalidConfig):
+    """What Kafka calls an invalid request, not an invalid configuration."""
+
+
+def validate_client_metrics(name: str, texts: Mapping[str, str]) -> None:
+    """Could these be the configurations of a subscription? Raises InvalidConfig, InvalidSubscription."""
+    if not name:
+        raise InvalidSubscription("Subscription name can't be empty")
+    for each in texts:
+        if each not in CLIENT_METRICS_KEYS:
+            raise InvalidSubscription(f"Unknown client metrics configuration: {each}")
+    values = {each: key.parse(each, texts[each]) for each, key in CLIENT_METRICS_KEYS.items() if each in texts}
+    interval_ms = values.get("interval.ms")
+    if isinstance(interval_ms, int) and not 100 <= interval_ms <= 3_600_000:
+        raise InvalidSubscription(
+            f"Invalid value {interval_ms} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+        )
+    patterns = values.get("match")
+    for pattern in patterns if isinstance(patterns, tuple) else ():
+        _validate_pattern(pattern)
+
+
+def _validate_pattern(pattern: str) -> None:
+    name, *value = pattern.split("=")
+    try:
+        if name.strip() in MATCHED and len(value) == 1 and value[0]:
+            re.compile(value[0].strip())
+            return
+    except re.error:
+        pass
+    raise InvalidConfig(f"Illegal client matching pattern: {pattern}")

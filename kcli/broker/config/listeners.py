@@ -1,0 +1,155 @@
+"""Listeners, voters and other addresses within configurations.
+
+    listeners, advertised.listeners      NAME://host:port, ...   no host: all interfaces; IPv6 in brackets or not
+    listener.security.protocol.map       NAME:PROTOCOL, ...
+    controller.quorum.voters             id@host:port, ...
+    controller.quorum.bootstrap.servers  host:port, ...
+    max.connections.per.ip.overrides     host:count, ...
+
+Source: AbstractKafkaConfig, SocketServerConfigs, QuorumConfig, Utils, Csv.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcli.log.config import InvalidConfig
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+_HOST_PORT = re.compile(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+_VOTER_FORM = "Each entry should be in the form `{id}@{host}:{port}`."
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a listener is. host: None for all interfaces."""
+
+    listener: str
+    security_protocol: str
+    host: str | None
+    port: int
+
+
+def parse_listeners(
+    words: Sequence[str], protocols: Mapping[str, str], *, distinct_ports: bool = True
+) -> tuple[Endpoint, ...]:
+    """The endpoints of `listeners`; of `advertised.listeners`, where ports may be the same. Raises InvalidConfig."""
+    try:
+        endpoints = tuple(_listener(word, protocols) for word in words)
+        _validate(endpoints, words, distinct_ports=distinct_ports)
+    except InvalidConfig as reason:
+        raise InvalidConfig(f"Error creating broker listeners from '{_java(words)}': {reason}") from None
+    return endpoints
+
+
+def _listener(word: str, protocols: Mapping[str, str]) -> Endpoint:
+    found = _LISTENER.fullmatch(word)
+    if found is None:
+        raise InvalidConfig(f"Unable to parse {word} to a broker endpoint")
+    name, port = found[1].upper(), int(found[3])
+    if not -(1 << 31) <= port < 1 << 31:
+        raise InvalidConfig(f'For input string: "{found[3]}"')
+    if name not in protocols:
+        raise InvalidConfig(f"No security protocol defined for listener {name}")
+    return Endpoint(name, protocols[name], found[2] or None, port)
+
+
+def _validate(endpoints: Sequence[Endpoint], words: Sequence[str], *, distinct_ports: bool) -> None:
+    if len({each.listener for each in endpoints}) != len(endpoints):
+        raise InvalidConfig(f"Each listener must have a different name, listeners: {_java(words)}")
+    if not distinct_ports:
+        return
+    for port in sorted({each.port for each in endpoints} - {0}):
+        same = [each for each in endpoints if each.port == port]
+        if len(same) < 2:
+            continue
+        versions = [_ip_version(each.host) for each in same if _ip_version(each.host)]
+        if len(same) - len(versions) > 1:
+            raise InvalidConfig(f"Each listener must have a different port, listeners: {_java(words)}")
+        where = f"listeners: {_java(words)}, port: {port}"
+        if len(versions) == 2:
+            if sorted(versions) != [4, 6] or len(same) > 2:
+                raise InvalidConfig(
+                    "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, " + where
+                )
+        elif versions:
+            raise InvalidConfig(
+                "Each listener must have a different port unless exactly one listener has an IPv4 address and the "
+                "other IPv6 address, " + where
+            )
+
+
+def _ip_version(host: str | None) -> int:
+    """4 or 6; 0 for a name, and for none."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host or "").version
+    except ValueError:
+        return 0
+
+
+def parse_protocol_map(name: str, text: str) -> dict[str, str]:
+    """`listener.security.protocol.map`: listener name, upper case -> protocol. Raises InvalidConfig."""
+    protocols = {listener.upper(): protocol.upper() for listener, protocol in parse_map(name, text).items()}
+    for protocol in protocols.values():
+        if protocol not in PROTOCOLS:
+            raise InvalidConfig(f"Invalid security protocol `{protocol}` defined in {name}")
+    return protocols
+
+
+def parse_map(name: str, text: str) -> dict[str, str]:
+    """Pairs separated by commas; within a pair the last colon separates. Raises InvalidConfig."""
+    pairs = {}
+    for word in re.split(r"\s*,\s*", text) if text else ():
+        key, colon, value = word.rpartition(":")
+        if not colon:
+            reason = f"begin 0, end -1, length {len(word)}"
+            raise InvalidConfig(f"Error parsing configuration property '{name}': {reason}")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def parse_counts(name: str, text: str) -> dict[str, int]:
+    """`max.connections.per.ip.overrides`: host -> how many connections. Raises InvalidConfig."""
+    counts = {}
+    for host, count in parse_map(name, text).items():
+        if not re.fullmatch(r"[+-]?\d{1,10}", count):
+            raise InvalidConfig(f'For input string: "{count}"')
+        counts[host] = int(count)
+    return counts
+
+
+def parse_voter(word: str) -> tuple[int, str, int]:
+    """A voter's id, host and port. Raises InvalidConfig."""
+    name, *rest = word.split("@")
+    if len(rest) != 1 or not rest[0]:
+        raise InvalidConfig(f"Invalid configuration value for controller.quorum.voters. {_VOTER_FORM}")
+    if not re.fullmatch(r"[+-]?\d{1,10}", name):
+        raise InvalidConfig(f"Failed to parse voter ID as an integer from {name}")
+    address = _HOST_PORT.fullmatch(rest[0])
+    if address is None:
+        raise InvalidConfig(
+            f"Failed to parse host name from entry {word} for the configuration controller.quorum.voters. {_VOTER_FORM}"
+        )
+    return int(name), address[1], int(address[2])
+
+
+def parse_bootstrap_server(word: str) -> tuple[str, int]:
+    """A host and a port. Raises InvalidConfig."""
+    address = _HOST_PORT.fullmatch(word)
+    if address is None:
+        raise InvalidConfig(
+            f"Failed to parse host name from {word} for the configuration controller.quorum.bootstrap.servers. "
+            'Each entry should be in the form "{host}:{port}"'
+        )
+    return address[1], int(address[2])
+
+
+def _java(words: Iterable[str]) -> str:
+    """A list as Java prints it."""
+    return f"[{', '.join(words)}]"

@@ -1,0 +1,67 @@
+"""Names of configurations: synonyms, those of one listener, those of plugins.
+
+    log.retention.ms .minutes .hours, log.roll.ms .hours, ...   one thing in several units
+    listener.name.<listener>.<name>                             <name>, for one listener
+    listener.name.<listener>.<mechanism>.sasl.jaas.config       sasl.jaas.config, for one listener and mechanism
+
+Source: DynamicBrokerConfig.brokerConfigSynonyms.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
+from kcli.broker.config.keys import ConfigType
+
+LISTENER_CONFIG = re.compile(r"listener\.name\.[^.]*\.(.*)")
+PLUGIN_PREFIXES = ("config.providers.", "metrics.", "rsm.config.", "rlmm.config.")
+
+_MECHANISM_CONFIGS = (
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+    "connections.max.reauth.ms",
+)
+_FAMILIES = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_SYNONYMS = {
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    **{name: family for family in _FAMILIES for name in family},
+}
+
+
+def synonyms(name: str, *, with_base: bool = False) -> tuple[str, ...]:
+    """Names that stand for the same thing, the first to count first; with_base: and what a listener's one overrides."""
+    found = _SYNONYMS.get(name)
+    if found is not None:
+        return found
+    base = base_name(name) if with_base else None
+    return (name,) if base is None else (name, base)
+
+
+def base_name(name: str) -> str | None:
+    """What a listener's configuration overrides; None for other names."""
+    found = LISTENER_CONFIG.fullmatch(name)
+    if found is None:
+        return None
+    base = found[1]
+    return next((each for each in _MECHANISM_CONFIGS if base.endswith(each)), base)
+
+
+def type_of(name: str) -> ConfigType:
+    """The type of a broker's configuration, UNKNOWN for those that Kafka does not know."""
+    for each in synonyms(name, with_base=True):
+        key = BROKER_KEYS.get(each) or DYNAMIC_KEYS.get(each)
+        if key is not None:
+            return key.type
+    return ConfigType.UNKNOWN
+
+
+def is_known(name: str) -> bool:
+    """Is it of Kafka, or for a plugin?"""
+    return type_of(name) is not ConfigType.UNKNOWN or name.startswith(PLUGIN_PREFIXES)
