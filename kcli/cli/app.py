@@ -1,36 +1,60 @@
-"""The Typer application: every command, by name. Commands import what they need when they run."""
+"""The Typer application: every command, by name. A command is loaded, with what it needs, when it is run."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from kcli.cli.cluster import EPILOG as CLUSTER_EXAMPLES
-from kcli.cli.cluster import cluster
-from kcli.cli.compact import EPILOG as COMPACT_EXAMPLES
-from kcli.cli.compact import compact
-from kcli.cli.consume import EPILOG as CONSUME_EXAMPLES
-from kcli.cli.consume import consume
-from kcli.cli.dump_segment import EPILOG as DUMP_SEGMENT_EXAMPLES
-from kcli.cli.dump_segment import dump_segment
+from kcli.cli.lazy import Target, lazy_group
 from kcli.cli.output import on_terminal
-from kcli.cli.produce import EPILOG as PRODUCE_EXAMPLES
-from kcli.cli.produce import produce
-from kcli.cli.recover import EPILOG as RECOVER_EXAMPLES
-from kcli.cli.recover import recover
-from kcli.cli.topics import app as topics
-from kcli.cli.verify import EPILOG as VERIFY_EXAMPLES
-from kcli.cli.verify import verify
+
+COMMANDS = {
+    "dump-segment": Target(
+        "kcli.cli.dump_segment",
+        "dump_segment",
+        "Show what is in a log segment, an index, a snapshot or a checkpoint: any file that Kafka writes.",
+    ),
+    "verify": Target(
+        "kcli.cli.verify",
+        "verify",
+        "Check logs, and all that Kafka keeps beside them, byte for byte and against each other.",
+    ),
+    "recover": Target(
+        "kcli.cli.recover",
+        "recover",
+        "Tell what Kafka would cut or rebuild when it starts, and do the same in a copy or in place.",
+    ),
+    "compact": Target(
+        "kcli.cli.compact", "compact", "Compact logs as Kafka's log cleaner does, or tell what it would do and why."
+    ),
+    "topics": Target("kcli.cli.topics", "app", "List, describe, create, delete and alter topics of a cluster."),
+    "produce": Target(
+        "kcli.cli.produce", "produce", "Produce records from files or standard input, and tell how many were delivered."
+    ),
+    "consume": Target(
+        "kcli.cli.consume",
+        "consume",
+        "Show the records of a topic's partitions, and those that come, until interrupted.",
+    ),
+    "cluster": Target(
+        "kcli.cli.cluster", "cluster", "Show the cluster's id, controller and brokers.", no_args_is_help=False
+    ),
+}
+
+SETTINGS: dict[str, Any] = {
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "markdown" if on_terminal() else None,  # rich takes as long to load as all the rest
+}
 
 app = typer.Typer(
     name="kcli",
     help="Read, check and repair Apache Kafka logs, without a JVM.",
     epilog="Exit status: 0 fine, 1 findings or a failure, 2 usage or unreadable input. See also kcli(1).",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown" if on_terminal() else None,  # rich takes as long to load as all the rest
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    cls=lazy_group(COMMANDS, SETTINGS),
+    **SETTINGS,
 )
 
 
@@ -49,13 +73,3 @@ def _root(
     ] = False,
 ) -> None:
     """Read, check and repair Apache Kafka logs, without a JVM."""
-
-
-app.command("dump-segment", no_args_is_help=True, epilog=DUMP_SEGMENT_EXAMPLES)(dump_segment)
-app.command("verify", no_args_is_help=True, epilog=VERIFY_EXAMPLES)(verify)
-app.command("recover", no_args_is_help=True, epilog=RECOVER_EXAMPLES)(recover)
-app.command("compact", no_args_is_help=True, epilog=COMPACT_EXAMPLES)(compact)
-app.add_typer(topics, name="topics")
-app.command("produce", no_args_is_help=True, epilog=PRODUCE_EXAMPLES)(produce)
-app.command("consume", no_args_is_help=True, epilog=CONSUME_EXAMPLES)(consume)
-app.command("cluster", epilog=CLUSTER_EXAMPLES)(cluster)

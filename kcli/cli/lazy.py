@@ -1,0 +1,61 @@
+"""Commands that are loaded when they are run: `kcli --help` and every other command start without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+
+class Target(NamedTuple):
+    """Where a command is, and what is said of it in the list of commands: the first line of its documentation.
+
+    name: a function of the module, or `app`, a Typer application of commands.
+    """
+
+    module: str
+    name: str
+    help: str
+    no_args_is_help: bool = True
+
+
+class LazyCommand(TyperCommand):
+    """Stands for a command until it is run."""
+
+    def __init__(self, name: str, target: Target, settings: Mapping[str, Any]) -> None:
+        super().__init__(name, help=target.help, rich_markup_mode=settings["rich_markup_mode"])
+        self._target = target
+        self._settings = settings
+
+    def loaded(self) -> Any:
+        """The command itself."""
+        assert self.name is not None
+        module = import_module(self._target.module)
+        alone = typer.Typer(**self._settings)
+        alone.callback()(lambda: None)
+        if self._target.name == "app":
+            alone.add_typer(module.app, name=self.name)
+        else:
+            register = alone.command(self.name, no_args_is_help=self._target.no_args_is_help, epilog=module.EPILOG)
+            register(getattr(module, self._target.name))
+        return get_group(alone).commands[self.name]
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the command itself, which goes on from here."""
+        return self.loaded().make_context(info_name, args, parent, **extra)
+
+
+def lazy_group(targets: Mapping[str, Target], settings: Mapping[str, Any]) -> type[TyperGroup]:
+    """A class of groups of these commands, by name."""
+
+    class LazyGroup(TyperGroup):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            for name, target in targets.items():
+                self.add_command(LazyCommand(name, target, settings))
+
+    return LazyGroup
