@@ -134,6 +134,8 @@ def _rows(done: PartitionPlan, *, salvage: bool) -> Iterator[dict[str, Any]]:
         yield _refusal(done.name, done.refused.file, done.refused.reason, done.refused.position)
         return
     if salvage:
+        for each in done.renamed:
+            yield {"partition": done.name, "kind": "renamed", "file": each.file, "name": each.name}
         for gap in done.gaps:
             yield {
                 "partition": done.name,
@@ -193,6 +195,8 @@ BAD = ("cut", "emptied", "segment-removed", "end-hidden", "refused")
 def _words(row: dict[str, Any]) -> str:
     if row["kind"] == "refused":
         return f"Kafka would not start: {row['reason']}"
+    if row["kind"] == "renamed":
+        return f"kept as {row['name']}, by the offset of its first batch"
     if row["kind"] == "gap":
         last = row["last_offset"]
         missing = (

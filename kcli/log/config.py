@@ -84,15 +84,13 @@ def one_of(*words: str) -> Validator:
 
 
 def list_of(*words: str) -> Validator:
-    """Any number of these strings, none of them twice."""
+    """Any number of these strings."""
     word = one_of(*words)
 
     def check(name: str, value: Value) -> None:
         if value is None:
             raise InvalidConfig(f"Configuration '{name}' values must not be null.")
         assert isinstance(value, tuple), "lists are tuples"
-        if len(set(value)) != len(value):
-            raise InvalidConfig(f"Configuration '{name}' values must not be duplicated.")
         for item in value:
             if not item:
                 raise InvalidConfig(f"Configuration '{name}' values must not be empty.")
@@ -124,16 +122,22 @@ def throttled_replicas(name: str, value: Value) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One configuration: its type, Kafka's default, what a value must be; internal ones are not shown to clients."""
+    """One configuration: its type, Kafka's default, what a value must be.
+
+    internal: not shown to clients; distinct: a list that loses what it has twice.
+    """
 
     type: Type
     default: Value
     validator: Validator | None = None
     internal: bool = False
+    distinct: bool = False
 
     def parse(self, name: str, text: str | None) -> Value:
         """The value that `text` stands for, checked. Raises InvalidConfig."""
         value = None if text is None else parse_value(name, text, self.type)
+        if self.distinct and isinstance(value, tuple):
+            value = tuple(dict.fromkeys(value))
         if self.validator is not None:
             self.validator(name, value)
         return value
@@ -162,7 +166,7 @@ def parse_value(name: str, text: str, kind: Type) -> Value:
 
 
 TOPIC_CONFIGS: Mapping[str, ConfigKey] = {
-    "cleanup.policy": ConfigKey(Type.LIST, ("delete",), list_of("compact", "delete")),
+    "cleanup.policy": ConfigKey(Type.LIST, ("delete",), list_of("compact", "delete"), distinct=True),
     "compression.gzip.level": ConfigKey(Type.INT, -1, gzip_level),
     "compression.lz4.level": ConfigKey(Type.INT, 9, between(1, 17)),
     "compression.type": ConfigKey(

@@ -369,9 +369,16 @@ class LiveSegment:
                 self._close_time_index()
             if self._limits.preallocate_bytes and self._log is not None:
                 self._log.truncate(self.size)
+        self._release(trim=keep_entries)
+
+    def release(self) -> None:
+        """Give descriptors back until they are needed again."""
+        self._release(trim=False)
+
+    def _release(self, *, trim: bool) -> None:
         for index in (self._offsets, self._times):
             if index is not None:
-                index.close(trim=keep_entries)
+                index.close(trim=trim)
         if self._log is not None:
             self._log.close()
             self._log = None

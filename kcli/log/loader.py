@@ -88,6 +88,7 @@ class LoadOptions:
     index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
     max_index_bytes: int = DEFAULT_MAX_INDEX_BYTES
     producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
+    is_metadata: bool = False  # then log and snapshots are fitted together: see metadata_start
     is_tiered: bool = False  # then the log may begin in remote storage, below its first segment
 
 
@@ -356,10 +357,20 @@ class LogLoader:
                 self._lost(EventKind.END_HIDDEN, last, reason, end_offset)
             return end_offset
         reason = f"the log ends at {end_offset:,}, below its log start offset {self.options.log_start_offset:,}"
+        self._remove_all(reason, self.options.log_start_offset)
+        return None
+
+    def _remove_all(self, reason: str, offset: int) -> None:
         self._remove_segments(sorted(self.segments), reason)
         self.epochs.clear()
-        self.producers.truncate_fully_and_start_at(self.options.log_start_offset)
-        return None
+        self.producers.truncate_fully_and_start_at(offset)
+
+    def truncate_fully(self, offset: int, reason: str) -> None:
+        """Behind `load`: drop everything; the log goes on at `offset`."""
+        self._remove_all(reason, offset)
+        self._write_epochs()
+        self._create(offset)
+        self.segments[offset].trim_indexes()
 
     # 6: producers
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 from formats.compression import CODEC_NAMES
 from formats.kernels.columns import BatchRow
@@ -116,6 +117,8 @@ class PartitionLog:
         self._jitter = options.jitter
         self._failed = ""
         self._cuts = 0  # how often it was truncated
+        self._epochs_are_stale = False
+        self._epochs_guard = Lock()
         self._compaction: LiveCompaction | None = None
         self._producer_expiration_ms = options.producer_expiration_ms
         self.set_config(config)
@@ -224,8 +227,25 @@ class PartitionLog:
 
     def _write_epochs(self) -> None:
         if self._epochs.changed:
-            self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
+            with self._epochs_guard:
+                self._epochs.changed = self._epochs_are_stale = False
+                self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
+
+    def write_stale_epochs(self) -> None:
+        """Write the leader epochs where ones that lie below the log start are still in the file. Any thread may wait for
+        it; where it is never done, the next start does it. Raises OSError."""
+        with self._epochs_guard:
+            if self._epochs_are_stale:
+                self._epochs_are_stale = False
+                self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
+
+    def _cut_epochs(self, log_start_offset: int) -> None:
+        """Forget epochs below the log start; the file can wait (KAFKA-16541)."""
+        must_write = self._epochs.changed
+        self._epochs.truncate_from_start(log_start_offset)
+        if self._epochs.changed and not must_write:
             self._epochs.changed = False
+            self._epochs_are_stale = True
 
     def _check_usable(self) -> None:
         if self._failed:
@@ -450,8 +470,7 @@ class PartitionLog:
             return False
         self.log_start_offset = offset
         self.recovery_point = max(self.recovery_point, offset)
-        self._epochs.truncate_from_start(offset)
-        self._write_epochs()
+        self._cut_epochs(offset)
         self.producers.start_moved(offset)
         return True
 
@@ -614,6 +633,7 @@ class PartitionLog:
         """A clean shutdown: all flushed, a snapshot taken, indexes trimmed. The log is not to be used after it."""
         self._abort_compaction(NONE)
         self._write_epochs()
+        self.write_stale_epochs()
         self.flush(now_ms, including=True)
         self.producers.take_snapshot()
         self.producers.sync()
@@ -637,6 +657,12 @@ class PartitionLog:
         for path in sorted(self.directory.iterdir()):
             self._disk.remove(path)
         self._disk.remove_directory(self.directory)
+
+    def release_handles(self) -> None:
+        """Give back the descriptors of segments that are neither written nor to be flushed; they are opened again."""
+        for segment in self._segments.all[:-1]:
+            if segment.base_offset < self.recovery_point:
+                segment.release()
 
     def close_handles(self) -> None:
         """Give all descriptors back and leave the files as they are, as after an I/O error."""

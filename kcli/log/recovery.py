@@ -18,8 +18,9 @@ from formats.file_name import FileKind, parse
 from kcli.log.disk import COPY_BYTES, Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
+from kcli.log.metadata_start import fit_to_snapshots
 from kcli.log.recovery_backup import Backup
-from kcli.log.recovery_salvage import Gap, Lost, behind_damage, salvage
+from kcli.log.recovery_salvage import Gap, Lost, Renamed, behind_damage, salvage
 from kcli.log.recovery_view import Content, ContentSource, FileRange, PartitionView, StartRefused
 
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
@@ -41,6 +42,7 @@ class PartitionPlan:
     events: list[Event]
     lost: list[Lost]
     gaps: list[Gap] = field(default_factory=list)
+    renamed: list[Renamed] = field(default_factory=list)
 
     @property
     def has_losses(self) -> bool:
@@ -81,9 +83,9 @@ def plan(
             LogLoader(view, options).tidy()
         except StartRefused:  # a swap that cannot be read: what it replaces may be there, or may not
             return planned
-        gaps = salvage(view, logs)
+        gaps, renamed = salvage(view, logs)
         last = _load(directory, view, replace(options, clean=False), advance)
-        last = replace(last, gaps=gaps)
+        last = replace(last, gaps=gaps, renamed=renamed)
     return replace(last, events=planned.events, lost=planned.lost)
 
 
@@ -98,8 +100,10 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
     offsets, refused = None, None
     try:
         offsets = loader.load()
+        if options.is_metadata:
+            offsets = fit_to_snapshots(loader, offsets)
     except StartRefused as error:
-        refused = error
+        offsets, refused = None, error
     lost = [_lost_with(event) for event in loader.events]
     return PartitionPlan(directory.name, view, options, offsets, refused, loader.events, lost)
 

@@ -131,6 +131,7 @@ class Recovery:
             index_interval_bytes=config.index_interval_bytes,
             max_index_bytes=config.max_index_bytes,
             producer_expiration_ms=FOREVER_MS if is_metadata else self.producer_expiration_ms,
+            is_metadata=is_metadata,
             is_tiered=config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED,
         )
         return plan(directory.path, options, with_salvage=self.salvage, advance=self.advance)

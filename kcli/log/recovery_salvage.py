@@ -1,7 +1,8 @@
 """The sound batches behind damage, which Kafka would lose: counted, or kept at their own offsets.
 
 A batch is kept whose framing and CRC hold and whose offsets lie above those before it, within its segment. The bytes in
-between go; the offsets that no batch has any more are a gap, as in a compacted log, which Kafka reads past.
+between go; the offsets that no batch has any more are a gap, as in a compacted log, which Kafka reads past. A log whose
+name lies above its first batch is named by that, where the logs before it leave room.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from formats.file_name import FileKind, parse
+from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BatchRow
 from formats.kernels.log import FAULT_BAD_CRC, FAULT_SHORT_HEADER
 from kcli.log.recovery_view import Content, ContentSource, FileRange, PartitionView
@@ -18,6 +19,7 @@ from kcli.log.segment_reader import Damage, read_segment
 
 UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
 LEGACY_MAGIC = 2
+FIRST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,14 @@ class Gap:
     length: int
     first_offset: int
     last_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A log that was named above its first batch, and its name now."""
+
+    file: str
+    name: str
 
 
 @dataclass(slots=True)
@@ -66,11 +76,11 @@ def behind_damage(name: str, content: Content, position: int) -> Lost:
     return found
 
 
-def salvage(view: PartitionView, files: Collection[str]) -> list[Gap]:
+def salvage(view: PartitionView, files: Collection[str]) -> tuple[list[Gap], list[Renamed]]:
     """Leave only sound batches in order in those of the view's logs that `files` names.
 
-    Returns what was left out. Other names of `files` are of files that keep Kafka from starting; they go, and a start
-    builds them anew, as it does the indexes of the logs. Raises UnreadableInput.
+    Returns what was left out, and what has another name. Other names of `files` are of files that keep Kafka from
+    starting; they go, and a start builds them anew, as it does the indexes of the logs. Raises UnreadableInput.
     """
     for name in [each for each in view.names() if each in files and not each.endswith(".log")]:
         view.remove(name.replace(".txnindex", ".index"))
@@ -82,19 +92,53 @@ def salvage(view: PartitionView, files: Collection[str]) -> list[Gap]:
     }
     bases = sorted(base for base in names if base is not None)
     gaps: list[Gap] = []
+    renamed: list[Renamed] = []
     next_offset = 0
     for number, base in enumerate(bases):
         if names[base] not in files:
             continue
-        limit = bases[number + 1] if number + 1 < len(bases) else base + INT_MAX + 1
-        kept = _Kept(names[base], view.files[names[base]], max(base, next_offset), min(limit, base + INT_MAX + 1))
+        content = view.files[names[base]]
+        start = _first_offset(names[base], content)
+        if (start is None or start < base) and number and names[bases[number - 1]] not in files:
+            next_offset = _end_offset(names[bases[number - 1]], view, bases[number - 1])
+        first = start if start is not None and next_offset <= start < base else base
+        limit = bases[number + 1] if number + 1 < len(bases) else first + INT_MAX + 1
+        kept = _Kept(names[base], content, max(first, next_offset), min(limit, first + INT_MAX + 1))
         kept.read()
-        next_offset = kept.next_offset
+        for name in Segment(view, base).names:
+            view.remove(name)
         gaps += kept.gaps
-        view.put(names[base], kept.content())
-        for index in Segment(view, base).names[1:]:
-            view.remove(index)
-    return gaps
+        if not kept.content().size and first < next_offset:
+            continue  # an empty log there would hide the end of the one before it
+        next_offset = kept.next_offset
+        name = build(FileName(FileKind.LOG, first))
+        if first != base:
+            renamed.append(Renamed(names[base], name))
+        view.put(name, kept.content())
+    return gaps, renamed
+
+
+def _first_offset(name: str, content: Content) -> int | None:
+    """The offset of the batch that the log begins with; None where it does not begin with a sound one."""
+    source = ContentSource(name, content)
+    try:
+        for part in read_segment(source, resync=False, window_bytes=FIRST_BYTES):
+            row = None if isinstance(part, Damage) else BatchRow._make(part.batches.row(0))
+            return None if row is None or row.faults & UNSOUND else _first_of(row)
+    finally:
+        source.close()
+    return None
+
+
+def _end_offset(name: str, view: PartitionView, base: int) -> int:
+    """Behind the last sound batch of a log."""
+    kept = _Kept(name, view.files[name], base, base + INT_MAX + 1)
+    kept.read()
+    return kept.next_offset
+
+
+def _first_of(row: BatchRow) -> int:
+    return row.base_offset if row.magic >= LEGACY_MAGIC else row.last_offset
 
 
 class _Kept:
@@ -123,7 +167,7 @@ class _Kept:
             self.gaps.append(Gap(self._name, end, self._content.size - end, self.next_offset, None))
 
     def _batch(self, row: BatchRow) -> None:
-        first = row.base_offset if row.magic >= LEGACY_MAGIC else row.last_offset
+        first = _first_of(row)
         if row.faults & UNSOUND or first < self.next_offset or not first <= row.last_offset < self._limit:
             return
         end = self._ranges[-1][1] if self._ranges else 0

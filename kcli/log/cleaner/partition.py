@@ -89,9 +89,7 @@ class Segment:
         largest = self.largest_timestamp
         return self.modified_ms if largest is None else largest
 
-    def windows(
-        self, *, start: int = 0, check_crc: bool = True, window_bytes: int = WINDOW_BYTES
-    ) -> Iterator[Window]:
+    def windows(self, *, start: int = 0, check_crc: bool = True, window_bytes: int = WINDOW_BYTES) -> Iterator[Window]:
         """Its batches from byte `start` on. Raises Uncleanable at damage, with `check_crc` at a bad CRC too."""
         source = FileSource(self.path())
         try:
@@ -294,4 +292,3 @@ def _take_in(table: ProducerTable, window: Window, from_offset: int) -> None:
     """The batches of a window that begin at an offset or behind it."""
     window.batches.select(from_offset=from_offset)
     table.batches(window.batches, window.data)
-

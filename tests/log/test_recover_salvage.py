@@ -1,0 +1,87 @@
+"""Salvage: what is sound stays, also where the name of a log is wrong."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kcli.log.loader import LoadOptions
+from kcli.log.partition_log import PartitionLog
+from kcli.log.recovery import apply_in_place, plan
+from kcli.log.recovery_salvage import Renamed
+from tests.log.crash_disk import Crash, CrashDisk
+from tests.log.test_partition_log import open_log
+from tests.log.test_partition_log_crash import batches_of
+from tests.log.test_partition_log_lifecycle import SMALL, filled
+
+OPTIONS = LoadOptions(0, max_index_bytes=4096, index_interval_bytes=100)
+
+
+def made(directory: Path) -> list[tuple[int, bytes]]:
+    """A log of seven segments. Returns its batches."""
+    log = filled(directory, SMALL)
+    found = batches_of(log)
+    log.close(0)
+    return found
+
+
+def misname(directory: Path, base: int, name: int) -> None:
+    """Give the log of a segment another name; the indexes with it."""
+    for path in directory.glob(f"{base:020}.*"):
+        path.rename(directory / path.name.replace(f"{base:020}", f"{name:020}"))
+
+
+def reopened(directory: Path) -> PartitionLog:
+    return open_log(directory, SMALL, clean=False)
+
+
+@pytest.mark.parametrize(("base", "name"), [(6, 8), (6, 11), (0, 3), (36, 38), (36, 10**6)])
+def test_a_log_named_above_its_first_batch(tmp_path: Path, base: int, name: int) -> None:
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    misname(directory, base, name)
+    kafkas = plan(directory, OPTIONS)
+    assert kafkas.refused or kafkas.has_losses
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.renamed == [Renamed(f"{name:020}.log", f"{base:020}.log")]
+    assert done.gaps == []
+    apply_in_place(done, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_no_room_below_its_name(tmp_path: Path) -> None:
+    """Its first batches repeat those of the log before it: they stay out."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    shutil.copyfile(directory / f"{0:020}.log", directory / f"{3:020}.log")
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.renamed == []
+    apply_in_place(done, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_damage_too(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    misname(directory, 12, 17)
+    path = directory / f"{17:020}.log"
+    data = bytearray(path.read_bytes())
+    data[len(batches[0][1]) + 70] ^= 1
+    path.write_bytes(data)
+    left = [each for each in batches if each[0] != 14]
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert [(gap.first_offset, gap.last_offset) for gap in done.gaps] == [(14, 15)]
+    calm = CrashDisk()
+    shutil.copytree(directory, tmp_path / "calm-0")
+    apply_in_place(plan(tmp_path / "calm-0", OPTIONS, with_salvage=True), calm)
+    assert batches_of(reopened(tmp_path / "calm-0")) == left
+    for dies_at in range(1, calm.operations + 1):
+        often = tmp_path / f"crash-{dies_at}"
+        shutil.copytree(directory, often)
+        with pytest.raises(Crash):
+            apply_in_place(plan(often, OPTIONS, with_salvage=True), CrashDisk(dies_at))
+        apply_in_place(plan(often, OPTIONS, with_salvage=True), CrashDisk())
+        assert batches_of(reopened(often)) == left
+        shutil.rmtree(often)
