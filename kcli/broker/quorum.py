@@ -63,8 +63,8 @@ class Quorum:
         """The ids of the voters."""
         return [voter["voterId"] for voter in self.voters] if self.kraft_version else [self.node_id]
 
-    def begin_epoch(self, disk: Disk, directory: Path, last_epoch: int) -> list[Pair]:
-        """Become the leader of a new epoch, durably. last_epoch: that of the end of the log.
+    def begin_epoch(self, disk: Disk, directory: Path, last_epoch: int, offset: int) -> list[Pair]:
+        """Become the leader of a new epoch, durably. last_epoch: that of the log's last record; offset: its end.
 
         Returns the control records that begin it. Raises NotTheOnlyVoter, StartRefused, OSError.
         """
@@ -78,7 +78,10 @@ class Quorum:
         node = [{"voterId": self.node_id}]
         change = {"leaderId": self.node_id, "voters": node, "grantingVoters": node}
         begin = [encode_control(ControlType.LEADER_CHANGE, change)]
-        return [*begin, *self.controls()] if self.kraft_version and self.voters_offset == NOT_IN_LOG else begin
+        if self.kraft_version and self.voters_offset == NOT_IN_LOG:
+            self.voters_offset = offset
+            begin += self.controls()
+        return begin
 
     def controls(self) -> list[Pair]:
         """What a snapshot's header, or the log, says of kraft.version and voters."""
