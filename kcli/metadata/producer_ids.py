@@ -1,0 +1,22 @@
+"""Producer ids, given out to brokers in blocks. Source: ProducerIdControlManager, ProducerIdsBlock; KIP-730."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.result import ErrorCode, Refused, Result
+
+BLOCK_SIZE: Final = 1000
+LONG_MAX: Final = (1 << 63) - 1
+
+
+def next_block(image: MetadataImage, broker_id: int, broker_epoch: int) -> Result[range]:
+    """The next ids for a broker, of no other broker ever. Raises Refused(UNKNOWN_SERVER_ERROR) when there are none."""
+    first = max(image.next_producer_id, 0)
+    if first > LONG_MAX - BLOCK_SIZE:
+        reason = "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit"
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
+    block = range(first, first + BLOCK_SIZE)
+    record = {"brokerId": broker_id, "brokerEpoch": broker_epoch, "nextProducerId": block.stop}
+    return Result([("ProducerIdsRecord", 0, record)], block)

@@ -1,0 +1,117 @@
+"""Brokers and controllers come up and go down. What a node of Kafka 4.3 with both roles writes, and when:
+
+    start            RegisterControllerRecord
+                     RegisterBrokerRecord, fenced; behind an unclean shutdown the changes of partitions that goes with it
+                     BrokerRegistrationChangeRecord (unfenced), and a leader for each partition that has none
+                     BrokerRegistrationChangeRecord (cordoned directories), where they are not as before
+    clean shutdown   BrokerRegistrationChangeRecord (in controlled shutdown), no leader and no ISR for its partitions
+                     BrokerRegistrationChangeRecord (fenced)
+
+A broker's epoch is the offset of its RegisterBrokerRecord's batch. The shutdown before was clean where the broker says
+which epoch it had then, as its `.kafka_cleanshutdown` file does. Source: ClusterControlManager,
+ReplicationControlManager; KIP-841 (controlled shutdown), KIP-966 (unclean shutdowns), KIP-1066.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from kcli.metadata import metadata_version as levels
+from kcli.metadata.election import broker_comes, broker_goes, broker_was_killed
+from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.partition import from_uuid
+from kcli.metadata.registration import Broker, Controller
+from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.snapshot import ELR_VERSION, broker_record, controller_record
+
+NO_EPOCH = -1
+
+
+def register_controller(image: MetadataImage, controller: Controller) -> list[Record]:
+    """A controller has come up."""
+    if image.metadata_version < levels.CONTROLLER_REGISTRATION:
+        return []
+    return [controller_record(controller)]
+
+
+def register_broker(
+    image: MetadataImage, broker: Broker, previous_epoch: int, broker_properties: Mapping[str, str]
+) -> list[Record]:
+    """A broker has come up.
+
+    broker: with its new epoch, which is the offset that the first of these records will have; previous_epoch: the one
+    it had when it was last shut down cleanly, NO_EPOCH where it does not know. Raises Refused(UNSUPPORTED_VERSION) where
+    it does not support what the cluster's features say.
+    """
+    for name, level in image.features.items():
+        least, most = broker.features.get(name, (0, 0))
+        if not least <= level <= most:
+            message = (
+                f"Unable to register because the broker does not support finalized version {level} of {name}. "
+                f"The broker wants a version between {least} and {most}, inclusive."
+            )
+            raise Refused(ErrorCode.UNSUPPORTED_VERSION, message)
+    known = image.brokers.get(broker.id)
+    if known is not None and known.epoch != previous_epoch and image.features.get(ELR_VERSION, 0) > 0:
+        records = broker_was_killed(image, broker.id, broker_properties)
+    else:
+        records = broker_goes(image, broker.id, broker_properties)
+    fresh = replace(broker, fenced=True, in_controlled_shutdown=False, cordoned=None)
+    return [*records, broker_record(fresh, image.metadata_version)]
+
+
+def unfence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
+    """A registered broker has caught up with the metadata log: it may lead."""
+    broker = _registered(image, broker_id)
+    if not broker.fenced:
+        return []
+    return [_change(broker, 0, fenced=-1), *broker_comes(image, broker_id, broker_properties)]
+
+
+def fence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
+    """A broker has gone, or was not heard of for too long."""
+    broker = _registered(image, broker_id)
+    if broker.fenced:
+        return []
+    return [*broker_goes(image, broker_id, broker_properties), _change(broker, 0, fenced=1)]
+
+
+def begin_controlled_shutdown(
+    image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]
+) -> list[Record]:
+    """A broker is about to go: it gives its leaderships away."""
+    broker = _registered(image, broker_id)
+    records = [] if broker.in_controlled_shutdown else [_change(broker, 1, inControlledShutdown=1)]
+    return [*records, *broker_goes(image, broker_id, broker_properties)]
+
+
+def cordon_directories(image: MetadataImage, broker_id: int, directories: Sequence[UUID]) -> list[Record]:
+    """Which of its directories take no new replicas, as a broker says at its first heartbeat and when they change."""
+    broker = _registered(image, broker_id)
+    known = broker.cordoned
+    if image.metadata_version < levels.CORDONED_DIRECTORIES or (known is not None and set(known) == set(directories)):
+        return []
+    return [_change(broker, 3, cordonedLogDirs=[from_uuid(each) for each in directories])]
+
+
+def unregister_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
+    """A broker goes for good. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
+    broker = _registered(image, broker_id)
+    gone = "UnregisterBrokerRecord", 0, {"brokerId": broker_id, "brokerEpoch": broker.epoch}
+    return [*broker_goes(image, broker_id, broker_properties), gone]
+
+
+def _registered(image: MetadataImage, broker_id: int) -> Broker:
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        message = f"Broker ID {broker_id} is not currently registered"
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, message)
+    return broker
+
+
+def _change(broker: Broker, version: int, **fields: Any) -> Record:
+    value = {"brokerId": broker.id, "brokerEpoch": broker.epoch, **fields}
+    return "BrokerRegistrationChangeRecord", version, value
