@@ -1,10 +1,10 @@
 """The directory of one partition: made, named for its end, and whose it is.
 
-    <topic>-<partition>                     a new one gets partition.metadata with the topic's id first, then empty files
+    <topic>-<partition>                     new: partition.metadata with the topic's id first, then empty files
     <topic>-<partition>.<unique>-delete     to be removed: renamed at once, gone after file.delete.delay.ms
     <topic>-<partition>.<unique>-stray      of a topic that the cluster does not know: kept for people to look at
 
-A topic's name is cut where the directory's would be longer than 255. Source: LocalLog.logDeleteDirName, logStrayDirName,
+A topic's name is cut where the directory's would be longer than 255. Source: LocalLog (logDeleteDirName and its like),
 PartitionMetadataFile; KIP-516.
 """
 

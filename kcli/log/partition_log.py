@@ -232,8 +232,8 @@ class PartitionLog:
                 self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
 
     def write_stale_epochs(self) -> None:
-        """Write the leader epochs where ones that lie below the log start are still in the file. Any thread may wait for
-        it; where it is never done, the next start does it. Raises OSError."""
+        """Write the leader epochs where ones below the log start are still in the file. Any thread may wait for it;
+        where it is never done, the next start does it. Raises OSError."""
         with self._epochs_guard:
             if self._epochs_are_stale:
                 self._epochs_are_stale = False

@@ -11,8 +11,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from formats.checkpoint import EpochEntry, parse_leader_epochs
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.live_segments import Removal
 from kcli.log.partition_log import Isolation, OpenOptions, PartitionLog
 from kcli.log.validator import Origin
@@ -136,12 +139,23 @@ class Writer:
         )
         again.close(NOW_MS)
         if found:  # else Kafka's start forgets the last epoch, which begins where the log ends
-            assert self.files() == files
+            after = self.files()
+            assert later(after.pop(LEADER_EPOCHS), again.log_start_offset) == later(
+                files.pop(LEADER_EPOCHS), again.log_start_offset
+            )
+            assert after == files
         self.batches = found
         self.safe_offset = self.recovery_point = min(self.recovery_point, again.log_end_offset)
 
     def files(self) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in self.directory.iterdir()}
+
+
+def later(data: bytes, log_start_offset: int) -> list[EpochEntry]:
+    """The leader epochs from the log start on; a start knows that from a checkpoint, which may be older."""
+    epochs = LeaderEpochCache(parse_leader_epochs(data))
+    epochs.truncate_from_start(log_start_offset)
+    return list(epochs.entries)
 
 
 def batches_of(log: PartitionLog) -> list[tuple[int, bytes]]:
