@@ -28,7 +28,7 @@ from kcli.metadata.snapshot import ELR_VERSION
 
 MIN_ISR: Final = "min.insync.replicas"
 
-SUPPORTED: Final[Mapping[str, VersionRange]] = {
+SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = {
     "group.version": VersionRange(0, 1),
     KRAFT_VERSION: VersionRange(0, 1),
     METADATA_VERSION: VersionRange(levels.MINIMUM, levels.LATEST),
@@ -125,7 +125,7 @@ def _check(image: MetadataImage, update: FeatureUpdate, current: int, node_id: i
         raise _invalid(update, "The controller does not support the given upgrade type.")
     if update.level < 0:
         raise _invalid(update, "A feature version cannot be less than 0.")
-    nodes = {f"Local controller {node_id}": SUPPORTED}
+    nodes = {f"Local controller {node_id}": SUPPORTED_FEATURES}
     nodes |= {f"Broker {broker.id}": broker.features for broker in image.brokers.values()}
     if image.metadata_version >= levels.CONTROLLER_REGISTRATION:
         others = (each for each in image.controllers.values() if each.id != node_id)

@@ -109,6 +109,11 @@ class MetadataImage:
         return self.features.get(METADATA_VERSION, 0)
 
     @property
+    def features_epoch(self) -> int:
+        """Which state of the features this is: clients keep the newest."""
+        return self.offset
+
+    @property
     def in_transaction(self) -> bool:
         """A metadata transaction was begun and not ended: its records wait."""
         return self._transaction is not None

@@ -1,7 +1,7 @@
 """Brokers and controllers come up and go down. What a node of Kafka 4.3 with both roles writes, and when:
 
     start            RegisterControllerRecord
-                     RegisterBrokerRecord, fenced; behind an unclean shutdown the changes of partitions that goes with it
+                     RegisterBrokerRecord, fenced; behind an unclean shutdown what that means for its partitions
                      BrokerRegistrationChangeRecord (unfenced), and a leader for each partition that has none
                      BrokerRegistrationChangeRecord (cordoned directories), where they are not as before
     clean shutdown   BrokerRegistrationChangeRecord (in controlled shutdown), no leader and no ISR for its partitions
@@ -43,8 +43,8 @@ def register_broker(
     """A broker has come up.
 
     broker: with its new epoch, which is the offset that the first of these records will have; previous_epoch: the one
-    it had when it was last shut down cleanly, NO_EPOCH where it does not know. Raises Refused(UNSUPPORTED_VERSION) where
-    it does not support what the cluster's features say.
+    it had when it was last shut down cleanly, NO_EPOCH where it does not know. Raises Refused(UNSUPPORTED_VERSION)
+    where it does not support what the cluster's features say.
     """
     for name, level in image.features.items():
         least, most = broker.features.get(name, (0, 0))
