@@ -11,11 +11,11 @@ jsonl   the same object as dump-segment's, less what a consumer does not learn; 
 from __future__ import annotations
 
 import base64
-import json
 import re
 import struct
 from collections.abc import Callable
 from functools import partial
+from json.encoder import encode_basestring as quoted
 
 from formats.kernels.log import iso_time
 from kcli.client.consuming import Record
@@ -30,28 +30,24 @@ _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 def jsonl(record: Record) -> bytes:
     """A record as a JSON line."""
-    row = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "timestamp_type": record.timestamp_type,
-        "key": json_field(record.key),
-        "value": json_field(record.value),
-        "headers": [[name, json_field(value)] for name, value in record.headers],
-        "leader_epoch": record.leader_epoch,
-    }
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch = record
+    pairs = ",".join([f"[{quoted(name)},{json_field(data)}]" for name, data in headers]) if headers else ""
+    return (
+        f'{{"topic":{quoted(topic)},"partition":{partition},"offset":{offset},'
+        f'"timestamp":{"null" if timestamp is None else timestamp},"timestamp_type":"{timestamp_type}",'
+        f'"key":{json_field(key)},"value":{json_field(value)},"headers":[{pairs}],'
+        f'"leader_epoch":{"null" if leader_epoch is None else leader_epoch}}}\n'
+    ).encode()
 
 
-def json_field(data: bytes | None) -> str | dict[str, str] | None:
-    """Bytes in JSON: null, text, or base64 where they are none."""
+def json_field(data: bytes | None) -> str:
+    """Bytes as JSON: null, a string, or an object with base64 where they are no text."""
     if data is None:
-        return None
+        return "null"
     try:
-        return data.decode()
+        return quoted(data.decode())
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
+        return f'{{"base64":"{base64.b64encode(data).decode()}"}}'
 
 
 def shown(data: bytes | None, fold: int = -1) -> str:

@@ -17,6 +17,7 @@ from kcli.errors import KcliError, UsageError
 CREATED_WITHIN_S = 2.0  # a topic that the broker makes when it is first asked for
 MAX_MESSAGE_BYTES = 1_000_000_000  # librdkafka's most: what is too large is the broker's to say
 FAILURES_KEPT = 10
+POLL_EVERY = 64  # records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ class TopicProducer:
         """Hand the records over; waits where the queue is full. Raises Unreachable, Refused, KcliError."""
         producer, fail, delivery = self._producer, self._failed, self.delivery
         fixed = self._settings.partition
-        for record in records:
+        for number, record in enumerate(records):
             topic = self._topic or record.topic
             if topic is None:
                 raise UsageError("a record names no topic, and no --topic is given")
@@ -121,7 +122,8 @@ class TopicProducer:
                     break
                 else:
                     break
-            producer.poll(0)
+            if number % POLL_EVERY == 0:
+                producer.poll(0)
 
     def close(self, timeout_s: float | None = None) -> Delivery:
         """Wait until every record is delivered or has failed, or for so long; what is then left has failed."""
