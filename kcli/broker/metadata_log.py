@@ -242,7 +242,7 @@ class MetadataLog:
                 each.done.set_result(each.first_offset + len(each.records) - 1)
         del self._queue[: len(group)]
         if self._upkeep.is_snapshot_due(self._clock.now_ms()) and not self._closed:
-            self.take_snapshot()
+            _ = self.take_snapshot()
 
     def _tell(self, records: Sequence[Record]) -> None:
         for listener in self.listeners:
@@ -265,16 +265,15 @@ class MetadataLog:
 
     # upkeep
 
-    def take_snapshot(self) -> bool:
-        """Begin a snapshot of the image as it is now. Not within a transaction, nor beside another one: False then."""
+    def take_snapshot(self) -> asyncio.Task[None] | None:
+        """Begin a snapshot of the image as it is now. Not within a transaction, nor beside another one: None then."""
         if self._upkeep.writing is not None or self.image.in_transaction:
-            return False
+            return None
         now_ms = self._clock.now_ms()
         which = SnapshotId(self._log.high_watermark, self.quorum.epoch)
         records = list(snapshot(self.image))
         batches = snapshot_batches(records, which.epoch, now_ms, self._last_timestamp_ms, self.quorum.controls())
-        self._upkeep.write(which, batches, now_ms, self._clean_soon)
-        return True
+        return self._upkeep.write(which, batches, now_ms, self._clean_soon)
 
     def _clean_soon(self) -> None:
         self._clean_due = True

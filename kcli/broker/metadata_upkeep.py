@@ -49,11 +49,14 @@ class Upkeep:
         by_bytes = self._bytes_since >= self._config.max_record_bytes_between_snapshots
         return self.writing is None and (by_time or by_bytes)
 
-    def write(self, which: SnapshotId, batches: Iterator[bytearray], now_ms: int, then: Callable[[], None]) -> None:
+    def write(
+        self, which: SnapshotId, batches: Iterator[bytearray], now_ms: int, then: Callable[[], None]
+    ) -> asyncio.Task[None]:
         """Begin to write a snapshot in a thread; `then` is called once it is there."""
         assert self.writing is None, "one at a time"
         self._bytes_since, self._since_ms = 0, now_ms
         self.writing = asyncio.get_running_loop().create_task(self._write(which, batches, then))
+        return self.writing
 
     async def _write(self, which: SnapshotId, batches: Iterator[bytearray], then: Callable[[], None]) -> None:
         try:

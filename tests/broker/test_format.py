@@ -1,0 +1,94 @@
+"""Formatting, against the directories that Kafka's own tool formatted."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from formats.file_name import FileKind
+from kcli.broker.format import NotThisNode, format_directories, random_id
+from kcli.broker.metadata_snapshots import read_snapshot
+from kcli.log.recovery_view import StartRefused
+from tests.broker.metadata_dirs import NOW_MS, untimed
+from tests.conftest import GOLDEN
+
+FORMATTED = ["codecs/data", "txn/data", "groups/data", "kraft/dynamic-quorum"]
+
+
+def meta(directory: Path) -> str:
+    return (directory / FileKind.META_PROPERTIES).read_text()
+
+
+@pytest.mark.parametrize("name", FORMATTED)
+def test_writes_what_kafka_storage_writes(tmp_path: Path, name: str) -> None:
+    format_directories([tmp_path / "d"], now_ms=NOW_MS)
+    ours = (tmp_path / "d" / FileKind.BOOTSTRAP).read_bytes()
+    assert untimed(ours) == untimed((GOLDEN / name / FileKind.BOOTSTRAP).read_bytes())
+    id_or_date = r"=\S{22}|#\w{3} \w{3} \d\d [0-9:]{8} UTC \d{4}"
+    assert re.sub(id_or_date, "?", meta(tmp_path / "d")) == re.sub(id_or_date, "?", meta(GOLDEN / name))
+    assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
+
+
+def test_transaction_version_0_as_kafka_formats_it(tmp_path: Path) -> None:
+    golden = GOLDEN / "txn/data-tv0" / FileKind.BOOTSTRAP
+    levels = {value["name"]: value["featureLevel"] for batch in read_snapshot(golden) for _, _, value in batch.records}
+    assert "transaction.version" not in levels
+    format_directories([tmp_path / "d"], now_ms=NOW_MS, levels={**levels, "transaction.version": 0})
+    assert untimed((tmp_path / "d" / FileKind.BOOTSTRAP).read_bytes()) == untimed(golden.read_bytes())
+
+
+def test_each_directory_gets_an_id_and_the_same_cluster(tmp_path: Path) -> None:
+    directories = [tmp_path / "a", tmp_path / "b", tmp_path / "a"]
+    first = format_directories(directories, now_ms=NOW_MS, node_id=7, cluster_id="5L6g3nShT-eMCtK--X86sw")
+    assert (first.node_id, first.cluster_id) == (7, "5L6g3nShT-eMCtK--X86sw")
+    assert len(set(first.directory_ids.values())) == 2
+    before = meta(tmp_path / "a")
+    assert format_directories(directories, now_ms=NOW_MS + 5000) == first
+    assert meta(tmp_path / "a") == before
+    third = format_directories([*directories, tmp_path / "c"], now_ms=NOW_MS)
+    assert (third.node_id, third.cluster_id) == (7, first.cluster_id)
+    assert third.directory_ids[tmp_path / "c"] not in first.directory_ids.values()
+
+
+def test_a_new_node_is_node_1_of_a_new_cluster(tmp_path: Path) -> None:
+    first = format_directories([tmp_path / "a"], now_ms=NOW_MS)
+    second = format_directories([tmp_path / "b"], now_ms=NOW_MS)
+    assert first.node_id == second.node_id == 1
+    assert first.cluster_id != second.cluster_id
+
+
+@pytest.mark.parametrize("wanted", [{"node_id": 2}, {"cluster_id": random_id()}])
+def test_refuses_the_directories_of_another_node(tmp_path: Path, wanted: dict[str, int | str]) -> None:
+    format_directories([tmp_path / "a"], now_ms=NOW_MS)
+    with pytest.raises(NotThisNode, match=r"a: (node|cluster).id is "):
+        format_directories([tmp_path / "a", tmp_path / "b"], now_ms=NOW_MS, **wanted)  # type: ignore[arg-type]
+    assert not (tmp_path / "b").exists()
+
+
+def test_refuses_the_same_directory_twice(tmp_path: Path) -> None:
+    format_directories([tmp_path / "a"], now_ms=NOW_MS)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / FileKind.META_PROPERTIES).write_text(meta(tmp_path / "a"))
+    with pytest.raises(NotThisNode, match=r"the same directory\.id"):
+        format_directories([tmp_path / "a", tmp_path / "b"], now_ms=NOW_MS)
+
+
+def test_a_directory_of_an_older_kafka_gets_an_id(tmp_path: Path) -> None:
+    path = tmp_path / FileKind.META_PROPERTIES
+    path.write_text("version=1\nnode.id=3\ncluster.id=5L6g3nShT-eMCtK--X86sw\n")
+    found = format_directories([tmp_path], now_ms=NOW_MS)
+    assert f"directory.id={found.directory_ids[tmp_path]}\n" in path.read_text()
+    assert not (tmp_path / FileKind.BOOTSTRAP).exists()
+
+
+@pytest.mark.parametrize("text", ["version=0\nbroker.id=1\n", "version=1\nnode.id=1\n", "version=9\n"])
+def test_refuses_what_is_no_kraft_directory(tmp_path: Path, text: str) -> None:
+    (tmp_path / FileKind.META_PROPERTIES).write_text(text)
+    with pytest.raises(StartRefused):
+        format_directories([tmp_path], now_ms=NOW_MS)
+
+
+def test_ids_are_as_kafkas() -> None:
+    ids = [random_id() for _ in range(500)]
+    assert len(set(ids)) == 500
+    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", each) for each in ids)
