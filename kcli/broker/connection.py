@@ -64,6 +64,7 @@ class Connection:
         "_is_reading",
         "_is_writing",
         "_loop",
+        "_max_bytes",
         "_out",
         "_rest",
         "_server",
@@ -82,6 +83,7 @@ class Connection:
         self._loop = server.loop
         self._socket = sock
         self._fd = sock.fileno()
+        self._max_bytes: int = server.config.socket_request_max_bytes
         self.client_host = peer[0]
         self.peer = f"{peer[0]}:{peer[1]}"
         self.listener = listener
@@ -175,9 +177,9 @@ class Connection:
                 self._wanted = SIZE_BYTES
                 break
             length = int.from_bytes(data[position:behind], signed=True)
-            if not 0 <= length <= self._server.request_max_bytes:
-                most = f"{self._server.request_max_bytes:,}"
-                self.close(f"a request of {length:,} bytes, socket.request.max.bytes is {most}", level=logging.WARNING)
+            if not 0 <= length <= self._max_bytes:
+                reason = f"a request of {length:,} bytes, socket.request.max.bytes is {self._max_bytes:,}"
+                self.close(reason, level=logging.WARNING)
                 return
             if behind + length > size:
                 self._wanted = SIZE_BYTES + length

@@ -231,7 +231,7 @@ class Call:
         """A field of the request that older versions have not got."""
         return getattr(self.request, name, default)
 
-    def new(self, name: str, **values: Any) -> Entity:
+    def new(self, name: str, /, **values: Any) -> Entity:
         """An object of the response's class `name`; fields that this version has not got are left out.
 
         Fields not given take the protocol's default; throttle_time none.

@@ -17,6 +17,7 @@ from kcli.broker.connection import Connection
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
+    from kcli.broker.config import BrokerConfig
 
 log = logging.getLogger("kcli.broker")
 SCRATCH_BYTES = 1 << 20
@@ -29,40 +30,47 @@ IDLE_CHECK_S = 5.0
 class Server:
     """Listening sockets and the connections that came through them. All in the event loop's thread."""
 
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
-        config = broker.config
-        self.broker = broker
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.request_max_bytes: int = config.socket_request_max_bytes
+        self.config = config
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))  # one request is read at a time, into this
-        self._most: int = config.max_connections
-        self._most_per_ip: int = config.max_connections_per_ip
-        self._per_ip_overrides: dict[str, int] = config.max_connections_per_ip_overrides
-        self._idle_s: float = config.connections_max_idle_ms / 1000
-        self._backlog: int = config.socket_listen_backlog_size
-        self._listening: list[socket.socket] = []
         self.connections: set[Connection] = set()
+        self._broker: Broker | None = None
+        self._listening: list[tuple[socket.socket, str]] = []
         self._per_ip: Counter[str] = Counter()
         self._idle_timer: asyncio.TimerHandle | None = None
 
-    def listen(self, host: str, port: int, listener: str) -> tuple[str, int]:
-        """Listen there; port 0 takes a free one, host "" all addresses. Returns the address. Raises OSError."""
+    @property
+    def broker(self) -> Broker:
+        """Who answers."""
+        assert self._broker is not None, "nobody is accepted before"
+        return self._broker
+
+    def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
+        """Take an address; port 0 takes a free one, host "" all addresses. Clients wait until `serve`.
+
+        Returns the address. Raises OSError.
+        """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
-            sock.listen(self._backlog)
+            sock.listen(self.config.socket_listen_backlog_size)
             sock.setblocking(False)
         except OSError:
             sock.close()
             raise
-        self._listening.append(sock)
-        self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
-        if self._idle_timer is None and self._idle_s > 0:
-            self._idle_timer = self.loop.call_later(IDLE_CHECK_S, self._drop_idle)
+        self._listening.append((sock, listener))
         bound_host, bound_port = sock.getsockname()[:2]
         return bound_host, bound_port
+
+    def serve(self, broker: Broker) -> None:
+        """Let clients in."""
+        self._broker = broker
+        for sock, listener in self._listening:
+            self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
+        self._drop_idle()
 
     def _accept(self, sock: socket.socket, listener: str) -> None:
         for _ in range(ACCEPT_AT_ONCE):
@@ -78,7 +86,7 @@ class Server:
                 self.loop.call_later(RETRY_ACCEPT_S, self._accept_again, sock, listener)
                 return
             host = peer[0]
-            if len(self.connections) >= self._most or self._per_ip[host] >= self._most_from(host):
+            if len(self.connections) >= self.config.max_connections or self._per_ip[host] >= self._most_from(host):
                 log.warning("connection from %s refused: max.connections or max.connections.per.ip is reached", host)
                 client.close()
                 continue
@@ -88,11 +96,11 @@ class Server:
             self.connections.add(Connection(self, client, (host, peer[1]), listener))
 
     def _accept_again(self, sock: socket.socket, listener: str) -> None:
-        if sock in self._listening:
+        if (sock, listener) in self._listening:
             self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
 
     def _most_from(self, host: str) -> int:
-        return self._per_ip_overrides.get(host, self._most_per_ip)
+        return self.config.max_connections_per_ip_overrides.get(host, self.config.max_connections_per_ip)
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
@@ -102,14 +110,15 @@ class Server:
             del self._per_ip[connection.client_host]
 
     def _drop_idle(self) -> None:
-        oldest = self.loop.time() - self._idle_s
+        idle_s = self.config.connections_max_idle_ms / 1000
+        oldest = self.loop.time() - idle_s if idle_s > 0 else 0.0
         for connection in [each for each in self.connections if each.last_active < oldest and not each.is_busy]:
             connection.close("idle for connections.max.idle.ms")
         self._idle_timer = self.loop.call_later(IDLE_CHECK_S, self._drop_idle)
 
     def stop_listening(self) -> None:
         """Accept nobody any more."""
-        for sock in self._listening:
+        for sock, _ in self._listening:
             self.loop.remove_reader(sock.fileno())
             sock.close()
         self._listening.clear()

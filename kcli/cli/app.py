@@ -28,6 +28,9 @@ COMMANDS = {
     "compact": Target(
         "kcli.cli.compact", "compact", "Compact logs as Kafka's log cleaner does, or tell what it would do and why."
     ),
+    "serve": Target(
+        "kcli.cli.serve", "serve", "Run a Kafka 4.3 node in this process, ready in half a second.", no_args_is_help=False
+    ),
     "topics": Target("kcli.cli.topics", "app", "List, describe, create, delete and alter topics of a cluster."),
     "produce": Target(
         "kcli.cli.produce", "produce", "Produce records from files or standard input, and tell how many were delivered."
@@ -49,7 +52,7 @@ SETTINGS: dict[str, Any] = {
 
 app = typer.Typer(
     name="kcli",
-    help="Read, check and repair Apache Kafka logs, without a JVM.",
+    help="Run Apache Kafka, read, check and repair its logs, without a JVM.",
     epilog="Exit status: 0 fine, 1 findings or a failure, 2 usage or unreadable input. See also kcli(1).",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
@@ -72,4 +75,4 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Read, check and repair Apache Kafka logs, without a JVM."""
+    """Run Apache Kafka, read, check and repair its logs, without a JVM."""

@@ -1,0 +1,55 @@
+"""Run a node in this process until a signal, or an error that leaves nothing to serve with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kcli.broker.node import CannotServe, Node
+
+if TYPE_CHECKING:
+    from kcli.broker.config import BrokerConfig
+
+log = logging.getLogger("kcli.broker")
+AT_ONCE_STATUS = 130
+
+
+def serve(config: BrokerConfig, ready: Callable[[Node], None]) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError."""
+    _new_loop().run_until_complete(_serve(config, ready))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop, where there is one for this platform."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return new_event_loop()
+
+
+async def _serve(config: BrokerConfig, ready: Callable[[Node], None]) -> None:
+    loop = asyncio.get_running_loop()
+    signalled = loop.create_future()
+
+    def on_signal(number: signal.Signals) -> None:
+        if signalled.done():
+            os._exit(AT_ONCE_STATUS)
+        log.info("%s: shutting down", number.name)
+        signalled.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    node = Node(config)
+    await node.start()
+    ready(node)
+    await asyncio.wait([signalled, node.ended], return_when=asyncio.FIRST_COMPLETED)
+    await node.stop()
+    if node.ended.done():
+        raise CannotServe(node.ended.result())

@@ -1,0 +1,94 @@
+"""The configuration of a node that is all there is: what server.properties says, and what else such a node needs.
+
+Without a file the node takes the id in the data directory's meta.properties, else 1; its internal topics have one
+replica, as there is one broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from formats import properties
+from formats.errors import FormatError
+from formats.file_name import FileKind
+from kcli.broker.config import BrokerConfig
+from kcli.errors import UnreadableInput
+from kcli.log.source import read_whole
+
+CONTROLLER = "CONTROLLER"
+CONTROLLER_PORT = 9093
+ONE_REPLICA = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The entries of a properties file. Raises UnreadableInput."""
+    try:
+        return dict(properties.parse(read_whole(path)).entries)
+    except FormatError as error:
+        raise UnreadableInput(str(path), str(error)) from None
+
+
+def single_node_config(
+    data_dir: Path | None,
+    listen: tuple[str, int] | None,
+    advertise: tuple[str, int] | None,
+    file: Mapping[str, str] | None,
+    options: Mapping[str, str],
+) -> BrokerConfig:
+    """file: of --config; options come before it. listen and advertise are of the listener PLAINTEXT.
+
+    Raises InvalidConfig, UnreadableInput.
+    """
+    if file is None:
+        assert data_dir is not None, "there is one, or a temporary one"
+        listen = listen or ("127.0.0.1", 9092)
+        node_id = options.get("node.id") or _known_node_id(data_dir)
+        entries = {
+            "process.roles": "broker,controller",
+            "node.id": node_id,
+            "controller.listener.names": CONTROLLER,
+            "controller.quorum.voters": f"{node_id}@localhost:{_controller_port(listen[1])}",
+            **ONE_REPLICA,
+        }
+    else:
+        entries = dict(file)
+    if data_dir is not None:
+        entries["log.dirs"] = str(data_dir)
+        entries.pop("metadata.log.dir", None)
+    if listen is not None:
+        host, port = listen
+        others = [each for each in entries.get("listeners", "").split(",") if each and not _is_plaintext(each)]
+        controller = f"{CONTROLLER}://localhost:{_controller_port(port)}"
+        entries["listeners"] = ",".join([f"PLAINTEXT://{_bracketed(host)}:{port}", *(others or [controller])])
+        entries.pop("advertised.listeners", None)
+    if advertise is not None:
+        host, port = advertise
+        others = [each for each in entries.get("advertised.listeners", "").split(",") if each]
+        others = [each for each in others if not _is_plaintext(each)]
+        entries["advertised.listeners"] = ",".join([f"PLAINTEXT://{_bracketed(host)}:{port}", *others])
+    return BrokerConfig({**entries, **options})
+
+
+def _is_plaintext(listener: str) -> bool:
+    return listener.strip().upper().startswith("PLAINTEXT:")
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _controller_port(port: int) -> int:
+    """A port that is another one; nobody listens on it yet."""
+    return CONTROLLER_PORT if port != CONTROLLER_PORT else CONTROLLER_PORT + 1
+
+
+def _known_node_id(data_dir: Path) -> str:
+    path = data_dir / FileKind.META_PROPERTIES
+    return read_properties(path).get("node.id", "1") if path.exists() else "1"

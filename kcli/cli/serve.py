@@ -1,0 +1,128 @@
+"""`kcli serve`: a Kafka 4.3 node in this process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import tempfile
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kcli.cli.output import write_text
+from kcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from kcli.broker.node import Node
+
+EPILOG = """
+Examples:
+
+    kcli serve                                     on 127.0.0.1:9092, with a temporary directory
+
+    kcli serve --data-dir data --listen 0.0.0.0:9092 --advertise kafka.test:9092
+
+    kcli serve --listen 127.0.0.1:0 -o num.partitions=3 -o auto.create.topics.enable=false
+
+    kcli serve --config server.properties          Kafka's own file
+"""
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def serve(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Log directory, formatted if it is new. Default: a temporary one.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Address for clients, port 0: any free one. [127.0.0.1:9092]")
+    ] = None,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Address that clients are told, if it is another one.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", exists=True, dir_okay=False, help="Kafka's server.properties.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", metavar="NAME=VALUE", help="A broker configuration; may be repeated.")
+    ] = None,
+    log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
+) -> None:
+    """Run a Kafka 4.3 node: broker and controller in one process, no JVM.
+
+    Prints one line on stdout when it is ready; logs go to stderr. SIGTERM or SIGINT ends it in order, a second one at
+    once. Real Kafka can go on with the data directory, and this node with one of Kafka's.
+    """
+    from kcli.broker.serve import serve as run
+    from kcli.broker.single_node import read_properties, single_node_config
+
+    _set_up_logging(log_format, verbose=verbose)
+    file = None if config is None else read_properties(config)
+    options = dict(_split(each) for each in option or [])
+    where = None if listen is None else _address(listen, "--listen")
+    told = None if advertise is None else _address(advertise, "--advertise")
+    has_directory = data_dir is not None or "log.dirs" in options or (file is not None and _names_directory(file))
+    if has_directory:
+        run(single_node_config(data_dir, where, told, file, options), _ready)
+        return
+    with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
+        run(single_node_config(Path(temporary), where, told, file, options), _ready)
+
+
+def _names_directory(file: dict[str, str]) -> bool:
+    return "log.dirs" in file or "log.dir" in file
+
+
+def _ready(node: Node) -> None:
+    host, port = next(iter(node.addresses.values()))
+    broker = node.broker
+    write_text(
+        f"kcli ready {host}:{port}  node {broker.node_id}  cluster {broker.cluster_id}"
+        f"  data {','.join(node.config.log_dirs)}  (Kafka 4.3 protocol)\n"
+    )
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"-o {text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _address(text: str, option: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"{option} {text!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+class _JsonLines(logging.Formatter):
+    """One object a line: time, level, logger, message, and the trace of an error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _set_up_logging(log_format: LogFormat, *, verbose: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S")
+    handler.setFormatter(_JsonLines() if log_format is LogFormat.JSON else text)
+    logging.basicConfig(handlers=[handler], level=logging.DEBUG if verbose else logging.INFO)
