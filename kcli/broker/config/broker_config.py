@@ -130,6 +130,7 @@ class BrokerConfig:
     broker_session_timeout_ms = Setting[int]()
     controlled_shutdown_enable = Setting[bool]()
     node_id = Setting[int]()
+    remote_log_storage_system_enable = Setting[bool]()
     unstable_api_versions_enable = Setting[bool]()
 
     def __init__(self, properties: Mapping[str, str]) -> None:

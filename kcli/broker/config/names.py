@@ -55,7 +55,7 @@ def base_name(name: str) -> str | None:
 
 def type_of(name: str) -> ConfigType:
     """The type of a broker's configuration, UNKNOWN for those that Kafka does not know."""
-    for each in synonyms(name, with_base=True):
+    for each in (name, *synonyms(name, with_base=True)):
         key = BROKER_KEYS.get(each) or DYNAMIC_KEYS.get(each)
         if key is not None:
             return key.type

@@ -1,0 +1,33 @@
+"""AlterConfigs (33): replace all configurations of topics, brokers, client metrics and groups.
+
+What is not named is taken back, which is why clients use IncrementalAlterConfigs. v1 the same. v2 flexible. KIP-133.
+"""
+
+from __future__ import annotations
+
+from kcli.broker.config.admin import Alteration, alter
+from kcli.broker.messages import Call, Entity, ErrorCode
+
+
+async def alter_configs(call: Call) -> Entity:
+    """Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
+    resources = call.request.resources
+    alterations = [
+        Alteration(
+            each.resource_type, each.resource_name, [(config.name, None, config.value) for config in each.configs]
+        )
+        for each in resources
+    ]
+    errors = await alter(call.broker, alterations, incremental=False, validate_only=call.request.validate_only)
+    return call.respond(
+        responses=tuple(
+            call.new(
+                "AlterConfigsResourceResponse",
+                error_code=ErrorCode(error.code),
+                error_message=error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource, error in zip(resources, errors, strict=True)
+        )
+    )

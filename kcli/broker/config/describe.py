@@ -1,0 +1,235 @@
+"""What configurations a resource has: each one's value, where it comes from, and what it would be without that.
+
+The synonyms of a configuration are all that there is for it, the first is what counts: of the topic itself, then under
+the broker's name of the layers that BrokerConfig tells of. A password, and what Kafka does not know, is never shown.
+Source: ConfigHelper, ConfigHelperUtils; KIP-226, KIP-569.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import dropwhile
+from typing import Final
+
+from kcli.broker.config import loggers
+from kcli.broker.config.broker_config import BrokerConfig
+from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
+from kcli.broker.config.client_metrics import CLIENT_METRICS_KEYS
+from kcli.broker.config.group_config import GROUP_KEYS, broker_synonym, group_defaults
+from kcli.broker.config.keys import ConfigType, Key, to_text
+from kcli.broker.config.names import synonyms, type_of
+from kcli.broker.config.schema import node_id
+from kcli.log.config import SYNONYMS, TOPIC_CONFIGS, Value
+from kcli.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+)
+from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.topic_names import fault
+
+BROKER_LOGGER_RESOURCE: Final = 8
+RESOURCES: Final = frozenset(
+    (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
+)
+
+
+class Source(IntEnum):
+    """Where a value comes from, as DescribeConfigs numbers it."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """A value that there is for a configuration, maybe under another name."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One configuration of a resource. value: None where there is none, and where it is not shown."""
+
+    name: str
+    value: str | None
+    type: ConfigType
+    synonyms: Sequence[Synonym] = ()
+    is_read_only: bool = False
+    is_sensitive: bool = False
+    default_source: Source = Source.DEFAULT
+
+    @property
+    def source(self) -> Source:
+        """Where the value comes from."""
+        return self.synonyms[0].source if self.synonyms else self.default_source
+
+
+def describe(
+    config: BrokerConfig, image: MetadataImage, resource_type: int, name: str, keys: Sequence[str] | None = None
+) -> list[Entry]:
+    """The configurations of a resource, by name. keys: only these, where there are any.
+
+    Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
+    """
+    entries = _DESCRIBE[resource_type](config, image, name)
+    return sorted((each for each in entries if not keys or each.name in keys), key=lambda entry: entry.name)
+
+
+def effective_topic_configs(config: BrokerConfig, topic: Mapping[str, str]) -> list[Entry]:
+    """What CreateTopics answers: every configuration of a topic as it is written, from where it counts."""
+    entries = []
+    for name, key in TOPIC_CONFIGS.items():
+        if key.internal and name not in topic:
+            continue
+        value, source = _effective(config, topic, name)
+        entries.append(Entry(name, value, ConfigType[key.type.name], default_source=source))
+    return entries
+
+
+def _effective(config: BrokerConfig, topic: Mapping[str, str], name: str) -> tuple[str | None, Source]:
+    if name in topic:
+        return topic[name], Source.TOPIC
+    layers = ((config.broker, Source.DYNAMIC_BROKER), (config.cluster, Source.DYNAMIC_DEFAULT_BROKER))
+    for properties, source in (*layers, (config.static, Source.STATIC_BROKER)):
+        for synonym, factor in SYNONYMS.get(name, ()):
+            if synonym in properties:
+                text = properties[synonym]
+                return (text if factor == 1 else str(int(text) * factor)), source
+    return to_text(TOPIC_CONFIGS[name].default), Source.DEFAULT
+
+
+def _topic(config: BrokerConfig, image: MetadataImage, name: str) -> Iterable[Entry]:
+    reason = fault(name)
+    if reason is not None:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if image.topic(name) is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    own = image.configs(TOPIC_RESOURCE, name)
+    for key, value in config.log_config(own).values.items():
+        if TOPIC_CONFIGS[key].internal and key not in own:
+            continue
+        text = to_text(value)
+        first = SYNONYMS[key][0][0] if key in SYNONYMS else None
+        found = [] if first is None else _broker_synonyms(config, first, synonyms(first))
+        if key in own:
+            found.insert(0, Synonym(key, text, Source.TOPIC))
+        yield Entry(key, text, ConfigType[TOPIC_CONFIGS[key].type.name], found)
+
+
+def _broker(config: BrokerConfig, _image: MetadataImage, name: str) -> Iterable[Entry]:
+    if not name:
+        for key in config.cluster:
+            yield _broker_entry(config, key, config.cluster[key], only=Source.DYNAMIC_DEFAULT_BROKER)
+        return
+    if _node_id(name) != config.node_id:
+        raise _invalid(f"Unexpected broker id, expected {config.node_id} or empty string, but received {name}")
+    shown = [key for key in BROKER_KEYS if not BROKER_KEYS[key].internal]
+    for key in shown:
+        yield _broker_entry(config, key, to_text(config.values[key]))
+    for key in config.properties.keys() - set(shown):
+        yield _broker_entry(config, key, config.properties[key])
+
+
+def _broker_entry(config: BrokerConfig, name: str, text: str | None, only: Source | None = None) -> Entry:
+    kind = type_of(name)
+    is_sensitive = kind in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
+    found = _broker_synonyms(config, name, synonyms(name, with_base=True), hide=is_sensitive)
+    return Entry(
+        name,
+        None if is_sensitive else text,
+        kind,
+        [each for each in found if only in (None, each.source)],
+        is_read_only=name not in DYNAMIC_KEYS,
+        is_sensitive=is_sensitive,
+    )
+
+
+def _broker_synonyms(config: BrokerConfig, first: str, names: Sequence[str], *, hide: bool = False) -> list[Synonym]:
+    """All that there is under these names, in the order in which it counts, from the first of `first` on."""
+    layers: tuple[tuple[Mapping[str, str | None], Source], ...] = (
+        (config.broker, Source.DYNAMIC_BROKER),
+        (config.cluster, Source.DYNAMIC_DEFAULT_BROKER),
+        (config.static, Source.STATIC_BROKER),
+        ({name: to_text(BROKER_KEYS[name].default) for name in names if name in BROKER_KEYS}, Source.DEFAULT),
+    )
+    found = [
+        Synonym(name, None if hide else texts[name], source)
+        for texts, source in layers
+        for name in names
+        if texts.get(name) is not None
+    ]
+    return list(dropwhile(lambda each: each.name != first, found))
+
+
+def _logger(config: BrokerConfig, _image: MetadataImage, name: str) -> Iterable[Entry]:
+    if not name:
+        raise _invalid("Broker id must not be empty")
+    if _node_id(name) != config.node_id:
+        raise _invalid(f"Unexpected broker id, expected {config.node_id} but received {name}")
+    for logger, level in loggers.loggers().items():
+        yield Entry(logger, level, ConfigType.UNKNOWN, default_source=Source.DYNAMIC_BROKER_LOGGER)
+
+
+def _client_metrics(_config: BrokerConfig, image: MetadataImage, name: str) -> Iterable[Entry]:
+    if not name:
+        raise _invalid("Client metrics subscription name must not be empty")
+    own = image.configs(CLIENT_METRICS_RESOURCE, name)
+    for key, definition in CLIENT_METRICS_KEYS.items():
+        text = to_text(definition.parse(key, own[key]) if key in own else definition.default)
+        found = [Synonym(key, text, Source.CLIENT_METRICS)] if key in own else []
+        yield Entry(key, text, definition.type, found)
+
+
+def _group(config: BrokerConfig, image: MetadataImage, name: str) -> Iterable[Entry]:
+    if not name:
+        raise _invalid("Group name must not be empty")
+    own = image.configs(GROUP_RESOURCE, name)
+    defaults = group_defaults(config)
+    for key, definition in GROUP_KEYS.items():
+        yield _group_entry(config, key, definition, own.get(key), defaults[key])
+
+
+def _group_entry(config: BrokerConfig, name: str, key: Key, own: str | None, default: Value) -> Entry:
+    broker_name = broker_synonym(name)
+    if broker_name is None:
+        found = [Synonym(name, to_text(default), Source.DEFAULT)]
+    else:
+        found = _broker_synonyms(config, broker_name, synonyms(broker_name))
+    text = to_text(default if own is None else key.parse(name, own))
+    if own is not None:
+        found.insert(0, Synonym(name, text, Source.GROUP))
+    return Entry(name, text, key.type, found)
+
+
+def _node_id(name: str) -> int:
+    found = node_id(name)
+    if found is None:
+        raise _invalid(f"Broker id must be an integer, but it is: {name}")
+    return found
+
+
+def _invalid(reason: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, reason)
+
+
+_DESCRIBE: Final[Mapping[int, Callable[[BrokerConfig, MetadataImage, str], Iterable[Entry]]]] = {
+    TOPIC_RESOURCE: _topic,
+    BROKER_RESOURCE: _broker,
+    BROKER_LOGGER_RESOURCE: _logger,
+    CLIENT_METRICS_RESOURCE: _client_metrics,
+    GROUP_RESOURCE: _group,
+}

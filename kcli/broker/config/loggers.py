@@ -1,0 +1,43 @@
+"""Loggers and their levels, as the broker-logger resource shows and changes them.
+
+The names are those of Python's loggers, the root one's is `root`; the levels are Kafka's. Source: LoggingController,
+LogLevelConfig; KIP-412.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+ROOT: Final = "root"
+LEVELS: Final = {
+    "DEBUG": logging.DEBUG,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "INFO": logging.INFO,
+    "TRACE": logging.DEBUG // 2,
+    "WARN": logging.WARNING,
+}
+
+
+def loggers() -> dict[str, str]:
+    """Every logger's level, inherited or its own."""
+    named = (each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger))
+    return {ROOT: _level(logging.root), **{each.name: _level(each) for each in named}}
+
+
+def exists(name: str) -> bool:
+    """Is there such a logger?"""
+    return name == ROOT or isinstance(logging.root.manager.loggerDict.get(name), logging.Logger)
+
+
+def set_level(name: str, level: str | None) -> None:
+    """Set a logger's level; None: inherited from now on."""
+    logger = logging.root if name == ROOT else logging.getLogger(name)
+    logger.setLevel(logging.NOTSET if level is None else LEVELS[level])
+
+
+def _level(logger: logging.Logger) -> str:
+    effective = logger.getEffectiveLevel()
+    known = {number: name for name, number in LEVELS.items()}
+    return known[max((number for number in known if number <= effective), default=min(known))]

@@ -1,0 +1,125 @@
+"""Requests about configurations are answered as Kafka answered them, byte for byte of every message."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from kcli.broker.api import handler
+from kcli.broker.config import BrokerConfig
+from kcli.broker.config.describe import describe, effective_topic_configs
+from kcli.broker.messages import Call, RequestHeader, messages
+from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Record
+from kcli.metadata.partition import from_uuid
+from tests.broker.configs.oracle import ANSWERS, KEYS, TOPICS, Case, Plain, entity, in_order, plain
+from tests.conftest import read_jsonl
+
+NODE = 1
+
+
+@dataclass
+class Node:
+    """A broker that has an image and a configuration, and a metadata log that is this image."""
+
+    config: BrokerConfig
+    image: MetadataImage = field(default_factory=MetadataImage)
+    node_id: int = NODE
+    records: list[Record] = field(default_factory=list)
+
+    @property
+    def metadata(self) -> "Node":
+        return self
+
+    async def append(self, records: list[Record]) -> None:
+        self.records += records
+        for name, _, value in records:
+            self.image.apply(name, value, self.image.offset + 1)
+        own = self.image.configs(BROKER_RESOURCE, str(NODE))
+        assert self.config.update(self.image.configs(BROKER_RESOURCE, ""), own) == []
+
+    def answer(self, case: Case) -> Plain:
+        kind = messages(KEYS[case.api], case.version)
+        request = entity(kind.request_type, case.request)
+        call = Call(cast("Any", self), kind, RequestHeader(kind.api_key, case.version, 1, "", 0), request, 0)
+        response = handler(kind.api_key)(call)
+        if asyncio.iscoroutine(response):
+            response = asyncio.run(response)
+        assert kind.encode(1, response)
+        found: Plain = plain(response)
+        return in_order(case, found)
+
+
+def node(properties: dict[str, str]) -> Node:
+    """A node as Kafka's was before it was asked anything: freshly formatted, with two topics."""
+    found = Node(BrokerConfig(properties))
+    started: list[Record] = [
+        ("FeatureLevelRecord", 0, {"name": "metadata.version", "featureLevel": 30}),
+        ("FeatureLevelRecord", 0, {"name": "eligible.leader.replicas.version", "featureLevel": 1}),
+        ("ConfigRecord", 0, config_record(BROKER_RESOURCE, "", "min.insync.replicas", "1")),
+        *(
+            ("TopicRecord", 0, {"name": name, "topicId": from_uuid(UUID(int=number + 100))})
+            for number, name in enumerate(TOPICS)
+        ),
+    ]
+    asyncio.run(found.append(started))
+    found.image.brokers[NODE] = cast("Any", SimpleNamespace(id=NODE, fenced=False))
+    found.records.clear()
+    return found
+
+
+def config_record(kind: int, resource: str, name: str, value: str | None) -> Plain:
+    return {"resourceType": kind, "resourceName": resource, "name": name, "value": value}
+
+
+def properties_of_kafka() -> dict[str, str]:
+    found: dict[str, str] = next(read_jsonl(ANSWERS))["properties"]
+    return found
+
+
+def test_every_answer_is_kafkas() -> None:
+    lines = read_jsonl(ANSWERS)
+    asked = node(next(lines)["properties"])
+    count = 0
+    for number, line in enumerate(lines):
+        case = Case(line["api"], line["request"], line["version"])
+        assert asked.answer(case) == line["answer"], (number, json.dumps(line["request"])[:500])
+        count += 1
+    assert count > 300
+
+
+def test_topics_are_created_with_what_counts() -> None:
+    """CreateTopics tells values as they are written, and from where."""
+    asked = node(properties_of_kafka())
+    effective = {each.name: each for each in effective_topic_configs(asked.config, {"flush.ms": "5"})}
+    described = {each.name: each for each in describe(asked.config, asked.image, TOPIC_RESOURCE, "orders")}
+    assert effective.keys() == described.keys()
+    assert (effective["flush.ms"].value, effective["flush.ms"].source) == ("5", 1)
+    assert (effective["cleanup.policy"].value, effective["cleanup.policy"].source) == ("compact, delete", 4)
+    assert (effective["min.cleanable.dirty.ratio"].value, described["min.cleanable.dirty.ratio"].value) == (
+        "0.30",
+        "0.3",
+    )
+    assert (effective["segment.ms"].value, effective["segment.ms"].source) == ("86400000", 4)
+    assert (effective["min.insync.replicas"].value, effective["min.insync.replicas"].source) == ("1", 3)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_documentation_is_there_for_every_configuration(version: int) -> None:
+    asked = node(properties_of_kafka())
+    resources = [(2, "orders"), (4, "1"), (16, "sub"), (32, "g")]
+    request: Plain = {
+        "resources": [
+            {"resource_type": kind, "resource_name": name, "configuration_keys": None} for kind, name in resources
+        ],
+        "include_synonyms": False,
+    }
+    if version >= 3:
+        request["include_documentation"] = True
+    for result in asked.answer(Case("describe_configs", request, version))["results"]:
+        for config in result["configs"]:
+            unknown = config["name"] in ("unknown.thing", "listener.name.plaintext.max.connections")
+            assert bool(config.get("documentation")) is (version >= 3 and not unknown), config["name"]
