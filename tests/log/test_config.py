@@ -41,7 +41,6 @@ REFUSED = {
     ("cleanup.policy", "compact,gone"): (
         "Invalid value gone for configuration cleanup.policy: String must be one of: compact, delete"
     ),
-    ("cleanup.policy", "delete,delete"): "Configuration 'cleanup.policy' values must not be duplicated.",
     ("cleanup.policy", "delete,"): "Configuration 'cleanup.policy' values must not be empty.",
     ("compression.type", "brotli"): (
         "Invalid value brotli for configuration compression.type: "
