@@ -159,8 +159,8 @@ def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
         own_partitions=own,
     )
     end = unescaped(delimiter)
-    if not end:
-        raise UsageError("--delimiter is empty")
+    if not end or key_separator == "":
+        raise UsageError(f"{'--key-separator' if end else '--delimiter'} is empty")
     input_ = _Input(
         as_json=as_json,
         delimiter=end,

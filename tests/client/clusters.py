@@ -1,9 +1,10 @@
 """Clusters that the client commands are tried on. A new one is one line in CLUSTERS."""
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 
 import pytest
@@ -56,8 +57,30 @@ class Cluster:
         return name
 
 
+_RUNNING = pytest.StashKey[dict[object, str]]()
+
+
 @pytest.fixture(scope="session", params=CLUSTERS)
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Each of the clusters."""
-    with request.param() as address:
-        yield Cluster(address)
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """Each of the clusters; one of a kind serves all directories of tests that take this fixture."""
+    running = request.config.stash.setdefault(_RUNNING, {})
+    if request.param not in running:
+        stack = ExitStack()
+        running[request.param] = stack.enter_context(request.param())
+        request.config.add_cleanup(stack.close)
+    return Cluster(running[request.param])
+
+
+def numbers_topic(cluster: Cluster) -> str:
+    """A topic: partition 0 has the values 0 to 9, partition 1 has 10 to 29, partition 2 none.
+
+    The record 0 is of 2023-11-14T22:13:20Z, each other a minute after the one before.
+    """
+    topic = cluster.topic("--partitions", "3")
+    rows = [
+        {"value": str(number), "partition": int(number > 9), "timestamp": 1_700_000_000_000 + 60_000 * number}
+        for number in range(30)
+    ]
+    lines = "\n".join(map(json.dumps, rows))
+    assert cluster.run("produce", topic, "--format", "jsonl", "--partitioner", "input", text=lines).status == 0
+    return topic

@@ -1,0 +1,144 @@
+"""kcli cluster; what all client commands say where nobody answers; their pages."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kcli.cli.app import COMMANDS
+from tests.cli.run import kcli
+from tests.client.clusters import Cluster
+
+ROOT = Path(__file__).parents[2]
+CLIENT_COMMANDS = ["topics", "produce", "consume", "cluster"]
+ASKING = [["topics", "list"], ["produce", "t"], ["consume", "t"], ["cluster"]]
+
+
+def test_cluster(cluster: Cluster) -> None:
+    host, port = cluster.address.split(":")
+    ended = cluster.run("cluster")
+    assert (ended.stderr, ended.status) == ("", 0)
+    row = json.loads(cluster.run("cluster", "--format", "jsonl").stdout)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{22}", row["id"])
+    assert row["controller"] == 1
+    assert row["brokers"] == [{"id": 1, "host": host, "port": int(port), "rack": None}]
+    assert ended.stdout.startswith(f"cluster {row['id']}  controller 1  1 broker\n  1  {cluster.address}\n")
+
+
+def free_port() -> int:
+    """A port where nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("arguments", ASKING, ids=" ".join)
+def test_nobody_there(arguments: list[str]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    began = time.monotonic()
+    ended = kcli(*arguments, "-b", address, input=b"x\n")
+    assert time.monotonic() - began < 8
+    assert (ended.stdout, ended.status) == ("", 1)
+    assert ended.complaint.startswith(f"kcli: {address}: no broker answers (")
+    assert "Connection refused" in ended.complaint
+
+
+@contextmanager
+def server(answer: bytes) -> Iterator[str]:
+    """Somebody who is no broker: takes connections, says this to what is said, and keeps them."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        kept = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                kept.append(connection)
+                if answer and connection.recv(1000):
+                    connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+        for connection in kept:
+            connection.close()
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silence", "http"])
+@pytest.mark.parametrize("arguments", [["produce", "t"], ["cluster"]], ids=" ".join)
+def test_somebody_else_there(arguments: list[str], answer: bytes) -> None:
+    with server(answer) as address:
+        began = time.monotonic()
+        ended = kcli(*arguments, "-b", address, "--timeout", "1", input=b"x\n")
+        assert time.monotonic() - began < 8
+    assert (ended.stdout, ended.status) == ("", 1)
+    assert ended.complaint.startswith(f"kcli: {address}: no broker answers (")
+
+
+def test_verbose_shows_what_the_library_says() -> None:
+    ended = kcli("cluster", "-v", "-b", f"127.0.0.1:{free_port()}")
+    assert "|FAIL|" in ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("kcli: ")
+
+
+def test_help_loads_no_client() -> None:
+    program = (
+        "import sys\n"
+        "sys.argv[1:] = ['--help']\n"
+        "from kcli.cli import app\n"
+        "try:\n    app.app()\nexcept SystemExit:\n    pass\n"
+        "print([name for name in sys.modules if name.startswith(('confluent_kafka', 'kcli.client', 'kcli.cli.p'))])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] in ("[]", "['kcli.cli.progress']")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_commands_say_of_themselves(name: str) -> None:
+    shown = " ".join(kcli(name, "--help").stdout.split())
+    assert COMMANDS[name].help
+    assert f"{COMMANDS[name].help.strip()} " in shown
+
+
+@pytest.mark.parametrize("command", ["list", "describe", "create", "delete", "alter"])
+def test_the_page_of_topics_names_every_option(command: str) -> None:
+    options = set(re.findall(r"(--[a-z][a-z-]+)", kcli("topics", command, "--help").stdout)) - {"--help"}
+    page = (ROOT / "man/kcli-topics.1").read_text().replace("\\-", "-")
+    assert not [option for option in options if f"Fl Fl {option.removeprefix('--')}" not in page]
+
+
+def test_examples_of_the_pages(cluster: Cluster, tmp_path: Path) -> None:
+    """Lines `.Dl kcli ...`: they need a cluster, and run one after the other."""
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "KCLI_BOOTSTRAP_SERVER": cluster.address,
+    }
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    for name in CLIENT_COMMANDS:
+        page = (ROOT / f"man/kcli-{name}.1").read_text()
+        examples = re.findall(r"^\.Dl ((?:echo .*|seq .*|printf .*)?kcli .*)$", page, re.MULTILINE)
+        assert len(examples) >= 2
+        for example in examples:
+            command = example.replace("\\&", "").replace("\\e", "\\").replace("\\(dq", '"').replace("\\(aq", "'")
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", command],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 0, f"{name}: {command}: {done.stderr}"
