@@ -20,6 +20,7 @@ from formats.file_name import FileKind
 from kcli.errors import KcliError
 from kcli.log.cleaner.cleaning_pass import CleaningPass, Pass
 from kcli.log.cleaner.partition import CleanerLog, Segment
+from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.cleaner.rewrite import CleanedSegment
 from kcli.log.cleaner.selection import Selection
 from kcli.log.config import CleanerConfig, LogConfig
@@ -42,7 +43,7 @@ class CleanedGroup:
 
 
 class LiveCompaction:
-    """See above. replace: PartitionLog.replace_segments."""
+    """See above. replace: PartitionLog.replace_segments; pace(size) hears of bytes read, and may wait."""
 
     def __init__(
         self,
@@ -54,20 +55,23 @@ class LiveCompaction:
         now_ms: int,
         disk: Disk,
         replace: Replace,
+        pace: Progress = silent,
     ) -> None:
         self.selection = selection
         self.is_aborted = False
         self.is_over = False
         self._log = log
         self._replace = replace
+        self._pace = pace
         self._pass = CleaningPass(
             log, config, broker, selection, now_ms=now_ms, disk=disk, target=log.directory, progress=self._go_on
         )
         self._groups = self._pass.groups()
 
-    def _go_on(self, _size: int) -> None:
+    def _go_on(self, size: int) -> None:
         if self.is_aborted:
             raise CompactionAborted(f"{self._log.directory}: the log has changed while it was cleaned")
+        self._pace(size)
 
     def abort(self) -> None:
         """End it at the next opportunity. Any thread may call it."""

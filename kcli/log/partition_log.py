@@ -26,6 +26,7 @@ from formats.kernels.log import BATCH_COLUMNS, SCAN_BAD_LENGTH, BatchTable, scan
 from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError
 from kcli.log.cleaner.partition import CleanerLog, Segment, active_producers
+from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.cleaner.selection import Selection, select
 from kcli.log.cleaner.swap import change_state
 from kcli.log.config import CleanerConfig, LogConfig
@@ -331,6 +332,11 @@ class PartitionLog:
         return [segment.base_offset for segment in self._segments.all]
 
     @property
+    def first_base_offset(self) -> int:
+        """The base offset of the first segment."""
+        return self._segments.all[0].base_offset
+
+    @property
     def active_base_offset(self) -> int:
         """The base offset of the segment that is appended to."""
         return self._segments.active.base_offset
@@ -535,10 +541,12 @@ class PartitionLog:
         """
         return select(self.cleaner_view(now_ms), self.config, checkpoint, now_ms)
 
-    def begin_compaction(self, broker: CleanerConfig, checkpoint: int | None, now_ms: int) -> LiveCompaction | None:
+    def begin_compaction(
+        self, broker: CleanerConfig, checkpoint: int | None, now_ms: int, *, pace: Progress = silent
+    ) -> LiveCompaction | None:
         """One pass of the cleaner, to be run as live_compaction says; None where Kafka would not clean the log.
 
-        One at a time. Raises Uncleanable, OSError.
+        One at a time. pace(size): hears of the bytes that are read, and may wait. Raises Uncleanable, OSError.
         """
         self._check_usable()
         assert self._compaction is None or self._compaction.is_over, "one compaction at a time"
@@ -547,7 +555,14 @@ class PartitionLog:
         if not (self.config.compact and selection.worth_it):
             return None
         self._compaction = LiveCompaction(
-            view, self.config, broker, selection, now_ms=now_ms, disk=self._disk, replace=self.replace_segments
+            view,
+            self.config,
+            broker,
+            selection,
+            now_ms=now_ms,
+            disk=self._disk,
+            replace=self.replace_segments,
+            pace=pace,
         )
         return self._compaction
 
