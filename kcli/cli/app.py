@@ -29,7 +29,10 @@ COMMANDS = {
         "kcli.cli.compact", "compact", "Compact logs as Kafka's log cleaner does, or tell what it would do and why."
     ),
     "serve": Target(
-        "kcli.cli.serve", "serve", "Run a Kafka 4.3 node in this process, ready in half a second.", no_args_is_help=False
+        "kcli.cli.serve",
+        "serve",
+        "Run a Kafka 4.3 node: broker and controller in one process, no JVM.",
+        no_args_is_help=False,
     ),
     "topics": Target("kcli.cli.topics", "app", "List, describe, create, delete and alter topics of a cluster."),
     "produce": Target(
@@ -41,7 +44,10 @@ COMMANDS = {
         "Show the records of a topic's partitions, and those that come, until interrupted.",
     ),
     "cluster": Target(
-        "kcli.cli.cluster", "cluster", "Show the cluster's id, controller and brokers.", no_args_is_help=False
+        "kcli.cli.cluster",
+        "cluster",
+        "Show the cluster's id, brokers, controllers and features.",
+        no_args_is_help=False,
     ),
 }
 

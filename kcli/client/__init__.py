@@ -5,6 +5,7 @@ admin       topics and the cluster
 producing   records into a topic            partitioner  which partition a record goes to     input  records from bytes
 consuming   records out of partitions       ranges       from where to where
 formats     a record as text
+wire        two questions that librdkafka does not ask
 
 The only importer of confluent_kafka (librdkafka), which takes 60 ms: import from here when a command runs, not before.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
@@ -19,6 +19,9 @@ from confluent_kafka.admin import (
 
 from kcli.client.connection import NOBODY, Connection, Refused, kafka_error
 from kcli.errors import KcliError
+
+if TYPE_CHECKING:
+    from kcli.client.wire import Details
 
 Assignment = Sequence[Sequence[int]]
 """Broker ids of the replicas of each partition, the preferred leader first."""
@@ -67,11 +70,12 @@ class Broker(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The cluster as a broker describes it; to clients of KRaft any broker is the controller."""
+    """The cluster as a broker describes it; to clients of KRaft any broker is the controller. details: see wire."""
 
     id: str | None
     controller: int | None
     brokers: tuple[Broker, ...]
+    details: Details
 
 
 class Admin:
@@ -219,7 +223,18 @@ class Admin:
         """Who is in the cluster. Raises Refused, Unreachable."""
         told = self._answer(self._client.describe_cluster(request_timeout=self._timeout_s), "")
         brokers = sorted(Broker(node.id, node.host, node.port, node.rack) for node in told.nodes)
-        return Cluster(told.cluster_id, told.controller.id if told.controller is not None else None, tuple(brokers))
+        controller = told.controller.id if told.controller is not None else None
+        return Cluster(told.cluster_id, controller, tuple(brokers), self._details(brokers))
+
+    def _details(self, brokers: Sequence[Broker]) -> Details:
+        from kcli.client import wire
+
+        plain = self._connection.properties.get("security.protocol", "plaintext").lower() == "plaintext"
+        for broker in brokers if plain else ():
+            details = wire.ask(broker.host, broker.port, self._timeout_s)
+            if details.features is not None:
+                return details
+        return wire.Details(None, None)
 
     def _each(
         self, order: Callable[[], Mapping[str, Future[Any]]], passed_over: int | None

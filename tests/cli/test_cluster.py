@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 
 from kcli.cli.app import COMMANDS
+from kcli.client import wire
+from kcli.client.admin import Admin
+from kcli.client.connection import Connection
 from tests.cli.run import kcli
 from tests.client.clusters import Cluster
 
@@ -31,7 +34,32 @@ def test_cluster(cluster: Cluster) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", row["id"])
     assert row["controller"] == 1
     assert row["brokers"] == [{"id": 1, "host": host, "port": int(port), "rack": None}]
-    assert ended.stdout.startswith(f"cluster {row['id']}  controller 1  1 broker\n  1  {cluster.address}\n")
+    lines = ended.stdout.splitlines()
+    assert lines[:2] == [f"cluster {row['id']}  controller 1  1 broker", f"  1  {cluster.address}"]
+    quorum, features = row["quorum"], {each["name"]: each for each in row["features"]}
+    assert (quorum["leader"], [each["node"] for each in quorum["voters"]], quorum["observers"]) == (1, [1], [])
+    assert 0 < quorum["high_watermark"] <= quorum["voters"][0]["log_end_offset"]
+    assert lines[2].startswith(f"quorum  leader 1  epoch {quorum['leader_epoch']}  high watermark ")
+    assert lines[3].startswith("  voter 1  log end ")
+    assert features["metadata.version"] == {
+        "name": "metadata.version",
+        "level": 30,
+        "supported_min": 7,
+        "supported_max": 30,
+    }
+    assert features["transaction.version"]["supported_max"] == 2
+    assert "  metadata.version                  4.3-IV0  of 3.3-IV3..4.3-IV0" in lines
+
+
+def test_details_that_are_not_known(cluster: Cluster) -> None:
+    """Where connections are not plain text, or what answers them does not know these questions."""
+    connection = Connection(cluster.address, {"security.protocol": "PLAINTEXT"})
+    assert Admin(connection).cluster().details.features
+    for answer in (b"", b"\0\0\0\5\0\0\0\0\0", b"\x7f\0\0\0", b"\0\0\0\x06\0\0\0\0\0\x23", b"HTTP/1.1 400"):
+        with server(answer) as address:
+            host, port = address.split(":")
+            assert wire.ask(host, int(port), 0.3) == wire.Details(None, None)
+    assert wire.ask("127.0.0.1", free_port(), 0.3) == wire.Details(None, None)
 
 
 def free_port() -> int:

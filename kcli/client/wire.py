@@ -1,0 +1,152 @@
+"""What librdkafka does not ask: finalized features (ApiVersions) and the quorum of controllers (DescribeQuorum).
+
+One question at a time, over a connection of its own, which is plain text: where the cluster wants TLS or SASL, these
+two are not known.
+
+    request    int32 size, api key int16, version int16, correlation id int32, client id, tagged fields, request
+    response   int32 size, correlation id int32, tagged fields (not in ApiVersions), response
+
+Source: RequestHeader.json, ResponseHeader.json; KIP-511, KIP-584, KIP-595.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import struct
+import sys
+from typing import Any, NamedTuple
+
+if "hypothesis" in sys.modules:
+    from kio.serial import entity_reader, entity_writer
+else:  # kio would load it where it is installed: a quarter of a second, and a directory of its own
+    sys.modules["hypothesis"] = None  # type: ignore[assignment]
+    from kio.serial import entity_reader, entity_writer
+
+    del sys.modules["hypothesis"]
+from kio.schema.api_versions import v3, v4
+from kio.schema.describe_quorum.v0.request import DescribeQuorumRequest, PartitionData, TopicData
+from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse, ReplicaState
+from kio.schema.errors import ErrorCode
+from kio.schema.types import TopicName
+from kio.serial.errors import SerialError
+from kio.static.primitive import i32
+
+MAX_RESPONSE_BYTES = 16 << 20
+CLIENT_ID = b"kcli"
+HEADER = struct.Struct(">ihhih4sb")  # size, api key, version, correlation id, client id, no tagged fields
+API_VERSIONS = v4.request.ApiVersionsRequest.__api_key__
+METADATA_TOPIC = TopicName("__cluster_metadata")
+
+
+class NoAnswer(Exception):
+    """The broker did not take the question, or its answer is none."""
+
+
+class Feature(NamedTuple):
+    """A feature that is finalized, and what the broker supports (0 and 0: it does not say)."""
+
+    name: str
+    level: int
+    supported_min: int
+    supported_max: int
+
+
+class Replica(NamedTuple):
+    """A node's copy of the metadata log. log_end_offset: None where the leader does not know it."""
+
+    node: int
+    log_end_offset: int | None
+
+
+class Quorum(NamedTuple):
+    """The controllers, as their leader sees them; observers are the brokers."""
+
+    leader: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[Replica, ...]
+    observers: tuple[Replica, ...]
+
+
+class Details(NamedTuple):
+    """What a broker tells of the cluster beyond its description. None: it does not tell."""
+
+    features: tuple[Feature, ...] | None
+    quorum: Quorum | None
+
+
+def ask(host: str, port: int, timeout_s: float) -> Details:
+    """The details, as far as the broker gives them. Waits for each answer at most so long."""
+    try:
+        with socket.create_connection((host, port), timeout_s) as connection:
+            features, quorum_known = _features(connection)
+            return Details(features, _quorum(connection) if quorum_known else None)
+    except (OSError, NoAnswer):
+        return Details(None, None)
+
+
+def _features(connection: socket.socket) -> tuple[tuple[Feature, ...], bool]:
+    """The finalized features, and whether DescribeQuorum is among the APIs."""
+    named = {"client_software_name": "kcli", "client_software_version": "0"}
+    try:  # before version 4, what may be 0 is not told
+        answer = _asked(connection, v4.request.ApiVersionsRequest(**named), v4.response.ApiVersionsResponse)
+    except NoAnswer:
+        answer = _asked(connection, v3.request.ApiVersionsRequest(**named), v3.response.ApiVersionsResponse)
+    supported = {feature.name: feature for feature in answer.supported_features}
+    features = []
+    for each in answer.finalized_features:
+        known = supported.get(each.name)
+        limits = (known.min_version, known.max_version) if known is not None else (0, 0)
+        features.append(Feature(each.name, each.max_version_level, *limits))
+    known_keys = {each.api_key for each in answer.api_keys}
+    return tuple(sorted(features)), DescribeQuorumRequest.__api_key__ in known_keys
+
+
+def _quorum(connection: socket.socket) -> Quorum | None:
+    partition = PartitionData(partition_index=i32(0))
+    request = DescribeQuorumRequest(topics=(TopicData(topic_name=METADATA_TOPIC, partitions=(partition,)),))
+    try:
+        answer = _asked(connection, request, DescribeQuorumResponse)
+    except NoAnswer:
+        return None
+    told = [each for topic in answer.topics for each in topic.partitions if each.error_code is ErrorCode.none]
+    if not told:
+        return None
+    first = told[0]
+    voters, observers = (tuple(sorted(map(_replica, each))) for each in (first.current_voters, first.observers))
+    return Quorum(first.leader_id, first.leader_epoch, first.high_watermark, voters, observers)
+
+
+def _replica(state: ReplicaState) -> Replica:
+    return Replica(state.replica_id, state.log_end_offset if state.log_end_offset >= 0 else None)
+
+
+def _asked(connection: socket.socket, request: Any, response_type: type[Any]) -> Any:
+    """One answer of its type. Raises NoAnswer, OSError."""
+    body = io.BytesIO()
+    entity_writer(type(request))(body, request)
+    size = HEADER.size - 4 + len(body.getvalue())
+    header = HEADER.pack(size, request.__api_key__, request.__version__, 0, len(CLIENT_ID), CLIENT_ID, 0)
+    connection.sendall(header + body.getvalue())
+    size = int.from_bytes(_read(connection, 4), signed=True)
+    if not 4 <= size <= MAX_RESPONSE_BYTES:
+        raise NoAnswer(f"a response of {size} bytes")
+    data = memoryview(_read(connection, size))
+    position = 4 if response_type.__api_key__ == API_VERSIONS else 5
+    if bytes(data[position : position + 2]) != b"\0\0":
+        raise NoAnswer("an error")
+    try:
+        return entity_reader(response_type)(data, position)[0]
+    except (SerialError, ValueError, OverflowError, TypeError) as error:
+        raise NoAnswer(str(error)) from error
+
+
+def _read(connection: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise NoAnswer("the connection was closed")
+        data += part
+    return bytes(data)
