@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from kcli.broker.producer_ids import ProducerIds
 
 if TYPE_CHECKING:
     from kcli.broker.clock import Clock
@@ -35,3 +37,8 @@ class Broker:
     quotas: Quotas
     advertised: dict[str, tuple[str, int]]
     is_read_only: bool = False
+    producer_ids: ProducerIds = field(init=False)
+
+    def __post_init__(self) -> None:
+        """What needs nothing but the others."""
+        self.producer_ids = ProducerIds(self.metadata, self.node_id)
