@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 SIZE_BYTES = 4
+TURN_REQUESTS, TURN_BYTES = 64, 256 << 10
+"""After so many requests, or bytes of answers, other connections have their turn."""
 
 
 class Laid(list[Part]):
@@ -170,8 +172,13 @@ class Connection:
                 return
             rest, self._rest = self._rest, bytearray()
             data = memoryview(rest)
-        position, size = 0, len(data)
+        position, size, left = 0, len(data), TURN_REQUESTS
         while not self._held:
+            if left == 0 or self._out.size_bytes > TURN_BYTES:
+                self._held = True
+                self._loop.call_soon(self._next_turn)
+                break
+            left -= 1
             behind = position + SIZE_BYTES
             if behind > size:
                 self._wanted = SIZE_BYTES
@@ -194,6 +201,10 @@ class Connection:
         if position < size:
             self._rest += data[position:]
         self._flush()
+
+    def _next_turn(self) -> None:
+        self._held = False
+        self._resume()
 
     def _resume(self) -> None:
         """Nothing holds the client up any more: look at what it has sent meanwhile, then listen again."""
@@ -279,8 +290,7 @@ class Connection:
 
     def _end_throttle(self) -> None:
         self._timer = None
-        self._held = False
-        self._resume()
+        self._next_turn()
 
     # writing
 

@@ -73,6 +73,8 @@ __all__ = [
     "Messages",
     "RequestHeader",
     "date",
+    "entity_reader",
+    "entity_writer",
     "messages",
     "read_header",
     "read_request",
@@ -105,18 +107,21 @@ class Messages:
         self.request_type = getattr(import_module(request_module), request_name)
         self._module: ModuleType = import_module(response_module)
         self.response_name = response_name
-        response_type = getattr(self._module, response_name)
+        self.response_type = getattr(self._module, response_name)
         self.flexible: bool = self.request_type.__flexible__
         self.header_is_flexible = self.flexible and api_key != API_VERSIONS
         self.read = entity_reader(self.request_type)
-        self._write = entity_writer(response_type)
+        self._write = entity_writer(self.response_type)
         self._classes: dict[str, tuple[type, frozenset[str]]] = {}
 
     def new(self, name: str, values: dict[str, Any]) -> Entity:
-        """An object of the response's class `name`, of those values that this version has."""
+        """An object of the response's class `name`, of those values that this version has. None where it has no such
+        class: what would hold the object has no field for it either."""
         known = self._classes.get(name)
         if known is None:
-            cls = getattr(self._module, name)
+            cls = getattr(self._module, name, None)
+            if cls is None:
+                return None
             known = self._classes[name] = cls, frozenset(field.name for field in fields(cls))
         cls, names = known
         if not values.keys() <= names:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
 
 log = logging.getLogger("kcli.broker")
-SCRATCH_BYTES = 1 << 20
+SCRATCH_BYTES = 256 << 10
 ACCEPT_AT_ONCE = 64
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 RETRY_ACCEPT_S = 0.1

@@ -1,0 +1,210 @@
+"""A broker for tests: in this process on a thread of its own, or as a child process; and a client that speaks frames."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from kcli.broker.api import APIS, is_flexible
+from kcli.broker.messages import entity_reader, entity_writer, messages
+from kcli.broker.node import Node
+from kcli.broker.single_node import single_node_config
+from kcli.log.disk import Disk
+from tests.metadata.wire import message, plain
+
+T = TypeVar("T")
+TIMEOUT_S = 20.0
+Address = tuple[str, int]
+
+
+class Closed(Exception):
+    """The broker closed the connection."""
+
+
+def api_key(name: str) -> int:
+    """The key of an API, by its handler's name."""
+    return next(each.key for each in APIS.values() if each.name == name)
+
+
+class Client:
+    """A connection that sends requests as plain values and gives plain answers; or any bytes."""
+
+    def __init__(self, address: Address, client_id: str | None = "test") -> None:
+        self.socket = socket.create_connection(address, TIMEOUT_S)
+        self.client_id = client_id
+        self.correlation_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def frame(self, api: str, version: int, request: Mapping[str, Any]) -> bytes:
+        """A request's frame, its size in front."""
+        key = api_key(api)
+        request_type = messages(key, version).request_type
+        body = BytesIO()
+        entity_writer(request_type)(body, message(request_type, dict(request)))
+        self.correlation_id += 1
+        name = b"" if self.client_id is None else self.client_id.encode()
+        header = struct.pack(">hhih", key, version, self.correlation_id, -1 if self.client_id is None else len(name))
+        header += name + (b"\0" if is_flexible(key, version) else b"")
+        return struct.pack(">i", len(header) + len(body.getvalue())) + header + body.getvalue()
+
+    def call(self, api: str, version: int, /, **request: Any) -> dict[str, Any]:
+        """Send a request and wait for its answer."""
+        self.socket.sendall(self.frame(api, version, request))
+        return self.answer(api, version)
+
+    def answer(self, api: str, version: int) -> dict[str, Any]:
+        """The next answer. Raises Closed."""
+        kind = messages(api_key(api), version)
+        frame = self.read_frame()
+        assert int.from_bytes(frame[:4]) == self.correlation_id, "answers come in order"
+        begin = 4 + kind.header_is_flexible
+        response, size = entity_reader(kind.response_type)(frame, begin)
+        assert begin + size == len(frame), "the answer is as long as it says"
+        value: dict[str, Any] = plain(response)
+        return value
+
+    def read_frame(self) -> bytes:
+        """The next answer's bytes, behind their size. Raises Closed."""
+        return self._read(int.from_bytes(self._read(4)))
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                part = self.socket.recv(min(size - len(data), 1 << 20))
+            except ConnectionError as error:
+                raise Closed from error
+            if not part:
+                raise Closed
+            data += part
+        return bytes(data)
+
+    def is_closed(self) -> bool:
+        """Has the broker closed the connection? Waits for it."""
+        try:
+            return not self.socket.recv(1)
+        except ConnectionError:
+            return True
+
+
+class RunningNode:
+    """A node on a thread of its own."""
+
+    def __init__(self, data_dir: Path, options: Mapping[str, str], disk: Disk | None = None) -> None:
+        self._data_dir, self._options, self._disk = data_dir, options, disk
+        self._up = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=lambda: uvloop.run(self._run()), daemon=True)
+        self._thread.start()
+        assert self._up.wait(TIMEOUT_S), "the node does not come up"
+        if self._error is not None:
+            raise self._error
+
+    async def _run(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        try:
+            config = single_node_config(self._data_dir, ("127.0.0.1", 0), None, None, self._options)
+            self.node = Node(config, disk=self._disk)
+            await self.node.start()
+        except BaseException as error:  # noqa: BLE001  (raised by the constructor)
+            self._error = error
+            self._up.set()
+            return
+        self._up.set()
+        await self._stop.wait()
+        await self.node.stop()
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return self.node.addresses["PLAINTEXT"]
+
+    @property
+    def bootstrap(self) -> str:
+        """The address as clients take it."""
+        return "{}:{}".format(*self.address)
+
+    def client(self, client_id: str | None = "test") -> Client:
+        """A new connection."""
+        return Client(self.address, client_id)
+
+    def run(self, call: Callable[[], T]) -> T:
+        """Call something on the node's thread."""
+
+        async def inner() -> T:
+            return call()
+
+        return asyncio.run_coroutine_threadsafe(inner(), self.loop).result(TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Stop it in order."""
+        if self._thread.is_alive():
+            self.loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(TIMEOUT_S)
+            assert not self._thread.is_alive(), "the node does not stop"
+
+
+@contextmanager
+def running_node(data_dir: Path, disk: Disk | None = None, **options: str) -> Iterator[RunningNode]:
+    """A node on a thread. options: configurations, with _ for the dots."""
+    node = RunningNode(data_dir, {name.replace("_", "."): value for name, value in options.items()}, disk)
+    try:
+        yield node
+    finally:
+        node.stop()
+
+
+class ServedNode:
+    """`kcli serve` as a child process."""
+
+    def __init__(self, data_dir: Path, *arguments: str, listen: str = "127.0.0.1:0") -> None:
+        command = [sys.executable, "-m", "kcli", "serve", "--data-dir", str(data_dir), "--listen", listen, *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None, "piped"
+        self.ready_line = self.process.stdout.readline()
+        if not self.ready_line:
+            _, errors = self.process.communicate()
+            raise AssertionError(errors)
+        self.bootstrap = self.ready_line.split()[2]
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        host, _, port = self.bootstrap.rpartition(":")
+        return host, int(port)
+
+    def signal(self, number: int) -> tuple[int, str]:
+        """Send a signal and wait for the end. Returns the exit status and what it logged."""
+        os.kill(self.process.pid, number)
+        _, errors = self.process.communicate(timeout=TIMEOUT_S)
+        return self.process.returncode, errors
+
+
+@contextmanager
+def served_node(data_dir: Path, *arguments: str) -> Iterator[ServedNode]:
+    """`kcli serve` as a child process, killed at the end if it still runs."""
+    node = ServedNode(data_dir, *arguments)
+    try:
+        yield node
+    finally:
+        if node.process.poll() is None:
+            node.process.kill()
+            node.process.communicate()
