@@ -34,6 +34,10 @@ class Node:
     def metadata(self) -> "Node":
         return self
 
+    @property
+    def draft(self) -> MetadataImage:
+        return self.image
+
     async def append(self, records: list[Record]) -> None:
         self.records += records
         for name, _, value in records:

@@ -1,4 +1,4 @@
-"""Real Kafka answers requests about configurations as tests/broker/configs says it does.
+"""Real Kafka answers requests about configurations, and judges server.properties, as tests/broker/configs says it does.
 
 `KAFKA_RECORD=1 pytest tests/interop/test_configs_kafka.py` writes its answers down anew."""
 
@@ -8,12 +8,14 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from tests.broker.configs.oracle import ANSWERS, BROKER, CASES, PROPERTIES, TOPICS, Plain, ask, create
+from tests.broker.configs.server_properties import CROSS, JUDGE, VERDICTS, sweep, with_base
 from tests.conftest import read_jsonl
 from tests.interop import kit
 from tests.interop.kit import SCRIPT
@@ -64,13 +66,41 @@ def conversation(connection: socket.socket) -> Iterator[Plain]:
         yield {"api": case.api, "version": case.version, "request": case.request, "answer": ask(connection, case)}
 
 
+def write_down(path: Path, lines: Sequence[str]) -> None:
+    if os.environ.get("KAFKA_RECORD"):
+        path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0))
+
+
 def test_kafka_answers_as_written_down(broker: socket.socket) -> None:
     properties = server_properties()
     assert ask(broker, create(*TOPICS))["topics"]
     time.sleep(1)
     lines = [{"properties": properties}, *conversation(broker)]
     found = [without_places(json.dumps(line), properties) for line in lines]
-    if os.environ.get("KAFKA_RECORD"):
-        ANSWERS.write_bytes(gzip.compress("".join(f"{line}\n" for line in found).encode(), mtime=0))
+    write_down(ANSWERS, found)
     for line, expected in zip(found, read_jsonl(ANSWERS), strict=True):
         assert json.loads(line) == expected
+
+
+def test_kafka_judges_as_written_down(kafka_jars: Path, tmp_path: Path) -> None:
+    cases = [*sweep(), *CROSS]
+    lines = []
+    for changes in cases:
+        words = [next(iter(changes), ""), *chain(*with_base(changes).items())]
+        lines.append("\t".join(words) + "\n")
+    program, verdicts = tmp_path / "Judge.java", tmp_path / "verdicts"
+    program.write_text(JUDGE)
+    command = [
+        "java",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        f"{kafka_jars}/*",
+        str(program),
+        str(verdicts),
+    ]
+    subprocess.run(command, input="".join(lines), text=True, check=True, stderr=subprocess.DEVNULL, timeout=180)
+    judged = [line.split("\t", 1) for line in verdicts.read_text().splitlines()]
+    found = [json.dumps([changes, *verdict]) for changes, verdict in zip(cases, judged, strict=True)]
+    write_down(VERDICTS, found)
+    assert [json.loads(line) for line in found] == list(read_jsonl(VERDICTS))

@@ -87,14 +87,14 @@ async def _control(
     broker: Broker, alterations: Sequence[Alteration], *, incremental: bool, validate_only: bool
 ) -> list[Error]:
     """The controller's part."""
-    schema = ConfigSchema(broker.config)
+    image, schema = broker.metadata.draft, ConfigSchema(broker.config)
     try:
         if incremental:
             changes = [ResourceChange(each.resource_type, each.name, _operations(each)) for each in alterations]
-            result = incremental_alter_configs(broker.image, schema, changes, validate_only=validate_only)
+            result = incremental_alter_configs(image, schema, changes, validate_only=validate_only)
         else:
             new = [NewConfigs(each.resource_type, each.name, _values(each)) for each in alterations]
-            result = alter_configs(broker.image, schema, new, validate_only=validate_only)
+            result = alter_configs(image, schema, new, validate_only=validate_only)
     except Refused as refused:
         return [refused.error] * len(alterations)
     if result.records:
@@ -129,7 +129,7 @@ def _check_broker(broker: Broker, alteration: Alteration, *, incremental: bool) 
     per_broker = bool(alteration.name)
     properties = _values(alteration)
     if incremental:
-        stored = broker.image.configs(BROKER_RESOURCE, alteration.name)
+        stored = broker.metadata.draft.configs(BROKER_RESOURCE, alteration.name)
         properties = _changed(alteration, applicable(stored, [], per_broker=per_broker))
     try:
         validate_dynamic(broker.config, properties, per_broker=per_broker)

@@ -20,7 +20,7 @@ from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.checks import check
 from kcli.broker.config.dynamic import applicable
 from kcli.broker.config.keys import REQUIRED
-from kcli.broker.config.listeners import Endpoint, parse_counts, parse_listeners, parse_protocol_map
+from kcli.broker.config.listeners import Endpoint, listener_name, parse_counts, parse_listeners, parse_protocol_map
 from kcli.broker.config.names import is_known, synonyms
 from kcli.log.config import HOUR_MS, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
 
@@ -304,9 +304,8 @@ def _protocols(config: BrokerConfig) -> dict[str, str]:
     if name in config.properties:
         return protocols
     secure = {"SSL", "SASL_SSL", "SASL_PLAINTEXT"}
-    used = {word.partition(":")[0].upper() for word in config.words("listeners")}
     controllers = config.controller_listener_names
-    if not secure & {*used, *controllers}:
+    if not secure & {*controllers, *map(listener_name, config.words("listeners"))}:
         protocols.update(dict.fromkeys(controllers, "PLAINTEXT"))
     return protocols
 

@@ -230,7 +230,7 @@ BROKER_KEYS: Final[Mapping[str, Key]] = {
     "log.cleaner.io.buffer.size": Key(INT, 524_288, at_least(0), CLUSTER_WIDE),
     "log.cleaner.io.buffer.load.factor": Key(DOUBLE, 0.9, update=CLUSTER_WIDE),
     "log.cleaner.backoff.ms": Key(LONG, 15_000, at_least(0), CLUSTER_WIDE),
-    "log.cleaner.min.cleanable.ratio": Key(DOUBLE, 0.5, between(0, 1), CLUSTER_WIDE),
+    "log.cleaner.min.cleanable.ratio": Key(DOUBLE, 0.5, within(0, 1), CLUSTER_WIDE),
     "log.cleaner.enable": Key(BOOLEAN, default=True),
     "log.cleaner.delete.retention.ms": Key(LONG, 86_400_000, at_least(0), CLUSTER_WIDE),
     "log.cleaner.min.compaction.lag.ms": Key(LONG, 0, at_least(0), CLUSTER_WIDE),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.compression import CODEC_NAMES
 from kcli.broker.config.listeners import parse_counts, parse_voter
 from kcli.log.config import InvalidConfig
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from kcli.broker.config.broker_config import BrokerConfig
 
 MEGABYTE = 1 << 20
+ASSIGNORS = {"consumer": ("uniform", "range"), "share": ("simple",)}
 NONROUTABLE = "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
 
 # Pairs of a share group's limits: the first must be at least the second.
@@ -30,7 +32,9 @@ _SHARE_LIMITS = (
 
 def check(config: BrokerConfig) -> None:
     """Raises InvalidConfig for the first rule that is broken."""
+    _codecs_and_assignors(config)
     _groups(config)
+    _early_listeners(config)
     if "classic" not in (word.lower() for word in config.words("group.coordinator.rebalance.protocols")):
         raise InvalidConfig("Disabling the 'classic' protocol is not supported.")
     if config.number("node.id") != config.number("broker.id"):
@@ -45,6 +49,26 @@ def require(holds: object, reason: str) -> None:
     """Scala's `require`, in whose words Kafka says some of this."""
     if not holds:
         raise InvalidConfig(f"requirement failed: {reason}")
+
+
+def _codecs_and_assignors(config: BrokerConfig) -> None:
+    for kind, known in ASSIGNORS.items():
+        for name in config.words(f"group.{kind}.assignors"):
+            if name not in known:
+                raise InvalidConfig(f"Class {name} cannot be found")
+    for name in ("offsets.topic.compression.codec", "share.coordinator.state.topic.compression.codec"):
+        if config.number(name) not in range(len(CODEC_NAMES)):
+            raise InvalidConfig(f"Unknown compression type id: {config.number(name)}")
+
+
+def _early_listeners(config: BrokerConfig) -> None:
+    known = {*(each.listener for each in config.listeners), *config.controller_listener_names}
+    for name in config.words("early.start.listeners"):
+        if name not in known:
+            raise InvalidConfig(
+                f"early.start.listeners contains listener {name}, but this is not contained in listeners or "
+                "controller.listener.names"
+            )
 
 
 def _groups(config: BrokerConfig) -> None:
@@ -111,6 +135,10 @@ def _listeners(config: BrokerConfig) -> None:
     advertised = [each.listener for each in config.advertised_listeners]
     names = {each.listener for each in config.listeners}
     inter_broker = config.inter_broker_listener
+    if config.get("inter.broker.listener.name") is not None and "security.inter.broker.protocol" in config.properties:
+        raise InvalidConfig("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
+    if not inter_broker:
+        raise InvalidConfig("The provided listener name is null or empty string")
     if inter_broker not in config.protocols:
         raise InvalidConfig(
             f"Listener with name {inter_broker} defined in inter.broker.listener.name not found in "
@@ -161,6 +189,11 @@ def _quorum(config: BrokerConfig) -> None:
             "running KRaft with just the broker role",
         )
         return
+    require(
+        config.is_broker or listening <= names,
+        "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
+        "process.roles=controller",
+    )
     require(
         not voters or config.node_id in voters,
         f"If process.roles contains the 'controller' role, the node id {config.node_id} must {among}",

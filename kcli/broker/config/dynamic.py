@@ -84,14 +84,15 @@ def applicable(properties: Mapping[str, str], problems: list[str], *, per_broker
         except InvalidConfig as reason:
             problems.append(str(reason))
             del left[name]
-    wrong = [(_not_dynamic(left), NOT_DYNAMIC), (_without_listener(left), ONLY_PER_LISTENER)]
+    kinds = [(_not_dynamic, NOT_DYNAMIC), (_without_listener, ONLY_PER_LISTENER)]
     if not per_broker:
-        wrong.append((_of_one_broker(left), ONLY_PER_BROKER))
-    for names, why in wrong:
-        if names:
-            problems.append(f"{why}: [{', '.join(names)}]")
-        for name in names:
-            left.pop(name, None)
+        kinds.append((_of_one_broker, ONLY_PER_BROKER))
+    for wrong_of, why in kinds:
+        wrong = wrong_of(left)
+        if wrong:
+            problems.append(f"{why}: [{', '.join(wrong)}]")
+        for name in wrong:
+            del left[name]
     return left
 
 

@@ -20,7 +20,7 @@ from kcli.log.config import InvalidConfig
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
-_HOST_PORT = re.compile(r".*?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+_HOST_PORT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 _VOTER_FORM = "Each entry should be in the form `{id}@{host}:{port}`."
 
 
@@ -56,6 +56,14 @@ def _listener(word: str, protocols: Mapping[str, str]) -> Endpoint:
     if name not in protocols:
         raise InvalidConfig(f"No security protocol defined for listener {name}")
     return Endpoint(name, protocols[name], found[2] or None, port)
+
+
+def listener_name(word: str) -> str:
+    """The name in front of the first colon, upper case. Raises InvalidConfig."""
+    name, colon, _ = word.partition(":")
+    if not colon:
+        raise InvalidConfig(f"Unable to parse a listener name from {word}")
+    return name.upper()
 
 
 def _validate(endpoints: Sequence[Endpoint], words: Sequence[str], *, distinct_ports: bool) -> None:
