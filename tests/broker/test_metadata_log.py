@@ -31,7 +31,7 @@ from kcli.broker.quorum import NotTheOnlyVoter
 from kcli.errors import UnreadableInput
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.recovery_view import StartRefused
-from kcli.metadata.image import InconsistentRecord, Record
+from kcli.metadata.image import InconsistentRecord, MetadataImage, Record
 from tests.broker.metadata_dirs import (
     KRAFT_DIRECTORIES,
     NOW_MS,
@@ -172,6 +172,20 @@ def test_without_snapshots_the_log_makes_the_same_image(tmp_path: Path) -> None:
     for path in (directory / METADATA_DIRECTORY).glob("*.checkpoint"):
         path.unlink()
     assert state(open_metadata(directory).image) == state(with_snapshots.image)
+
+
+@pytest.mark.parametrize("name", ["kraft/controller-100", "kraft/controller-101", "kraft/broker-2"])
+def test_the_log_below_a_snapshot_makes_what_kafkas_snapshot_says(name: str) -> None:
+    compared = 0
+    for path in (GOLDEN / name / METADATA_DIRECTORY).glob("*.checkpoint"):
+        image = MetadataImage()
+        for batch in batches(GOLDEN / name):
+            for offset, (record, _, value) in enumerate(batch.records, batch.base_offset):
+                if offset < int(path.name[:20]):
+                    image.apply(record, value, offset)
+        assert state(image) == state(image_of_snapshot(path))
+        compared += 1
+    assert compared >= 5
 
 
 # voters in the log
