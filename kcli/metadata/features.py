@@ -105,6 +105,8 @@ def update_features(
         elif update.name == KRAFT_VERSION:
             _check_kraft_version(update, current)
             continue
+        elif update.name not in SUPPORTED_FEATURES:
+            raise _invalid(update, f"Feature {update.name} not found.")
         else:
             _check_needs(update, proposed)
         records.append(feature_record(update.name, update.level))

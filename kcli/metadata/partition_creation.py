@@ -9,7 +9,7 @@ from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.placement import place
 from kcli.metadata.result import Error, ErrorCode, Refused, Result
 from kcli.metadata.topic_control import (
-    PARTITIONS_PER_REQUEST_MAX,
+    RECORDS_PER_REQUEST_MAX,
     TopicAnswer,
     TopicContext,
     chosen_partition,
@@ -42,7 +42,7 @@ def create_partitions(
         if others:
             continue
         try:
-            records += _add(image, topic, context)
+            records += _add(image, topic, context, RECORDS_PER_REQUEST_MAX - len(records))
         except Refused as refused:
             answers.append(TopicAnswer(name=name, error=refused.error))
         else:
@@ -50,7 +50,7 @@ def create_partitions(
     return Result([] if validate_only else records, answers)
 
 
-def _add(image: MetadataImage, wanted: MorePartitions, context: TopicContext) -> list[Record]:
+def _add(image: MetadataImage, wanted: MorePartitions, context: TopicContext, records_max: int) -> list[Record]:
     topic = image.topics.get(wanted.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -61,8 +61,6 @@ def _add(image: MetadataImage, wanted: MorePartitions, context: TopicContext) ->
         reason = f"The topic {topic.name} currently has {count} partition(s); {wanted.count} would not be an increase."
         raise Refused(ErrorCode.INVALID_PARTITIONS, reason)
     additional = wanted.count - count
-    if additional > PARTITIONS_PER_REQUEST_MAX:
-        raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     if wanted.assignments is not None and len(wanted.assignments) != additional:
         reason = (
             f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} assignment(s) "
@@ -71,6 +69,8 @@ def _add(image: MetadataImage, wanted: MorePartitions, context: TopicContext) ->
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
     if not context.charge(additional):
         raise Refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    if additional > records_max:
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
     factor = len(next(iter(topic.partitions.values())).replicas)
     if wanted.assignments is None:
         partitions = led_partitions(image, place(image, additional, factor, context.random), factor)

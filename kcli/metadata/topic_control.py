@@ -22,6 +22,7 @@ from kcli.metadata.snapshot import ELR_VERSION, partition_record
 from kcli.metadata.topic_names import CLUSTER_METADATA, colliding, fault, utf16_length
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+RECORDS_PER_REQUEST_MAX: Final = 10_000
 CONFIG_VALUE_LENGTH_MAX: Final = 32_767
 RESERVED_IDS: Final = 100
 """Uuids below are Kafka's own: the metadata topic, directories that are none."""
@@ -92,6 +93,8 @@ def create_topics(
             continue
         answers.append(answer)
         records += its_records
+    if len(records) > RECORDS_PER_REQUEST_MAX:
+        raise Refused(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     for name, count in seen.items():
         if count > 1:
             error = Error(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from formats.message import build, parse
 from kcli.inspector.cluster_metadata import read_image, read_records
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.snapshot import snapshot
 from tests.conftest import GOLDEN
+from tests.metadata.wire import whole
 
 LOGS = sorted(path.parent for path in GOLDEN.glob("*/*/__cluster_metadata-0/quorum-state"))
 SNAPSHOTS = sorted(GOLDEN.glob("kraft/*/__cluster_metadata-0/*.checkpoint"))
@@ -27,11 +27,6 @@ def text(name: str, value: dict[str, Any]) -> str:
         if field in plain:
             plain[field] = sorted(plain[field], key=str)
     return f"{name} {json.dumps(plain, sort_keys=True, default=bytes.hex)}"
-
-
-def whole(name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """The fields as they come back from the log."""
-    return parse(name, version, build(name, version, value))
 
 
 def replayed(records: Iterable[Record]) -> MetadataImage:

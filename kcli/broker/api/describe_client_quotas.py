@@ -1,0 +1,30 @@
+"""DescribeClientQuotas (48): the quotas of entities that match a filter. v1 flexible. KIP-546."""
+
+from __future__ import annotations
+
+from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.metadata.quota_control import FilterComponent
+from kcli.metadata.quota_control import describe_client_quotas as find
+from kcli.metadata.result import Refused
+
+
+def describe_client_quotas(call: Call) -> Entity:
+    """Errors: INVALID_REQUEST, UNSUPPORTED_VERSION for an unknown type of entity."""
+    components = [FilterComponent(each.entity_type, each.match_type, each.match) for each in call.request.components]
+    try:
+        found = find(call.broker.image, components, strict=call.request.strict)
+    except Refused as refused:
+        code, message = refused.error
+        return call.respond(error_code=ErrorCode(code), error_message=message, entries=None)
+    return call.respond(
+        error_code=ErrorCode.none,
+        error_message="",
+        entries=tuple(
+            call.new(
+                "EntryData",
+                entity=tuple(call.new("EntityData", entity_type=kind, entity_name=name) for kind, name in entity),
+                values=tuple(call.new("ValueData", key=key, value=value) for key, value in quotas.items()),
+            )
+            for entity, quotas in found
+        ),
+    )

@@ -1,0 +1,41 @@
+"""UpdateFeatures (57): finalize levels of features, all of the request's or none.
+
+v1 upgrade types instead of a flag, validate only (KIP-584, KIP-778). v2 one error for all (KIP-1022). All flexible.
+"""
+
+from __future__ import annotations
+
+from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.metadata.features import FeatureUpdate, UpgradeType
+from kcli.metadata.features import update_features as decide
+from kcli.metadata.result import Refused
+
+FAILED = "The update failed for all features since the following feature had an error: "
+
+
+async def update_features(call: Call) -> Entity:
+    """Errors: INVALID_UPDATE_VERSION."""
+    broker, metadata = call.broker, call.broker.metadata
+    updates = [_update(each) for each in call.request.feature_updates]
+    try:
+        result = decide(
+            metadata.draft,
+            updates,
+            node_id=broker.node_id,
+            min_insync_replicas=broker.config.min_insync_replicas,
+            validate_only=call.get("validate_only", False),
+        )
+    except Refused as refused:
+        code, message = refused.error
+        return call.respond(error_code=ErrorCode(code), error_message=f"{FAILED}{message}", results=())
+    await metadata.append(result.records)
+    results = tuple(
+        call.new("UpdatableFeatureResult", feature=each.name, error_code=ErrorCode.none, error_message="NONE")
+        for each in (updates if call.has("UpdateFeaturesResponse", "results") else ())
+    )
+    return call.respond(error_code=ErrorCode.none, error_message=None, results=results)
+
+
+def _update(update: Entity) -> FeatureUpdate:
+    """Version 0 has a flag to go down instead, which Kafka does not look at."""
+    return FeatureUpdate(update.feature, update.max_version_level, getattr(update, "upgrade_type", UpgradeType.UPGRADE))

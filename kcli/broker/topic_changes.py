@@ -1,0 +1,66 @@
+"""What handlers share that create, delete and enlarge topics."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kcli.metadata.internal_topics import new_topic
+from kcli.metadata.result import Refused
+from kcli.metadata.topic_control import TopicContext, create_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kcli.broker.messages import Call
+
+logger = logging.getLogger("kcli.broker")
+
+
+@dataclass(slots=True)
+class MutationCharge:
+    """Counts partitions that come and go against the client's controller_mutation_rate, and throttles its call.
+
+    strict: partitions beyond the quota are refused (KIP-599).
+    """
+
+    call: Call
+    strict: bool
+
+    def __call__(self, partitions: int) -> bool:
+        """Count them; False: they are refused."""
+        throttle_ms = self.call.broker.quotas.mutation_throttle_ms(self.call, partitions, is_strict=self.strict)
+        self.call.throttle_ms = max(self.call.throttle_ms, throttle_ms)
+        return not (throttle_ms and self.strict)
+
+
+def topic_context(call: Call, strict_since: int) -> TopicContext:
+    """What the controller knows of this broker. strict_since: the request's first version that is refused beyond its
+    quota."""
+    config = call.broker.config
+    return TopicContext(
+        num_partitions=config.num_partitions,
+        replication_factor=config.default_replication_factor,
+        broker_properties=config.properties,
+        remote_storage=config.remote_log_storage_system_enable,
+        deletion_enabled=config.delete_topic_enable,
+        charge=MutationCharge(call, strict=call.version >= strict_since),
+    )
+
+
+def create_missing(call: Call, names: Iterable[str]) -> None:
+    """Create topics that a client asked for by name, Kafka's own among them: they are there soon. What is refused is
+    only logged."""
+    broker = call.broker
+    topics = [new_topic(name, broker.config.number) for name in names]
+    try:
+        result = create_topics(broker.metadata.draft, topics, topic_context(call, strict_since=0))
+    except Refused as refused:
+        logger.warning("no topics created: %s", refused.error.message)
+        return
+    for each in result.response:
+        if each.error.message is not None:
+            logger.warning("topic %s not created: %s", each.name, each.error.message)
+    if result.records:
+        broker.metadata.append(result.records).add_done_callback(lambda done: done.exception())

@@ -1,0 +1,104 @@
+"""A node without files and sockets: handlers on an image whose records are committed as soon as they are appended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from kcli.broker.broker import Broker
+from kcli.broker.clock import Clock
+from kcli.broker.config import BrokerConfig
+from kcli.broker.messages import Call, Entity, RequestHeader, messages
+from kcli.broker.quotas import Quotas
+from kcli.metadata.features import SUPPORTED_FEATURES, bootstrap_records
+from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.registration import Broker as Registration
+from kcli.metadata.registration import Controller, Endpoint
+from kcli.metadata.registration_control import NO_EPOCH, register_broker, register_controller, unfence_broker
+from tests.metadata.wire import message, whole
+
+NODE_ID = 1
+HOST, PORT = "127.0.0.1", 9092
+DIRECTORY = UUID(int=0x5EED)
+PLAINTEXT = Endpoint("PLAINTEXT", HOST, PORT, 0)
+CONTROLLER = Endpoint("CONTROLLER", HOST, PORT + 1, 0)
+
+
+class Metadata:
+    """In place of the metadata log. `written`: all records so far."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = self.draft = image
+        self.written: list[Record] = []
+        self.epoch = 1
+
+    @property
+    def next_offset(self) -> int:
+        return len(self.written)
+
+    high_watermark = next_offset
+
+    def append(self, records: Sequence[Record]) -> asyncio.Future[int]:
+        self.apply(records)
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(self.next_offset - 1)
+        return done
+
+    def apply(self, records: Sequence[Record]) -> None:
+        for name, version, value in records:
+            self.image.apply(name, whole(name, version, value), self.next_offset)
+            self.written.append((name, version, value))
+
+
+def registration(epoch: int, node_id: int = NODE_ID, **fields: Any) -> Registration:
+    """A broker of 4.3 that has just come up."""
+    known: dict[str, Any] = {"directories": (DIRECTORY,), "endpoints": {"PLAINTEXT": PLAINTEXT}}
+    incarnation = UUID(int=Random(epoch).getrandbits(127))
+    identity = {"id": node_id, "epoch": epoch, "incarnation_id": incarnation, "features": SUPPORTED_FEATURES}
+    return Registration(**{**known, **identity, **fields})
+
+
+def started(min_insync_replicas: int = 1) -> Metadata:
+    """The metadata of a fresh single node that is up."""
+    metadata = Metadata(MetadataImage())
+    metadata.apply(bootstrap_records(min_insync_replicas))
+    controller = Controller(
+        id=NODE_ID, incarnation_id=UUID(int=7), endpoints={"CONTROLLER": CONTROLLER}, features=SUPPORTED_FEATURES
+    )
+    metadata.apply(register_controller(metadata.image, controller))
+    metadata.apply(register_broker(metadata.image, registration(metadata.next_offset), NO_EPOCH, {}))
+    metadata.apply(unfence_broker(metadata.image, NODE_ID, {}))
+    return metadata
+
+
+def node(properties: dict[str, str], metadata: Metadata) -> Broker:
+    """A broker of these properties."""
+    parts: dict[str, Any] = {"metadata": metadata, "image": metadata.image, "logs": None, "partitions": None}
+    return Broker(
+        config=BrokerConfig(properties),
+        clock=Clock(),
+        node_id=NODE_ID,
+        cluster_id="cluster",
+        sessions=None,  # type: ignore[arg-type]
+        quotas=Quotas(),
+        advertised={"PLAINTEXT": (HOST, PORT)},
+        **parts,
+    )
+
+
+def call(broker: Broker, api_key: int, version: int, body: dict[str, Any], client_id: str = "cases") -> Call:
+    """A request as its handler gets it."""
+    kind = messages(api_key, version)
+    header = RequestHeader(api_key, version, 1, client_id, 0)
+    return Call(broker, kind, header, message(kind.request_type, body), now_ms=0, listener="PLAINTEXT")
+
+
+async def answer(asked: Call) -> Entity:
+    """What the handler of its API answers."""
+    from kcli.broker.api import handler
+
+    found = handler(asked.header.api_key)(asked)
+    return await found if asyncio.iscoroutine(found) else found

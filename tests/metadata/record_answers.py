@@ -1,0 +1,102 @@
+"""Ask a fresh broker of real Kafka the cases, and keep what it answers, as tests/metadata/answers.jsonl.gz has it.
+
+kafka start answers && python -m tests.metadata.record_answers $(kafka bootstrap answers)
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import socket
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from kcli.broker.messages import entity_reader, entity_writer, messages
+from tests.metadata.answer_cases import Case, cases
+from tests.metadata.wire import message, plain
+
+COORDINATOR_LOAD_IN_PROGRESS = 14
+PAUSE_S = 0.15
+ANSWERS = Path(__file__).with_name("answers.jsonl.gz")
+
+
+def exchange(connection: socket.socket, case: Case, ids: dict[str, str]) -> dict[str, Any] | None:
+    """One request and its answer, None where the connection is closed instead."""
+    api_key, version, body = case
+    kind = messages(api_key, version)
+    request = message(kind.request_type, resolved(body, ids))
+    buffer = io.BytesIO()
+    header = kind.request_type.__header_schema__
+    entity_writer(header)(
+        buffer,
+        header(request_api_key=api_key, request_api_version=version, correlation_id=1, client_id="cases"),
+    )
+    entity_writer(kind.request_type)(buffer, request)
+    connection.sendall(len(buffer.getvalue()).to_bytes(4) + buffer.getvalue())
+    try:
+        size = connection.recv(4, socket.MSG_WAITALL)
+    except ConnectionResetError:
+        return None
+    if len(size) < 4:
+        return None
+    answer = connection.recv(int.from_bytes(size), socket.MSG_WAITALL)
+    module = import_module(kind.request_type.__module__.replace(".request", ".response"))
+    response, _ = entity_reader(getattr(module, kind.response_name))(memoryview(answer), 5 if kind.flexible else 4)
+    found = plain(response)
+    assert isinstance(found, dict), "an answer"
+    return found
+
+
+def resolved(value: Any, ids: dict[str, str]) -> Any:
+    """The request with the ids of topics in place of their names."""
+    match value:
+        case str() if value.startswith("$"):
+            return ids[value[1:]]
+        case list():
+            return [resolved(each, ids) for each in value]
+        case dict():
+            return {key: resolved(each, ids) for key, each in value.items()}
+    return value
+
+
+def learn_ids(answer: Any, ids: dict[str, str]) -> None:
+    """Take in the ids of topics that an answer tells."""
+    match answer:
+        case list():
+            for each in answer:
+                learn_ids(each, ids)
+        case dict():
+            if answer.get("name") and re.fullmatch("(?!A{22})[-_0-9A-Za-z]{22}", answer.get("topic_id") or ""):
+                ids[answer["name"]] = answer["topic_id"]
+            for each in answer.values():
+                learn_ids(each, ids)
+
+
+def main(bootstrap: str) -> None:
+    host, _, port = bootstrap.rpartition(":")
+    ids: dict[str, str] = {}
+    lines = []
+    connection = socket.create_connection((host, int(port)))
+    for case in cases():
+        answer = exchange(connection, case, ids)
+        if answer is not None and answer.get("error_code") == COORDINATOR_LOAD_IN_PROGRESS:
+            time.sleep(PAUSE_S)
+            answer = exchange(connection, case, ids)
+        time.sleep(PAUSE_S)  # what was written is in what is served a little later
+        if answer is None:
+            connection.close()
+            connection = socket.create_connection((host, int(port)))
+        learn_ids(answer, ids)
+        api_key, version, body = case
+        lines.append(json.dumps({"api_key": api_key, "version": version, "request": body, "answer": answer}))
+    connection.close()
+    ANSWERS.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
