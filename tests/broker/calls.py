@@ -1,0 +1,36 @@
+"""Handlers called without a socket: a request as plain values, the answer as plain values, both through the wire."""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+from io import BytesIO
+from types import SimpleNamespace
+from typing import Any
+
+from kcli.broker.api import APIS, handler
+from kcli.broker.messages import Call, RequestHeader, entity_reader, entity_writer, messages
+from tests.broker.log_dirs import Node
+from tests.metadata.wire import message, plain
+
+CORRELATION_ID = 5
+
+
+def ask(node: Node, api: str, version: int, **request: Any) -> dict[str, Any]:
+    """The answer to a request."""
+    key = next(each.key for each in APIS.values() if each.name == api)
+    kind = messages(key, version)
+    body = BytesIO()
+    entity_writer(kind.request_type)(body, message(kind.request_type, request))
+    read, _ = kind.read(body.getvalue(), 0)
+    header = RequestHeader(key, version, CORRELATION_ID, "test", 0)
+    broker: Any = SimpleNamespace(
+        partitions=node.logs.partitions, logs=node.logs, image=node.image, clock=node.clock, config=node.logs.config
+    )
+    answer = handler(key)(Call(broker, kind, header, read, node.clock.now_ms()))
+    assert not isawaitable(answer)
+    frame = kind.encode(CORRELATION_ID, answer)
+    begin = 8 + kind.header_is_flexible
+    decoded, size = entity_reader(type(answer))(frame, begin)
+    assert begin + size == len(frame)
+    value: dict[str, Any] = plain(decoded)
+    return value
