@@ -3,22 +3,28 @@
 import base64
 import json
 import re
+import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from kcli.inspector.verify import Verification
-from kcli.log.cleaner.log_cleaner import LogCleaner
+from kcli.log.cleaner.log_cleaner import LogCleaner, PartitionOutcome
 from kcli.log.config import CleanerConfig
 from kcli.log.disk import Disk
 from tests.conftest import read_jsonl
 from tests.interop.kit import SCRIPT
 from tests.interop.test_recover_kafka import REPAIRS, kafka
+from tests.log.cleaner.test_crash import DeadDisk
 from tests.log.cleaner.test_golden import BROKER, COMPACT, PARAMS, config_of
+from tests.log.crash_disk import Crash
 
-NODE = "kcli-compacted"
+NODE, CRASHED_NODE = "kcli-compacted", "kcli-compaction-crashed"
 OPEN = "c-txn-open"  # its transactions time out meanwhile: markers come behind the end
 PRINTED = ("print.offset=true", "print.partition=true", "print.key=true", "print.value=false")
 LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)")
@@ -41,7 +47,7 @@ def logs(tmp_path: Path) -> Path:
 def consumed(address: str, topics: str, isolation: str) -> Counter[tuple[int, int, str]]:
     """Partition, offset and key of every record that Kafka's console consumer prints."""
     command = [str(SCRIPT), "consumer", "--bootstrap-server", address, "--include", topics, "--from-beginning"]
-    command += ["--timeout-ms", "4000", "--isolation-level", isolation]
+    command += ["--timeout-ms", "10000", "--isolation-level", isolation]
     command += [part for each in PRINTED for part in ("--property", each)]
     done = subprocess.run(command, capture_output=True, timeout=180, check=False)
     return Counter(
@@ -60,9 +66,11 @@ def truth(folder: Path) -> Counter[tuple[int, int, str]]:
     return found
 
 
-def opened(logs: Path, node: str, *views: tuple[str, str]) -> tuple[list[Counter[tuple[int, int, str]]], str, str]:
+def opened(
+    logs: Path, node: str, *views: tuple[str, str], options: Sequence[str] = ()
+) -> tuple[list[Counter[tuple[int, int, str]]], str, str]:
     """Start Kafka on a copy of a directory: what consumers read of (topics, isolation), end offsets, its log."""
-    address = kafka("open", str(logs), node).strip()
+    address = kafka("open", str(logs), node, *options).strip()
     try:
         offsets = kafka("get-offsets", "--bootstrap-server", address)
         read = [consumed(address, *view) for view in views]
@@ -92,3 +100,62 @@ def test_kafka_starts(kafka_jars: Path, logs: Path) -> None:
     kafka("rm", NODE)
     assert mine == theirs
     assert mine.total() > 0
+
+
+class Crashed(NamedTuple):
+    """A log directory in which every partition's cleaning died somewhere, and the states of files that were left."""
+
+    logs: Path
+    states: set[str]
+
+
+@pytest.fixture
+def crashed(tmp_path: Path) -> Crashed:
+    """golden/compact/before, compacted in place by a cleaner that dies in each partition at another operation."""
+    calm, logs = tmp_path / "calm", tmp_path / "crashed"
+    for copy in (calm, logs):
+        shutil.copytree(COMPACT / "before", copy)
+        for path in (copy, *copy.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    partitions = sorted(path.name for path in logs.glob("c-*"))
+    for i, name in enumerate(partitions):
+        disk = DeadDisk()
+        list(in_place(calm / name, disk))
+        for part in ((i + 0.5) / len(partitions), 1 - 0.2 * i / len(partitions)):  # the swap comes at the end
+            with suppress(Crash):
+                list(in_place(logs / name, DeadDisk(max(1, int(part * disk.operations)), seed=i)))
+    (logs / ".kafka_cleanshutdown").unlink()
+    return Crashed(logs, {path.suffix for path in logs.glob("c-*/*") if path.suffix in STATES})
+
+
+STATES = {".cleaned", ".swap", ".deleted"}
+
+
+def in_place(partition: Path, disk: Disk) -> Iterator[PartitionOutcome]:
+    cleaner = LogCleaner(
+        partition,
+        lambda topic: config_of(topic, COMPACT / "after"),
+        CleanerConfig.of(BROKER),
+        now_ms=PARAMS["times"]["after"]["cleaner_settled_ms"],
+        disk=disk,
+    )
+    return cleaner.in_place()
+
+
+def test_kafka_ends_what_a_crash_left(kafka_jars: Path, crashed: Crashed) -> None:
+    assert crashed.states == STATES
+    view = (f"c-(?!{OPEN.removeprefix('c-')}).*", "read_uncommitted")
+    (everything,), offsets, log = opened(crashed.logs, CRASHED_NODE, view, options=["log.cleaner.enable=false"])
+    node = Path(kafka("dir", CRASHED_NODE).strip())
+    left = {path.suffix for path in node.glob("c-*/*")}
+    findings = list(Verification(sorted(node.glob("c-*"))).findings())
+    kafka("rm", CRASHED_NODE)
+    assert set(REPAIRS.findall(log)) <= {"orphaned index"}  # of a log that was renamed before the machine went down
+    assert not left & STATES
+    assert truth(COMPACT / "expected/truth/after") <= everything <= truth(COMPACT / "expected/truth/before")
+    described = json.loads((COMPACT / "expected/offsets-after.json").read_text())
+    expected = {f"{name}:{i}:{end}" for name, each in described.items() for i, end in enumerate(each["high_watermark"])}
+    assert {each for each in offsets.split() if not each.startswith(f"{OPEN}:")} >= {
+        each for each in expected if not each.startswith(f"{OPEN}:")
+    }
+    assert [each for each in findings if each.severity == "error"] == []
