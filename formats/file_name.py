@@ -25,7 +25,9 @@ Source: LogFileUtils, LocalLog, Snapshots, RemoteIndexCache, LocalTieredStorage.
 
 import re
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+METADATA_TOPIC: Final = "__cluster_metadata"
 
 
 class FileKind(StrEnum):

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLES = Path(__file__).parents[1] / "samples"
 
 Json = dict[str, Any]
 
+# Not where a test has gone to when Hypothesis first writes there.
+set_hypothesis_home_dir(Path(__file__).parents[1] / ".hypothesis")
 # No deadline: a busy machine is not a failure. `make soak` looks a hundred times further.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", settings.get_profile("default"), max_examples=10_000)

@@ -52,6 +52,13 @@ class BatchRow(NamedTuple):
         return self.base_timestamp if self.magic >= 2 and self.attributes & 64 else None
 
 
+# Numbers of columns, for BatchTable.field: one number without a row.
+POSITION, BASE_OFFSET, LAST_OFFSET, MAGIC, MAX_TIMESTAMP, PRODUCER_ID, FAULTS = map(
+    BatchRow._fields.index,
+    ("position", "base_offset", "last_offset", "magic", "max_timestamp", "producer_id", "faults"),
+)
+
+
 class RecordRow(NamedTuple):
     """A row of RecordTable, in the order of RECORD_COLUMNS."""
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from formats.batch_writer import write_batch
+from formats.file_name import METADATA_TOPIC
 from kcli.broker.activation import BEGIN, END, TRANSACTIONS, activation, read_bootstrap
 from kcli.broker.clock import Clock
 from kcli.broker.metadata_config import MetadataLogConfig
@@ -33,7 +34,6 @@ from kcli.broker.metadata_upkeep import Upkeep
 from kcli.broker.quorum import Quorum
 from kcli.errors import KcliError
 from kcli.log.disk import Disk
-from kcli.log.log_directory import METADATA_TOPIC
 from kcli.log.partition_log import PartitionLog
 from kcli.log.validator import Origin
 from kcli.metadata.image import MetadataImage, Record

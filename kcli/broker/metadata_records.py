@@ -17,13 +17,13 @@ from formats import control_record, internal_topic
 from formats.batch_writer import Pair, write_batch
 from formats.control_record import ControlRecord, ControlType
 from formats.errors import FormatError
+from formats.file_name import METADATA_TOPIC
 from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.log import FAULT_BAD_CRC, RecordTable
 from formats.message_schema import schema
 from formats.message_writer import put_uvarint, write
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import UNREADABLE, decode
-from kcli.log.log_directory import METADATA_TOPIC
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource
 from kcli.metadata.image import Record

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +15,11 @@ from kcli.cli.progress import Progress, size_text
 from kcli.errors import KcliError, UnreadableInput, UsageError
 
 if TYPE_CHECKING:
+    from kcli.cli.settings import Settings
     from kcli.log.cleaner.cleaner import Cleaning
     from kcli.log.cleaner.log_cleaner import LogCleaner, PartitionOutcome
     from kcli.log.cleaner.selection import Selection
     from kcli.log.cleaner.why import Fate
-    from kcli.log.config import LogConfig
 
 EPILOG = """
 Examples:
@@ -55,6 +54,7 @@ def compact(  # noqa: PLR0913, PLR0917 (one parameter an option)
     Topics are configured as the directory's own metadata log says, the broker as --config and that log say; -o
     overrides both. Exit status: 0 done, 1 a partition that Kafka's cleaner would give up, 2 usage or unreadable input.
     """
+    from kcli.cli.settings import Settings
     from kcli.log.cleaner.log_cleaner import LogCleaner
     from kcli.log.config import CleanerConfig
     from kcli.log.disk import Disk
@@ -64,7 +64,9 @@ def compact(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if not directory.is_dir():
         raise UnreadableInput(str(directory), "no such directory")
     now_ms = time_ms(now, "--now") if now is not None else int(time.time() * 1000)
-    settings = _Settings(directory, config, option or [])
+    settings = Settings(directory, config, option or [])
+    if settings.metadata_error is not None:
+        raise settings.metadata_error
     progress = Progress(lambda: 2 * sum(path.stat().st_size for path in directory.rglob("*.log")))
     cleaner = LogCleaner(
         directory,
@@ -84,58 +86,6 @@ def compact(  # noqa: PLR0913, PLR0917 (one parameter an option)
     except OSError as error:
         progress.clear()
         raise KcliError(f"{error.filename or directory}: {error.strerror}") from error
-
-
-class _Settings:
-    """Where configurations come from: the metadata log, --config, -o."""
-
-    def __init__(self, directory: Path, config: Path | None, options: list[str]) -> None:
-        from formats import properties
-        from formats.errors import FormatError
-        from formats.file_name import FileKind
-        from kcli.inspector.cluster_metadata import read_image
-        from kcli.log.log_directory import holds_segments
-        from kcli.log.source import read_whole
-
-        def entries(path: Path) -> Mapping[str, str]:
-            try:
-                return properties.parse(read_whole(path)).entries
-            except FormatError as error:
-                raise UnreadableInput(str(path), str(error)) from None
-
-        server = dict(entries(config)) if config is not None else {}
-        home = directory.absolute().parent if holds_segments(directory) else directory
-        meta = home / FileKind.META_PROPERTIES
-        node = server.get("node.id", entries(meta).get("node.id") if meta.exists() else None)
-        self._image = read_image(Path(server.get("metadata.log.dir", str(home))))
-        dynamic = {} if self._image is None else self._image.broker_configs(int(node) if node else None)
-        self._own, broker = _split(options)
-        self.broker = {**server, **dynamic, **broker}
-
-    def log_config(self, topic: str) -> LogConfig:
-        """The configuration of a topic's log. Raises InvalidConfig."""
-        from kcli.log.config import LogConfig
-
-        known = {} if self._image is None else self._image.topic_configs(topic)
-        return LogConfig({**known, **self._own}, self.broker)
-
-
-def _split(options: list[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What -o says of topics, and of the broker. Raises UsageError, InvalidConfig."""
-    from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS
-
-    topic: dict[str, str] = {}
-    broker: dict[str, str] = {}
-    for text in options:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"-o {text}: give NAME=VALUE")
-        if name not in TOPIC_CONFIGS and name not in BROKER_NAMES:
-            raise UsageError(f"-o {name}: no configuration of a topic or of the cleaner has that name")
-        if name in TOPIC_CONFIGS:
-            TOPIC_CONFIGS[name].parse(name, value)
-        (topic if name in TOPIC_CONFIGS else broker)[name] = value
-    return topic, broker
 
 
 class _Show:
@@ -173,11 +123,11 @@ class _Show:
             write_text(f"{', '.join(parts)}  {size_text(before)} -> {size_text(after)}  {seconds:.2f} s\n")
         return 1 if failed else 0
 
-    def why(self, cleaner: LogCleaner, settings: _Settings, key: bytes) -> int:
+    def why(self, cleaner: LogCleaner, settings: Settings, key: bytes) -> int:
         """The fate of a key's records."""
+        from formats.file_name import METADATA_TOPIC
         from kcli.log.cleaner.why import explain_key
         from kcli.log.config import CleanerConfig
-        from kcli.log.log_directory import METADATA_TOPIC
 
         found = 0
         broker = CleanerConfig.of(settings.broker)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from formats import properties
 from formats.errors import FormatError
-from formats.file_name import FileKind
+from formats.file_name import METADATA_TOPIC, FileKind
 from kcli.errors import UnreadableInput, UsageError
 from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS, InvalidConfig, LogConfig
-from kcli.log.log_directory import METADATA_TOPIC, holds_segments
+from kcli.log.log_directory import holds_segments
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.source import read_whole
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from formats.errors import FormatError
-from formats.file_name import FileKind, parse
+from formats.file_name import METADATA_TOPIC, FileKind, parse
 from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.log import RecordTable
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import UNREADABLE, decode
-from kcli.log.log_directory import METADATA_TOPIC
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
 from kcli.metadata.image import MetadataImage

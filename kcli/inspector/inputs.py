@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats.file_name import FileKind, parse, parse_directory
+from formats.file_name import METADATA_TOPIC, FileKind, parse, parse_directory
 from kcli.errors import UnreadableInput
 from kcli.inspector.file_type import FileType
 
@@ -29,7 +29,6 @@ _TYPES = {
     FileKind.QUORUM_STATE: FileType.QUORUM_STATE,
 }
 LOGS = (FileType.LOG, FileType.KRAFT_SNAPSHOT)
-METADATA_TOPIC = "__cluster_metadata"
 STDIN = Path("-")
 
 

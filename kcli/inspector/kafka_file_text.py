@@ -11,7 +11,7 @@ from pathlib import Path
 
 from formats import offset_index, producer_snapshot, time_index, txn_index
 from formats.errors import BadLength, BadValue, FormatError
-from formats.kernels.columns import BatchRow
+from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.log import RecordTable
 from kcli.errors import UnreadableInput
 from kcli.inspector.kafka_options import IndexTextOptions, Notes
@@ -170,7 +170,7 @@ class _TimeCheck:
                 records = RecordTable(4096)
                 largest = -1
                 for _ in decode(part, records, first=i, last=i + 1):
-                    largest = max([largest, *(records.row(k)[1] for k in range(records.count))])
+                    largest = max([largest, *(RecordRow._make(records.row(k)).timestamp for k in range(records.count))])
                 return row.last_offset, largest
         return -1, -1
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats.errors import FormatError, Truncated
+from formats.kernels.columns import FAULTS
 from formats.kernels.log import KafkaPrinter, RecordTable, TextBuffer
 from kcli.inspector.kafka_options import KafkaTextOptions
 from kcli.inspector.ordered import Flush, Write, render_in_order
@@ -165,7 +166,7 @@ class _Renderer:
     def _note_faults(window: Window, outcome: LogOutcome) -> None:
         i = window.batches.first_fault()
         while i >= 0:
-            if window.batches.field(i, 16) & UNREADABLE:
+            if window.batches.field(i, FAULTS) & UNREADABLE:
                 outcome.errors += faults_of(window, i)[:1]
             i = window.batches.first_fault(i + 1)
 

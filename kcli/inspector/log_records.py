@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from formats.errors import FormatError
+from formats.kernels.columns import RecordRow
 from formats.kernels.log import JsonPrinter, LogSummary, RecordTable, TablePrinter, TextBuffer
 from kcli.inspector.ordered import Flush, Write, render_in_order
 from kcli.inspector.selection import ALL, Selection
@@ -207,7 +208,8 @@ class _Renderer:
                 break
         else:
             self._free.append(records)
-        seen = -1 if self.left > 0 else 1 + (records.row(records.count - 1)[8] if records.count else -1)
+        last = RecordRow._make(records.row(records.count - 1)).batch if records.count else -1
+        seen = -1 if self.left > 0 else 1 + last
         report.summary.add_batches(batches, seen)
         i = batches.first_fault()
         while i >= 0:

@@ -22,6 +22,7 @@ from typing import TypeVar
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build
+from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, POSITION
 from kcli.log.index_writer import DEFAULT_INTERVAL_BYTES, DEFAULT_MAX_INDEX_BYTES
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.leader_epochs import LeaderEpochCache
@@ -434,7 +435,7 @@ class LogLoader:
             if isinstance(part, Damage):
                 raise StartRefused(old.log_name, f"cannot be split: {part.error.reason}", part.position)
             for i in range(part.batches.count):
-                position, base, last = part.batches.field(i, 0), part.batches.field(i, 3), part.batches.field(i, 4)
+                position, base, last = (part.batches.field(i, each) for each in (POSITION, BASE_OFFSET, LAST_OFFSET))
                 if not starts or last - starts[-1][0] > INT_MAX or last < starts[-1][0]:
                     if not 0 <= last - base <= INT_MAX:
                         raise StartRefused(old.log_name, "cannot be split: a batch too long", position)

@@ -30,7 +30,6 @@ from kcli.log.disk import Disk, DiskFile
 from kcli.log.recovery_view import StartRefused
 from kcli.log.source import read_whole
 
-METADATA_TOPIC = "__cluster_metadata"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
 PARTITION_FILES = (
     FileKind.LOG,

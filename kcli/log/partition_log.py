@@ -21,8 +21,8 @@ from pathlib import Path
 from threading import Lock
 
 from formats.compression import CODEC_NAMES
-from formats.kernels.columns import BatchRow
-from formats.kernels.log import BATCH_COLUMNS, SCAN_BAD_LENGTH, BatchTable, scan, survey_batches
+from formats.kernels.columns import PRODUCER_ID, BatchRow
+from formats.kernels.log import SCAN_BAD_LENGTH, BatchTable, scan, survey_batches
 from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError
 from kcli.log.cleaner.partition import CleanerLog, Segment, active_producers
@@ -47,7 +47,6 @@ from kcli.log.validator import AppendError, AppendRefused, AppendRules, Origin, 
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 NONE = -1
-PRODUCER_ID = BATCH_COLUMNS.index("producer_id")
 
 
 class OffsetOutOfRange(KcliError):

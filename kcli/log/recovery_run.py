@@ -19,13 +19,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from formats.file_name import DirectoryName, FileKind, parse_directory
+from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, parse_directory
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
 from kcli.log.loader import LoadOptions
 from kcli.log.log_directory import (
-    METADATA_TOPIC,
     DirectoryLock,
     LogDirectory,
     Partition,

@@ -16,11 +16,10 @@ from enum import Enum, IntEnum
 
 from formats.compression import compress
 from formats.errors import BadCompression, FormatError
-from formats.kernels.columns import BatchRow
+from formats.kernels.columns import FAULTS, LAST_OFFSET, MAX_TIMESTAMP, BatchRow, RecordRow
 from formats.kernels.log import (
     APPEND_NO_KEY,
     APPEND_TIMESTAMP_TYPE,
-    BATCH_COLUMNS,
     FAULT_BAD_CODEC,
     FAULT_BAD_CRC,
     FAULT_BAD_PAYLOAD,
@@ -48,7 +47,6 @@ HEADER_BYTES = 61
 CREATE_TIME, LOG_APPEND_TIME = 0, 8
 TRANSACTIONAL, CONTROL, DELETE_HORIZON, CODEC_MASK = 16, 32, 64, 7
 KNOWN_ATTRIBUTES = 0x7F
-LAST_OFFSET, MAX_TIMESTAMP = BATCH_COLUMNS.index("last_offset"), BATCH_COLUMNS.index("max_timestamp")
 
 
 class AppendError(IntEnum):
@@ -265,15 +263,12 @@ def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: in
         errors += found
         consecutive = consecutive and in_order
         seen += table.count
-    faults = window.batches.field(0, FAULTS_COLUMN)
+    faults = window.batches.field(0, FAULTS)
     if faults & UNREADABLE:
         raise _unreadable(window, row, faults)
     if errors:
         raise _refused_records(errors)
     return seen, consecutive, table.max_timestamp if seen else NO_TIMESTAMP
-
-
-FAULTS_COLUMN = 16
 
 
 def _unreadable(window: Window, row: BatchRow, faults: int) -> AppendRefused:
@@ -314,7 +309,7 @@ def _rewritten(
     base_timestamp = newest = NO_TIMESTAMP
     for _ in decode(window, table):
         if written == 0 and table.count:
-            base_timestamp = now_ms if rules.log_append_time else table.row(0)[TIMESTAMP_COLUMN]
+            base_timestamp = now_ms if rules.log_append_time else RecordRow._make(table.row(0)).timestamp
         write_records(table, body, written, base_timestamp, keep_timestamps=not rules.log_append_time)
         written += table.count
     assert written == records, "the same batch decodes to the same records"
@@ -340,9 +335,6 @@ def _rewritten(
     data = bytearray(header + payload)
     struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
     return data, newest
-
-
-TIMESTAMP_COLUMN = 1
 
 
 def _patch(

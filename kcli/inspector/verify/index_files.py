@@ -66,47 +66,32 @@ def load(path: Path, entry_bytes: int) -> tuple[IndexFile, list[Finding]]:
     whole = len(data) // entry_bytes * entry_bytes
     used = -(-len(data[:whole].rstrip(b"\0")) // entry_bytes) * entry_bytes
     index = IndexFile(path, entry_bytes, data[:used], size)
-    if size > MAX_INDEX_BYTES:
-        found = f"{size:,} bytes"
-        action = "check segment.index.bytes; entries behind this byte were not looked at"
+
+    def add(what: str, severity: Severity, start: int, end: int, expected: str, found: str, action: str) -> None:
         findings.append(
             Finding(
                 path=str(path),
-                kind=f"{index.prefix}-length",
-                severity="warning",
-                position=whole,
-                length=size - whole,
-                expected=f"{MAX_INDEX_BYTES:,} bytes or less",
+                kind=f"{index.prefix}-{what}",
+                severity=severity,
+                position=start,
+                length=end - start,
+                expected=expected,
                 found=found,
                 action=action,
             )
         )
+
+    if size > MAX_INDEX_BYTES:
+        action = "check segment.index.bytes; entries behind this byte were not looked at"
+        expected = f"{MAX_INDEX_BYTES:,} bytes or less"
+        add("length", "warning", whole, size, expected, f"{size:,} bytes", action)
     elif whole < size:
-        findings.append(
-            Finding(
-                path=str(path),
-                kind=f"{index.prefix}-length",
-                severity="error",
-                position=whole,
-                length=size - whole,
-                expected=f"a multiple of {entry_bytes} bytes",
-                found=f"{size:,} bytes, {size - whole} of them behind the last whole entry",
-                action=REBUILD,
-            )
-        )
+        found = f"{size:,} bytes, {size - whole} of them behind the last whole entry"
+        add("length", "error", whole, size, f"a multiple of {entry_bytes} bytes", found, REBUILD)
     if used < whole:
-        findings.append(
-            Finding(
-                path=str(path),
-                kind=f"{index.prefix}-slack",
-                severity="info",
-                position=used,
-                length=whole - used,
-                expected="no zeros in a closed segment",
-                found=f"{whole - used:,} bytes of zeros behind {used // entry_bytes:,} entries",
-                action="nothing to do: Kafka trims them when it rolls or closes the segment",
-            )
-        )
+        found = f"{whole - used:,} bytes of zeros behind {used // entry_bytes:,} entries"
+        action = "nothing to do: Kafka trims them when it rolls or closes the segment"
+        add("slack", "info", used, whole, "no zeros in a closed segment", found, action)
     return index, findings
 
 

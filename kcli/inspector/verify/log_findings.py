@@ -15,7 +15,7 @@ from formats.errors import (
     LimitExceeded,
     Truncated,
 )
-from formats.kernels.columns import BatchRow
+from formats.kernels.columns import POSITION, BatchRow
 from formats.kernels.log import (
     FAULT_BAD_CRC,
     FAULT_CONTROL_KEY,
@@ -261,7 +261,7 @@ def _row_at(window: Window, position: int) -> int:
     low, high = 0, window.batches.count
     while low < high:
         middle = (low + high) // 2
-        if window.batches.field(middle, 0) < position:
+        if window.batches.field(middle, POSITION) < position:
             low = middle + 1
         else:
             high = middle

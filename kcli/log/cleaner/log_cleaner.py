@@ -15,14 +15,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats.file_name import FileKind, parse, parse_directory
+from formats.file_name import METADATA_TOPIC, FileKind, parse, parse_directory
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.cleaner.cleaner import Cleaning, PartitionCleaner
 from kcli.log.cleaner.partition import SEGMENT_FILES, CleanerLog, read_log
 from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
-from kcli.log.log_directory import METADATA_TOPIC, DirectoryLock, LogDirectory, holds_segments, is_log_directory
+from kcli.log.log_directory import DirectoryLock, LogDirectory, holds_segments, is_log_directory
 from kcli.log.recovery_view import StartRefused
 
 ConfigOf = Callable[[str], LogConfig]
