@@ -100,6 +100,9 @@ cdef class KeyMap:
     memory_bytes // 24 slots, filled up to load_factor, as SkimpyOffsetMap: `put` says when the next key finds it full.
     Keys are known by a hash of 128 bits under `secret` (16 bytes). `reach` is the last offset that the map speaks for:
     records behind it are not judged.
+
+    Once it is filled, `mark` makes a bit for each offset, set where a key was written last: what the map was filled from
+    can then be judged without looking at keys again.
     """
 
     cdef MapPart parts[PARTS]
@@ -109,6 +112,11 @@ cdef class KeyMap:
     cdef readonly int64_t limit
     cdef readonly int64_t count
     cdef public int64_t reach
+    cdef int64_t last_key               # offset put last
+    cdef bint in_order                  # offsets rise, each within its batch
+    cdef bint null_keys                 # some records have no key
+    cdef uint64_t *marks
+    cdef int64_t marks_from, marks_to   # offsets, both included
 
     def __cinit__(self, int64_t memory_bytes, double load_factor, const uint8_t[::1] secret not None):
         memset(self.parts, 0, sizeof(self.parts))
@@ -120,11 +128,14 @@ cdef class KeyMap:
         self.limit = <int64_t>(<double>self.slots * load_factor)
         self.part_limit = max(self.slots // PARTS, <int64_t>4)
         self.reach = -1
+        self.last_key = -1
+        self.in_order = True
 
     def __dealloc__(self):
         cdef int i
         for i in range(PARTS):
             free(self.parts[i].slots)
+        free(self.marks)
 
     def __len__(self):
         return self.count
@@ -200,6 +211,9 @@ cdef class KeyMap:
             self.count += 1
         slot.next_offset = key.offset + 1
         self.reach = key.offset
+        if key.offset <= self.last_key:
+            self.in_order = False
+        self.last_key = key.offset
         return 0
 
     def put(self, KeyHashes keys not None):
@@ -208,6 +222,10 @@ cdef class KeyMap:
         cdef Py_ssize_t i, ahead
         cdef KeyHash *key
         cdef bint full = False
+        if keys.out_of_batch:
+            self.in_order = False
+        if keys.null_keys:
+            self.null_keys = True
         with nogil:
             for i in range(keys.count):
                 ahead = i + 24
@@ -225,6 +243,58 @@ cdef class KeyMap:
             self.reach = keys.end
         return full
 
+    def mark(self, int64_t first_offset):
+        """The map is filled from the records at `first_offset` and behind. True where it has bits for them now: not
+        where offsets do not rise, nor where the memory that is left does not do."""
+        cdef int64_t words = (self.reach - first_offset) // 64 + 1
+        cdef int64_t i, at
+        cdef int k
+        if not self.in_order or first_offset < 0 or self.reach < first_offset:
+            return False
+        if words * 8 > self.slots * ENTRY_BYTES - self.memory_bytes:
+            return False
+        free(self.marks)
+        self.marks = <uint64_t *>calloc(words, 8)
+        if self.marks == NULL:
+            raise MemoryError
+        self.marks_from = first_offset
+        self.marks_to = self.reach
+        with nogil:
+            for k in range(PARTS):
+                for i in range(self.parts[k].capacity):
+                    at = self.parts[k].slots[i].next_offset - 1 - first_offset
+                    if at >= 0:
+                        self.marks[at >> 6] |= <uint64_t>1 << (at & 63)
+        return True
+
+    cdef inline bint has_marks_for(self, Batch *b) noexcept nogil:
+        """Are the records of this magic 2 batch, which is not of a transaction, judged by bits?"""
+        return self.marks != NULL and b.base_offset >= self.marks_from and b.last_offset <= self.marks_to
+
+    cdef inline bint is_latest(self, int64_t offset) noexcept nogil:
+        """For an offset that has a bit; one that has none stays."""
+        cdef int64_t at = offset - self.marks_from
+        return not 0 <= at <= self.marks_to - self.marks_from or self.marks[at >> 6] >> (at & 63) & 1
+
+    cdef bint none_latest(self, int64_t first, int64_t last) noexcept nogil:
+        """No record in [first, last], which have bits, is the latest of its key."""
+        cdef int64_t at = first - self.marks_from, stop = last - self.marks_from
+        while at <= stop:
+            if at & 63 == 0 and at + 63 <= stop:
+                if self.marks[at >> 6]:
+                    return False
+                at += 64
+            elif self.marks[at >> 6] >> (at & 63) & 1:
+                return False
+            else:
+                at += 1
+        return True
+
+    def all_superseded(self, int64_t first, int64_t last):
+        """Is every record in [first, last] known to have a key that was written again? False without bits for them."""
+        return (self.marks != NULL and not self.null_keys and self.marks_from <= first <= last <= self.marks_to
+                and self.none_latest(first, last))
+
     def get(self, const uint8_t[::1] key not None):
         """The latest offset of a key; -1 for one that is not in the map."""
         cdef uint64_t high = 0, low = 0
@@ -237,6 +307,9 @@ cdef class KeyHashes(_Table):
 
     cdef int64_t batch
     cdef int64_t end
+    cdef bint null_keys, out_of_batch
+    # Of a window of uncompressed batches that no producer id and no transaction has marked; else -1.
+    cdef readonly int64_t plain_records, plain_bytes
 
     def __cinit__(self):
         self.width = sizeof(KeyHash) // sizeof(int64_t)
@@ -250,7 +323,7 @@ cdef class KeyHashes(_Table):
             const uint8_t[::1] discarded not None, Py_ssize_t first, Py_ssize_t last, int64_t from_offset):
         """The same for the uncompressed batches [first, last) of a window as far as they are of magic 2, which needs no
         table. The row that it ends at: `last`, a message of magic 0 or 1, or a batch with a record that cannot be read.
-        Behind a key nothing is looked at but the record's end."""
+        """
         cdef Py_ssize_t i = first
         cdef Batch *b
         if first < 0 or last > batches.count or discarded.shape[0] < batches.count:
@@ -269,37 +342,38 @@ cdef class KeyHashes(_Table):
                      int discarded, int64_t from_offset) except -1 nogil:
         cdef const uint8_t *p = buf + b.start + V2_HEADER
         cdef const uint8_t *stop = buf + b.start + b.size
-        cdef const uint8_t *end
-        cdef int64_t k, timestamp = 0, offset
-        cdef int32_t length = 0, delta = 0, key_length = 0
-        cdef KeyHash *key
+        cdef int64_t k, delta = 0, soft = 0
+        cdef Record r
         if discarded:
             return True
         if b.count < 0 or b.count > (stop - p) // SMALLEST_RECORD:
             return False
         self._reserve(self.count + b.count)
         for k in range(b.count):
-            if read_varint(&p, stop, &length) or length < 1 or length > stop - p:
+            if read_record(buf, &p, stop, &r, &delta, &soft) or soft & C_BAD_RECORD:
                 return False
-            end = p + length
-            p += 1
-            if read_varlong(&p, end, &timestamp) or read_varint(&p, end, &delta) or read_varint(&p, end, &key_length):
-                return False
-            if key_length > end - p or key_length < -1:
-                return False
-            offset = b.base_offset + delta
-            if key_length >= 0 and offset >= from_offset:
-                key = self.at(self.count)
-                sip_hash(p, key_length, offset_map.k0, offset_map.k1, &key.high, &key.low)
-                key.offset = offset
-                key.before = -1
-                if row != self.batch:
-                    self.batch = row
-                    if row > 0 and batches.at(row - 1).last_offset >= from_offset:
-                        key.before = batches.at(row - 1).last_offset
-                self.count += 1
-            p = end
+            self._key(offset_map, buf, &r, <int64_t>(<uint64_t>b.base_offset + <uint64_t>delta), b, row, batches,
+                      from_offset)
         return p == stop
+
+    cdef inline void _key(self, KeyMap offset_map, const uint8_t *buf, Record *r, int64_t offset, Batch *b,
+                          Py_ssize_t row, BatchTable batches, int64_t from_offset) noexcept nogil:
+        """The key of one record; the room is there."""
+        cdef KeyHash *key
+        if not b.base_offset <= offset <= b.last_offset:
+            self.out_of_batch = True
+        if r.key_length < 0:
+            self.null_keys = True
+        elif offset >= from_offset:
+            key = self.at(self.count)
+            sip_hash(buf + r.key_start, r.key_length, offset_map.k0, offset_map.k1, &key.high, &key.low)
+            key.offset = offset
+            key.before = -1
+            if row != self.batch:
+                self.batch = row
+                if row > 0 and batches.at(row - 1).last_offset >= from_offset:
+                    key.before = batches.at(row - 1).last_offset
+            self.count += 1
 
     def add(self, KeyMap offset_map not None, RecordTable records not None, const uint8_t[::1] discarded not None,
             int64_t from_offset):
@@ -307,29 +381,30 @@ cdef class KeyHashes(_Table):
         batch)."""
         cdef Py_ssize_t i
         cdef Record *r
-        cdef KeyHash *key
         if discarded.shape[0] < records.batches.count:
             raise ValueError("one byte a batch")
         with nogil:
             self._reserve(self.count + records.count)
             for i in range(records.count):
                 r = records.at(i)
-                if r.key_length < 0 or r.offset < from_offset or discarded[r.batch]:
-                    continue
-                key = self.at(self.count)
-                sip_hash(records.buf + r.key_start, r.key_length, offset_map.k0, offset_map.k1, &key.high, &key.low)
-                key.offset = r.offset
-                key.before = -1
-                if r.batch != self.batch:
-                    self.batch = r.batch
-                    if r.batch > 0 and records.batches.at(r.batch - 1).last_offset >= from_offset:
-                        key.before = records.batches.at(r.batch - 1).last_offset
-                self.count += 1
+                if not discarded[r.batch]:
+                    self._key(offset_map, records.buf, r, r.offset, records.batches.at(r.batch), r.batch,
+                              records.batches, from_offset)
 
     def finish(self, BatchTable batches not None, int64_t from_offset):
         """All records are in: the map will reach to the end of the last batch."""
+        cdef Py_ssize_t i
+        cdef Batch *b
         if batches.count and batches.at(batches.count - 1).last_offset >= from_offset:
             self.end = batches.at(batches.count - 1).last_offset
+        self.plain_records = self.plain_bytes = 0
+        for i in range(batches.count):
+            b = batches.at(i)
+            if b.magic < 2 or b.attributes & 0x37 or b.producer_id >= 0 or b.base_offset < from_offset:
+                self.plain_records = self.plain_bytes = -1
+                break
+            self.plain_records += b.count
+            self.plain_bytes += b.size - V2_HEADER
 
 
 cdef enum:
@@ -707,9 +782,9 @@ cdef class BatchFilter:
         self.tombstone = False
         self.max_timestamp = -1
 
-    cdef inline bint _judge(self, Batch *b, int flags, Record *r, uint64_t high, uint64_t low,
-                            int64_t size) noexcept nogil:
-        """Does the record stay? Source: Cleaner.shouldRetainRecord."""
+    cdef inline bint _judge(self, Batch *b, int flags, Record *r, int64_t latest, int64_t size) noexcept nogil:
+        """Does the record stay? latest: at least the latest offset of its key, where it has one that was written again.
+        Source: Cleaner.shouldRetainRecord."""
         cdef bint keeps_deletes
         cdef int why
         self.records_read += 1
@@ -719,7 +794,7 @@ cdef class BatchFilter:
             why = -1
         elif r.key_length < 0:
             why = WHY_NULL_KEY
-        elif r.offset < self.map.latest(high, low):
+        elif r.offset < latest:
             why = WHY_SUPERSEDED
         else:
             why = -1
@@ -748,9 +823,11 @@ cdef class BatchFilter:
         """The same for a message of magic 0 or 1."""
         cdef uint64_t high = 0, low = 0
         cdef int64_t size = (34 if b.magic else 26) + max(r.key_length, <int64_t>0) + max(r.value_length, <int64_t>0)
+        cdef int64_t latest = -1
         if r.key_length >= 0:
             sip_hash(base + r.key_start, r.key_length, self.map.k0, self.map.k1, &high, &low)
-        return self._judge(b, flags, r, high, low, size)
+            latest = self.map.latest(high, low)
+        return self._judge(b, flags, r, latest, size)
 
     cdef int _batch(self, const uint8_t *base, const uint8_t *p, const uint8_t *stop, Batch *b, int flags,
                     const uint8_t *original, TextBuffer target) except -1 nogil:
@@ -761,11 +838,21 @@ cdef class BatchFilter:
         cdef int64_t done = 0, delta = 0, soft = 0, start
         cdef int32_t length = 0
         cdef int n, k
-        cdef bint kept, append_time = (b.attributes & 8) != 0, rebuild, set_horizon
+        cdef bint kept, append_time = (b.attributes & 8) != 0, set_horizon
+        cdef bint hashed = not flags & (DISCARD | MARKER)
+        cdef bint marked = hashed and not b.attributes & 0x30 and self.map.has_marks_for(b)
+        cdef int64_t latest
         if b.count < 0 or b.count > (stop - p) // SMALLEST_RECORD:
             self.fault = X_COUNT
             return 0
         self._begin(b)
+        if marked and target is self.out and not self.map.null_keys and self.map.none_latest(b.base_offset,
+                                                                                             b.last_offset):
+            self.records_read += b.count
+            self._count(WHY_SUPERSEDED, b.count, stop - p)
+            if flags & RETAIN_EMPTY:
+                self._empty(b)
+            return 1
         self._need_bits(b.count)
         while done < b.count:
             n = 0
@@ -778,12 +865,18 @@ cdef class BatchFilter:
                 r.timestamp = b.max_timestamp if append_time else <int64_t>(<uint64_t>b.base_timestamp
                                                                             + <uint64_t>r.timestamp)
                 r.batch = at - base - r.start           # its size
-                if r.key_length >= 0 and not flags & (DISCARD | MARKER):
+                if hashed and not marked and r.key_length >= 0:
                     sip_hash(base + r.key_start, r.key_length, self.map.k0, self.map.k1, &self.high[n], &self.low[n])
                     kcli_prefetch(self.map.home(self.high[n], self.low[n]))
                 n += 1
             for k in range(n):
-                kept = self._judge(b, flags, &self.rows[k], self.high[k], self.low[k], self.rows[k].batch)
+                r = &self.rows[k]
+                latest = -1
+                if marked:
+                    latest = -1 if self.map.is_latest(r.offset) else self.map.reach + 1
+                elif hashed and r.key_length >= 0:
+                    latest = self.map.latest(self.high[k], self.low[k])
+                kept = self._judge(b, flags, r, latest, r.batch)
                 self._mark(done + k, kept)
             done += n
         if at != stop:

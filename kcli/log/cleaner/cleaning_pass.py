@@ -16,7 +16,7 @@ from pathlib import Path
 
 from formats.kernels.log import CleanedTransactions
 from kcli.log.cleaner.grouping import group_segments
-from kcli.log.cleaner.offset_map import build_offset_map, new_map
+from kcli.log.cleaner.offset_map import Seen, build_offset_map, new_map
 from kcli.log.cleaner.partition import CleanerLog, Segment
 from kcli.log.cleaner.pipeline import thread_count
 from kcli.log.cleaner.progress import Progress, silent
@@ -72,7 +72,12 @@ class CleaningPass:
         cleaned_before = log.between(0, start)
         horizon = cleaned_before[-1].modified_ms - config.delete_retention_ms if cleaned_before else 0
         self._map = new_map(self._broker.map_bytes, self._broker.dedupe_load_factor)
-        self._map_full = build_offset_map(log, start, stop, self._map, threads=threads, progress=self._progress)
+        seen: Seen = {}
+        self._map_full = build_offset_map(
+            log, start, stop, self._map, threads=threads, progress=self._progress, seen=seen
+        )
+        if not self._map.mark(start):
+            seen.clear()
         self.end_offset = self._map.reach + 1
         self._rules = Rules(
             offset_map=self._map,
@@ -83,6 +88,7 @@ class CleaningPass:
             index_interval_bytes=config.index_interval_bytes,
             threads=threads,
             progress=self._progress,
+            seen=seen,
         )
         segments = log.between(0, self.end_offset)
         groups = group_segments(

@@ -15,7 +15,7 @@ from functools import partial
 
 from formats.compression import decompress
 from formats.errors import FormatError
-from formats.kernels.columns import BatchRow
+from formats.kernels.columns import BASE_OFFSET, FAULTS, LAST_OFFSET, MAGIC, POSITION, BatchRow
 from formats.kernels.log import (
     FAULT_BAD_PAYLOAD,
     FAULT_BAD_RECORD,
@@ -33,7 +33,6 @@ from kcli.log.cleaner.progress import Progress
 from kcli.log.segment_reader import Window
 
 ROWS = 1024
-MAGIC_COLUMN = 6
 MARKER_FAULTS = UNREADABLE | FAULT_CONTROL_KEY
 
 
@@ -48,7 +47,7 @@ class Judged:
     def fail_at(self, i: int) -> Uncleanable:
         """What is wrong with batch i."""
         faults = faults_of(self.window, i)
-        position = self.window.batches.row(i)[0]
+        position = self.window.batches.field(i, POSITION)
         return Uncleanable(self.segment.path(), faults[0].reason if faults else "unreadable", position)
 
     def check(self, bits: int) -> None:
@@ -56,9 +55,28 @@ class Judged:
         batches = self.window.batches
         i = batches.first_fault()
         while i >= 0:
-            if batches.row(i)[-1] & bits:
+            if batches.field(i, FAULTS) & bits:
                 raise self.fail_at(i)
             i = batches.first_fault(i + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWindow:
+    """Whole batches in a row that are in the map, sound with their CRCs: bytes [position, stop) of the log, offsets.
+
+    records and size of records in bytes: -1 where some of the batches need a look whatever the map says.
+    """
+
+    position: int
+    stop: int
+    first_offset: int
+    last_offset: int
+    batches: int
+    records: int
+    size: int
+
+
+Seen = dict[int, list[SeenWindow]]  # by base offset of the segment
 
 
 def new_map(memory_bytes: int, load_factor: float) -> KeyMap:
@@ -87,7 +105,7 @@ def hash_keys(judged: Judged, offset_map: KeyMap, from_offset: int, keys: KeyHas
         stop, codec = batches.run(at)
         if codec == 0:
             at = keys.run(offset_map, window.data, batches, flags, at, stop, from_offset)
-            if at < stop and batches.row(at)[MAGIC_COLUMN] >= 2:
+            if at < stop and batches.field(at, MAGIC) >= 2:
                 batches.add_fault(at, FAULT_BAD_RECORD)
                 raise judged.fail_at(at)
         if at < stop and not (codec and flags[at]):
@@ -98,31 +116,50 @@ def hash_keys(judged: Judged, offset_map: KeyMap, from_offset: int, keys: KeyHas
 
 
 def build_offset_map(
-    log: CleanerLog, start: int, stop: int, offset_map: KeyMap, *, threads: int, progress: Progress
+    log: CleanerLog,
+    start: int,
+    stop: int,
+    offset_map: KeyMap,
+    *,
+    threads: int,
+    progress: Progress,
+    seen: Seen | None = None,
 ) -> bool:
-    """Fill the map from the segments with offsets in [start, stop). True where it got full. Raises Uncleanable."""
+    """Fill the map from the segments with offsets in [start, stop). True where it got full. `seen` hears what was read.
+    Raises Uncleanable."""
     transactions = CleanedTransactions()
     transactions.add_aborted(log.aborted(start, stop))
     dirty = log.between(start, stop)
 
     def windows(segment: Segment) -> Iterator[Judged]:
-        for window in segment.windows(check_crc=False):
+        for window in segment.windows():
             flags = transactions.judge(window.data, window.batches, partial(payload_of, window))
             judged = Judged(segment, window, flags)
             judged.check(MARKER_FAULTS)
             yield judged
 
-    def hashed(judged: Judged) -> tuple[KeyHashes, int]:
-        keys = KeyHashes()
+    def hashed(judged: Judged) -> tuple[KeyHashes, SeenWindow]:
+        keys, window, batches = KeyHashes(), judged.window, judged.window.batches
         hash_keys(judged, offset_map, start, keys)
-        keys.finish(judged.window.batches, start)
-        judged.window.release()
-        return keys, judged.window.stop
+        keys.finish(batches, start)
+        window.release()
+        found = SeenWindow(
+            window.position,
+            window.position + window.stop,
+            batches.field(0, BASE_OFFSET),
+            batches.field(batches.count - 1, LAST_OFFSET),
+            batches.count,
+            keys.plain_records,
+            keys.plain_bytes,
+        )
+        return keys, found
 
     for i, segment in enumerate(dirty):
-        for keys, size in in_order(hashed, windows(segment), threads):
+        for keys, found in in_order(hashed, windows(segment), threads):
             if offset_map.put(keys):
                 return True
-            progress(size)
+            if seen is not None:
+                seen.setdefault(segment.base_offset, []).append(found)
+            progress(found.stop - found.position)
         offset_map.reach = (dirty[i + 1].base_offset if i + 1 < len(dirty) else stop) - 1
     return False

@@ -89,12 +89,18 @@ class Segment:
         largest = self.largest_timestamp
         return self.modified_ms if largest is None else largest
 
-    def windows(self, *, start: int = 0, check_crc: bool = True, window_bytes: int = WINDOW_BYTES) -> Iterator[Window]:
-        """Its batches from byte `start` on. Raises Uncleanable at damage, with `check_crc` at a bad CRC too."""
+    def windows(
+        self, *, start: int = 0, stop: int | None = None, check_crc: bool = True, window_bytes: int = WINDOW_BYTES
+    ) -> Iterator[Window]:
+        """Its batches from byte `start` to `stop` (None: all). Raises Uncleanable at damage, with `check_crc` at a bad
+        CRC too."""
+        stop = self.size if stop is None else stop
+        if start >= stop:
+            return
         source = FileSource(self.path())
         try:
             parts = read_segment(
-                source, start=start, stop=self.size, check_crc=check_crc, resync=False, window_bytes=window_bytes
+                source, start=start, stop=stop, check_crc=check_crc, resync=False, window_bytes=window_bytes
             )
             for part in parts:
                 if isinstance(part, Damage):

@@ -4,10 +4,11 @@
                       ->  which records stay, batches built again, compressed again   several threads
                       ->  appended to the new log, index entries added                in order
 
-A batch of which every record stays is copied byte for byte. Any other is built again as magic 2 with its own codec at
-the codec's default level: that is Kafka's way, compression.type is not looked at here. Bytes of header keys stay as
-they are, where Kafka would replace what is not UTF-8. A batch whose CRC does not hold is not cleaned; Kafka does not
-look.
+Where the map has a bit for every offset, what it was filled from is not hashed again, and what holds none of the latest
+records is not read again. A batch of which every record stays is copied byte for byte. Any other is built again as
+magic 2 with its own codec at the codec's default level: that is Kafka's way, compression.type is not looked at here.
+Bytes of header keys stay as they are, where Kafka would replace what is not UTF-8. A batch whose CRC does not hold is
+not cleaned; Kafka does not look.
 Source: Cleaner.cleanSegments, cleanInto; MemoryRecords.filterTo.
 """
 
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from formats.compression import compress
 from formats.file_name import FileKind
-from formats.kernels.columns import BatchRow
+from formats.kernels.columns import FAULTS, POSITION, BatchRow
 from formats.kernels.log import (
     CLEAN_DISCARD,
     CLEAN_REASONS,
@@ -34,11 +35,12 @@ from formats.kernels.log import (
 )
 from formats.txn_index import AbortedTxn
 from formats.txn_index import build as build_txn_index
-from kcli.log.cleaner.offset_map import MARKER_FAULTS, Judged, payload_of
+from kcli.log.cleaner.offset_map import MARKER_FAULTS, Judged, Seen, payload_of
 from kcli.log.cleaner.partition import CleanerLog, Segment, Uncleanable
 from kcli.log.cleaner.pipeline import in_order
 from kcli.log.cleaner.progress import Progress
 from kcli.log.disk import Disk, DiskFile
+from kcli.log.segment_reader import Window
 
 WRAPPED_MESSAGE_BYTES = 26  # the smallest message inside a compressed one
 
@@ -66,6 +68,12 @@ class CleanCounts:
         self.batches_emptied += batches.batches_emptied
         self.horizons_set += batches.horizons_set
         self._add_gone(dict(zip(CLEAN_REASONS, batches.reasons, strict=True)))
+
+    def add_superseded(self, batches: int, records: int, size: int) -> None:
+        """Batches of which every record is superseded."""
+        self.batches_read += batches
+        self.records_read += records
+        self._add_gone({CLEAN_REASONS[0]: (records, size)})
 
     def add(self, other: CleanCounts) -> None:
         """Add another count."""
@@ -103,6 +111,7 @@ class Rules:
     index_interval_bytes: int
     threads: int
     progress: Progress
+    seen: Seen
 
 
 def clean_group(
@@ -142,7 +151,7 @@ def clean_group(
             judged.window.release()
             return batches, judged.window.stop
 
-        for batches, size in in_order(work, _judged(log, segment, transactions, rules), rules.threads):
+        for batches, size in in_order(work, _judged(log, segment, transactions, rules, counts), rules.threads):
             if target is not None:
                 with memoryview(batches.out) as out:
                     target.append(out)
@@ -158,8 +167,10 @@ def clean_group(
     return counts
 
 
-def _judged(log: CleanerLog, segment: Segment, transactions: CleanedTransactions, rules: Rules) -> Iterator[Judged]:
-    for window in segment.windows():
+def _judged(
+    log: CleanerLog, segment: Segment, transactions: CleanedTransactions, rules: Rules, counts: CleanCounts
+) -> Iterator[Judged]:
+    for window in _windows(segment, rules, counts):
         flags = transactions.judge(
             window.data,
             window.batches,
@@ -171,6 +182,22 @@ def _judged(log: CleanerLog, segment: Segment, transactions: CleanedTransactions
         judged = Judged(segment, window, flags)
         judged.check(MARKER_FAULTS)
         yield judged
+
+
+def _windows(segment: Segment, rules: Rules, counts: CleanCounts) -> Iterator[Window]:
+    """The segment without what is known to go whole, which is only counted."""
+    start = seen_to = 0
+    for each in rules.seen.get(segment.base_offset, ()):
+        seen_to = each.stop
+        if each.records < 0 or each.last_offset + 1 >= rules.end_offset:
+            continue
+        if rules.offset_map.all_superseded(each.first_offset, each.last_offset):
+            yield from segment.windows(start=start, stop=each.position, check_crc=False)
+            counts.add_superseded(each.batches, each.records, each.size)
+            rules.progress(each.stop - each.position)
+            start = each.stop
+    yield from segment.windows(start=start, stop=seen_to, check_crc=False)
+    yield from segment.windows(start=seen_to)
 
 
 def filter_window(judged: Judged, batches: BatchFilter) -> None:
@@ -192,7 +219,7 @@ def _compressed(judged: Judged, batches: BatchFilter, i: int) -> None:
     window = judged.window
     row = BatchRow._make(window.batches.row(i))
     payload = payload_of(window, i)
-    if window.batches.row(i)[-1] & MARKER_FAULTS:
+    if window.batches.field(i, FAULTS) & MARKER_FAULTS:
         raise judged.fail_at(i)
     if row.magic >= 2:
         anew = batches.payload(window.data, window.batches, i, judged.flags[i], payload)
@@ -210,7 +237,7 @@ def _compressed(judged: Judged, batches: BatchFilter, i: int) -> None:
 
 
 def _fault(judged: Judged, batches: BatchFilter) -> Uncleanable:
-    position = judged.window.batches.row(batches.fault_batch)[0]
+    position = judged.window.batches.field(batches.fault_batch, POSITION)
     return Uncleanable(judged.segment.path(), FILTER_FAULTS[batches.fault], position)
 
 
