@@ -6,6 +6,7 @@ import pytest
 
 from kcli.broker.config import BrokerConfig
 from kcli.broker.config.broker_keys import BROKER_KEYS
+from kcli.broker.config.client_metrics import validate_client_metrics
 from kcli.broker.config.dynamic import ONLY_PER_LISTENER
 from kcli.broker.config.keys import PASSWORD, java_double, to_text
 from kcli.log.config import InvalidConfig
@@ -65,6 +66,13 @@ def test_unknown_names_warn() -> None:
     known = {"listener.name.plaintext.max.connections": "5", "config.providers.file.class": "x", "rsm.config.dir": "/x"}
     config = BrokerConfig({**BASE, **known, "colour": "red", "log.dirz": "/x"})
     assert [warning.partition(":")[0] for warning in config.warnings] == ["colour", "log.dirz"]
+
+
+@pytest.mark.parametrize("pattern", ["(" * 5000, "a{99999999999999999999}", "[", "client_id=x=y", "="])
+def test_patterns_that_are_none(pattern: str) -> None:
+    for text in (pattern, f"client_id={pattern}"):
+        with pytest.raises(InvalidConfig, match=r"^Illegal client matching pattern: "):
+            validate_client_metrics("sub", {"match": text})
 
 
 def test_dynamic_configurations_lie_over_static_ones() -> None:

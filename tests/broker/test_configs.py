@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,21 @@ from kcli.broker.config.describe import describe, effective_topic_configs
 from kcli.broker.messages import Call, RequestHeader, messages
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import from_uuid
-from tests.broker.configs.oracle import ANSWERS, KEYS, TOPICS, Case, Plain, entity, in_order, plain
+from tests.broker.configs.oracle import (
+    ANSWERS,
+    DELETE,
+    KEYS,
+    LOGGER,
+    SET,
+    TOPICS,
+    Case,
+    Plain,
+    entity,
+    in_order,
+    one,
+    plain,
+)
+from tests.broker.configs.oracle import describe as describe_case
 from tests.conftest import read_jsonl
 
 NODE = 1
@@ -127,3 +142,35 @@ def test_documentation_is_there_for_every_configuration(version: int) -> None:
         for config in result["configs"]:
             unknown = config["name"] in ("unknown.thing", "listener.name.plaintext.max.connections")
             assert bool(config.get("documentation")) is (version >= 3 and not unknown), config["name"]
+
+
+def test_loggers_are_shown_and_changed() -> None:
+    name = "kcli.test.configs"
+    logger = logging.getLogger(name)
+    asked = node(properties_of_kafka())
+
+    def level() -> tuple[str, int]:
+        (result,) = asked.answer(describe_case((LOGGER, "1", [name])))["results"]
+        (config,) = result["configs"]
+        return config["value"], config["config_source"]
+
+    def change(
+        operation: int, value: str | None, logger_name: str = name, *, validate_only: bool = False
+    ) -> tuple[int, str | None]:
+        (found,) = asked.answer(one(LOGGER, "1", logger_name, operation, value, validate_only))["responses"]
+        return found["error_code"], found["error_message"]
+
+    try:
+        for text, number in (("TRACE", 5), ("DEBUG", 10), ("INFO", 20), ("WARN", 30), ("ERROR", 40), ("FATAL", 50)):
+            assert change(SET, text) == (0, None)
+            assert (level(), logger.level) == ((text, 6), number)
+        assert change(SET, "INFO", validate_only=True) == (0, None)
+        assert logger.level == logging.CRITICAL
+        levels = "DEBUG, ERROR, FATAL, INFO, TRACE, WARN"
+        reason = f"{name} to LOUD as it is not a supported log level. Valid log levels are {levels}"
+        assert change(SET, "LOUD") == (40, f"Cannot set the log level of {reason}")
+        assert change(DELETE, None, "root") == (42, "Removing the log level of the root logger is not allowed")
+        assert change(9, "x")[1] == "Unknown operation type 9 is not allowed for the BROKER_LOGGER resource"
+    finally:
+        assert change(DELETE, None) == (0, None)
+    assert logger.level == logging.NOTSET

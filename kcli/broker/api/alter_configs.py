@@ -5,29 +5,18 @@ What is not named is taken back, which is why clients use IncrementalAlterConfig
 
 from __future__ import annotations
 
-from kcli.broker.config.admin import Alteration, alter
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.config.admin import Alteration, alter, responses
+from kcli.broker.messages import Call, Entity
 
 
 async def alter_configs(call: Call) -> Entity:
     """Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
-    resources = call.request.resources
+    request = call.request
     alterations = [
         Alteration(
             each.resource_type, each.resource_name, [(config.name, None, config.value) for config in each.configs]
         )
-        for each in resources
+        for each in request.resources
     ]
-    errors = await alter(call.broker, alterations, incremental=False, validate_only=call.request.validate_only)
-    return call.respond(
-        responses=tuple(
-            call.new(
-                "AlterConfigsResourceResponse",
-                error_code=ErrorCode(error.code),
-                error_message=error.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, error in zip(resources, errors, strict=True)
-        )
-    )
+    errors = await alter(call.broker, alterations, incremental=False, validate_only=request.validate_only)
+    return call.respond(responses=responses(call, alterations, errors))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcli.broker.config.describe import BROKER_LOGGER_RESOURCE, RESOURCES
+from kcli.broker.config.describe import RESOURCES
+from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.metadata.image import (
     BROKER_RESOURCE,

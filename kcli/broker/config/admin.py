@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING, Final
 from kcli.broker.config import loggers
 from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.dynamic import applicable, validate_dynamic
-from kcli.broker.config.keys import LIST, to_text
-from kcli.broker.config.schema import ConfigSchema, node_id
+from kcli.broker.config.keys import LIST, integer, to_text
+from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
+from kcli.broker.config.schema import ConfigSchema
+from kcli.broker.messages import Call, Entity
+from kcli.broker.messages import ErrorCode as WireCode
 from kcli.log.config import InvalidConfig
 from kcli.metadata.config_control import (
     NewConfigs,
@@ -40,7 +43,6 @@ from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
-BROKER_LOGGER_RESOURCE: Final = 8
 CONTROLLED: Final = (TOPIC_RESOURCE, BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 
 
@@ -81,6 +83,20 @@ async def alter(
     found = await _control(broker, list(left.values()), incremental=incremental, validate_only=validate_only)
     errors.update(zip(left, found, strict=True))
     return [errors[number] for number in range(len(alterations))]
+
+
+def responses(call: Call, alterations: Sequence[Alteration], errors: Sequence[Error]) -> tuple[Entity, ...]:
+    """What is answered of each resource, in both requests that change some."""
+    return tuple(
+        call.new(
+            "AlterConfigsResourceResponse",
+            error_code=WireCode(error.code),
+            error_message=error.message,
+            resource_type=each.resource_type,
+            resource_name=each.name,
+        )
+        for each, error in zip(alterations, errors, strict=True)
+    )
 
 
 async def _control(
@@ -138,7 +154,7 @@ def _check_broker(broker: Broker, alteration: Alteration, *, incremental: bool) 
 
 
 def _node_id(name: str) -> int:
-    found = node_id(name)
+    found = integer(name)
     if found is None:
         raise _invalid(f"Node id must be an integer, but it is: {name}")
     return found

@@ -56,6 +56,6 @@ def _validate_pattern(pattern: str) -> None:
         if name.strip() in MATCHED and len(value) == 1 and value[0]:
             re.compile(value[0].strip())
             return
-    except re.error:
+    except (re.error, RecursionError, OverflowError):
         pass
     raise InvalidConfig(f"Illegal client matching pattern: {pattern}")

@@ -18,9 +18,9 @@ from kcli.broker.config.broker_config import BrokerConfig
 from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
 from kcli.broker.config.client_metrics import CLIENT_METRICS_KEYS
 from kcli.broker.config.group_config import GROUP_KEYS, broker_synonym, group_defaults
-from kcli.broker.config.keys import ConfigType, Key, to_text
+from kcli.broker.config.keys import ConfigType, Key, integer, to_text
+from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
 from kcli.broker.config.names import synonyms, type_of
-from kcli.broker.config.schema import node_id
 from kcli.log.config import SYNONYMS, TOPIC_CONFIGS, Value
 from kcli.metadata.image import (
     BROKER_RESOURCE,
@@ -32,7 +32,6 @@ from kcli.metadata.image import (
 from kcli.metadata.result import ErrorCode, Refused
 from kcli.metadata.topic_names import fault
 
-BROKER_LOGGER_RESOURCE: Final = 8
 RESOURCES: Final = frozenset(
     (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 )
@@ -216,7 +215,7 @@ def _group_entry(config: BrokerConfig, name: str, key: Key, own: str | None, def
 
 
 def _node_id(name: str) -> int:
-    found = node_id(name)
+    found = integer(name)
     if found is None:
         raise _invalid(f"Broker id must be an integer, but it is: {name}")
     return found

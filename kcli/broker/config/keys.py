@@ -86,10 +86,18 @@ def parse(name: str, text: str, kind: ConfigType) -> Value:
         return text.strip()
     if kind is not SHORT:
         return parse_value(name, text, Type[kind.name])
-    word = text.strip()
-    if not re.fullmatch(r"[+-]?\d{1,40}", word) or not -(1 << 15) <= int(word) < 1 << 15:
+    number = integer(text.strip(), 16)
+    if number is None:
         raise invalid(name, text, "Not a number of type SHORT")
-    return int(word)
+    return number
+
+
+def integer(text: str, bits: int = 32) -> int | None:
+    """The number that a text is, as Java parses it; None where it is none of so many bits."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text):
+        return None
+    number = int(text)
+    return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
 
 
 def to_text(value: Value | Required) -> str | None:

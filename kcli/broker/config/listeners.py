@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kcli.broker.config.keys import integer
 from kcli.log.config import InvalidConfig
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -50,8 +51,8 @@ def _listener(word: str, protocols: Mapping[str, str]) -> Endpoint:
     found = _LISTENER.fullmatch(word)
     if found is None:
         raise InvalidConfig(f"Unable to parse {word} to a broker endpoint")
-    name, port = found[1].upper(), int(found[3])
-    if not -(1 << 31) <= port < 1 << 31:
+    name, port = found[1].upper(), integer(found[3])
+    if port is None:
         raise InvalidConfig(f'For input string: "{found[3]}"')
     if name not in protocols:
         raise InvalidConfig(f"No security protocol defined for listener {name}")
@@ -126,9 +127,10 @@ def parse_counts(name: str, text: str) -> dict[str, int]:
     """`max.connections.per.ip.overrides`: host -> how many connections. Raises InvalidConfig."""
     counts = {}
     for host, count in parse_map(name, text).items():
-        if not re.fullmatch(r"[+-]?\d{1,10}", count):
+        number = integer(count)
+        if number is None:
             raise InvalidConfig(f'For input string: "{count}"')
-        counts[host] = int(count)
+        counts[host] = number
     return counts
 
 
@@ -137,14 +139,15 @@ def parse_voter(word: str) -> tuple[int, str, int]:
     name, *rest = word.split("@")
     if len(rest) != 1 or not rest[0]:
         raise InvalidConfig(f"Invalid configuration value for controller.quorum.voters. {_VOTER_FORM}")
-    if not re.fullmatch(r"[+-]?\d{1,10}", name):
+    voter = integer(name)
+    if voter is None:
         raise InvalidConfig(f"Failed to parse voter ID as an integer from {name}")
     address = _HOST_PORT.fullmatch(rest[0])
     if address is None:
         raise InvalidConfig(
             f"Failed to parse host name from entry {word} for the configuration controller.quorum.voters. {_VOTER_FORM}"
         )
-    return int(name), address[1], int(address[2])
+    return voter, address[1], int(address[2])
 
 
 def parse_bootstrap_server(word: str) -> tuple[str, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+BROKER_LOGGER_RESOURCE: Final = 8
 ROOT: Final = "root"
 LEVELS: Final = {
     "DEBUG": logging.DEBUG,

@@ -5,7 +5,6 @@ Source: ControllerConfigurationValidator, KafkaConfigSchema.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ from kcli.broker.config.broker_config import BrokerConfig
 from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.client_metrics import InvalidSubscription, validate_client_metrics
 from kcli.broker.config.group_config import validate_group_config
-from kcli.broker.config.keys import LIST
+from kcli.broker.config.keys import LIST, integer
 from kcli.log.config import TOPIC_CONFIGS, Type, validate_topic_configs
 from kcli.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from kcli.metadata.result import ErrorCode, Refused
@@ -73,12 +72,8 @@ def _words(default: object) -> tuple[str, ...]:
 
 
 def _validate_broker_name(name: str) -> None:
-    if name and node_id(name) is None:
+    node = integer(name) if name else 0
+    if node is None:
         raise Refused(ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number.")
-    if (node_id(name) or 0) < 0:
+    if node < 0:
         raise Refused(ErrorCode.INVALID_REQUEST, "Invalid negative broker ID.")
-
-
-def node_id(name: str) -> int | None:
-    """The node that a resource's name stands for; None where it is no int32."""
-    return int(name) if re.fullmatch(r"[+-]?[0-9]{1,10}", name) and -(1 << 31) <= int(name) < 1 << 31 else None
