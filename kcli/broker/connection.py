@@ -247,8 +247,8 @@ class Connection:
             raise
         except HangUp as reason:
             self.close(str(reason), level=logging.INFO)
-        except Exception:  # noqa: BLE001  (whatever a handler's bug is, it ends its connection, not the broker)
-            self._failed(api)
+        except Exception as error:  # noqa: BLE001  (whatever a handler's bug is, it ends its connection, not the broker)
+            self._failed(api, error)
 
     async def _wait_for(self, call: Call, answer: Awaitable[Entity], began: int) -> None:
         try:
@@ -265,11 +265,11 @@ class Connection:
         except HangUp as reason:
             self._answer_task = None
             self.close(str(reason), level=logging.INFO)
-        except Exception:  # noqa: BLE001  (as above)
-            self._failed(APIS[call.header.api_key])
+        except Exception as error:  # noqa: BLE001  (as above)
+            self._failed(APIS[call.header.api_key], error)
 
-    def _failed(self, api: Api) -> None:
-        log.error("%s from %s failed", api.name, self.peer, exc_info=True)
+    def _failed(self, api: Api, error: Exception) -> None:
+        log.error("%s from %s failed", api.name, self.peer, exc_info=error)
         self._answer_task = None
         self.close(f"{api.name} failed")
 

@@ -148,7 +148,7 @@ class Node:
             if each.listener in config.controller_listener_names:
                 continue
             if each.security_protocol != PLAINTEXT:
-                raise CannotServe(f"listener {each.listener}: {each.security_protocol} is not there yet, only PLAINTEXT")
+                raise CannotServe(f"listener {each.listener}: only PLAINTEXT is served, not {each.security_protocol}")
             try:
                 host, port = server.bind(each.host or "", each.port, each.listener)
             except OSError as error:

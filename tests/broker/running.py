@@ -1,4 +1,4 @@
-"""A broker for tests: in this process on a thread of its own, or as a child process; and a client that speaks frames."""
+"""A broker for tests: in this process on a thread of its own, or as a child process; and a client of frames."""
 
 from __future__ import annotations
 

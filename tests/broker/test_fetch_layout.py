@@ -47,7 +47,9 @@ answers = st.lists(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@given(topics=st.lists(st.tuples(st.text(max_size=249), st.uuids(), answers), max_size=3), numbers=st.tuples(INT32, INT32))
+@given(
+    topics=st.lists(st.tuples(st.text(max_size=249), st.uuids(), answers), max_size=3), numbers=st.tuples(INT32, INT32)
+)
 def test_read_by_kio(
     version: int,
     log: tuple[Path, int],
