@@ -50,13 +50,13 @@ class Replay:
                     self.last_timestamp_ms = control.value.get("lastContainedLogTimestamp", self.last_timestamp_ms)
                 self._take(path, batch, [latest.offset - 1] * len(batch.records), latest.offset - 1)
         from_offset = 0 if latest is None else latest.offset
-        for base_offset in log.base_offsets:
+        bases = log.base_offsets
+        for base_offset, behind in zip(bases, [*bases[1:], log.log_end_offset], strict=True):
             path = log.directory / build(FileName(FileKind.LOG, base_offset))
-            for batch in read_batches(path):
-                if batch.base_offset >= from_offset:
-                    self._take(path, batch, range(batch.base_offset, batch.last_offset + 1), batch.base_offset)
-                    self.last_timestamp_ms = batch.timestamp_ms
-                    self.bytes_since_snapshot += batch.size_bytes
+            for batch in read_batches(path, from_offset) if behind > from_offset else ():
+                self._take(path, batch, range(batch.base_offset, batch.last_offset + 1), batch.base_offset)
+                self.last_timestamp_ms = batch.timestamp_ms
+                self.bytes_since_snapshot += batch.size_bytes
 
     def _take(self, path: Path, batch: Replayed, offsets: Sequence[int], controls_offset: int) -> None:
         self.quorum.follow(batch.controls, controls_offset)

@@ -41,6 +41,8 @@ from kcli.metadata.snapshot import snapshot
 
 METADATA_DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 CLEAN_INTERVAL_S: Final = 60.0
+SLICE_RECORDS: Final = 1000
+"""How many records may hold up everything else."""
 NO_OP: Final[Record] = ("NoOpRecord", 0, {})
 BEGIN_PARTS: Final[Record] = (BEGIN[0], 0, {"name": "Records of several batches"})
 TIMESTAMP: Final = slice(35, 43)
@@ -107,6 +109,7 @@ class MetadataLog:
         self._closed = False
         self._queue: list[_Append] = []
         self._clean_due = False
+        self._snapshot: asyncio.Future[None] | None = None
         self._turn: asyncio.Task[None] | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metadata-log")
@@ -212,9 +215,11 @@ class MetadataLog:
 
     async def _turns(self) -> None:
         try:
-            while self._queue or self._clean_due:
+            while self._queue or self._clean_due or self._can_snapshot:
                 if self._queue:
                     await self._commit()
+                if self._can_snapshot:
+                    await self._begin_snapshot()
                 if self._clean_due:
                     self._clean_due = False
                     self._upkeep.clean(self._log, self._clock.now_ms())
@@ -224,8 +229,8 @@ class MetadataLog:
             self._turn = None
 
     async def _commit(self) -> None:
-        """Write, flush and apply all that waits."""
-        group = self._queue[:]
+        """Write, flush and apply what waits, as much of it as may be applied at once."""
+        group = self._group()
         for each in group:
             for data in each.batches:
                 self._write(data)
@@ -244,6 +249,14 @@ class MetadataLog:
         if self._upkeep.is_snapshot_due(self._clock.now_ms()) and not self._closed:
             _ = self.take_snapshot()
 
+    def _group(self) -> list[_Append]:
+        count = 0
+        for i, each in enumerate(self._queue):
+            count += len(each.records)
+            if count > SLICE_RECORDS and i:
+                return self._queue[:i]
+        return self._queue[:]
+
     def _tell(self, records: Sequence[Record]) -> None:
         for listener in self.listeners:
             try:
@@ -260,20 +273,45 @@ class MetadataLog:
             if not each.done.done():
                 each.done.set_exception(MetadataLogFailed(str(error)))
         self._queue.clear()
+        if self._snapshot is not None:
+            self._snapshot.cancel()
+            self._snapshot = None
         if self.on_failure is not None:
             self.on_failure(error)
 
     # upkeep
 
-    def take_snapshot(self) -> asyncio.Task[None] | None:
-        """Begin a snapshot of the image as it is now. Not within a transaction, nor beside another one: None then."""
-        if self._upkeep.writing is not None or self.image.in_transaction:
-            return None
+    def take_snapshot(self) -> asyncio.Future[None]:
+        """Write a snapshot of the image as it is at the next turn, one at a time; done, or failed and logged, with the
+        future. Cancelled where the log fails first."""
+        if self._snapshot is None:
+            self._snapshot = asyncio.get_running_loop().create_future()
+            self._take_turns()
+        return self._snapshot
+
+    @property
+    def _can_snapshot(self) -> bool:
+        return self._snapshot is not None and self._upkeep.writing is None and not self.image.in_transaction
+
+    async def _begin_snapshot(self) -> None:
+        """Take the records, a slice at a time, and leave the rest to a thread."""
+        done, self._snapshot = self._snapshot, None
+        assert done is not None, "it was asked for"
+        records: list[Record] = []
+        for record in snapshot(self.image):
+            records.append(record)
+            if len(records) % SLICE_RECORDS == 0:
+                await asyncio.sleep(0)
         now_ms = self._clock.now_ms()
         which = SnapshotId(self._log.high_watermark, self.quorum.epoch)
-        records = list(snapshot(self.image))
         batches = snapshot_batches(records, which.epoch, now_ms, self._last_timestamp_ms, self.quorum.controls())
-        return self._upkeep.write(which, batches, now_ms, self._clean_soon)
+
+        def written(_: asyncio.Task[None]) -> None:
+            self._clean_soon()
+            if not done.done():
+                done.set_result(None)
+
+        self._upkeep.write(which, batches, now_ms).add_done_callback(written)
 
     def _clean_soon(self) -> None:
         self._clean_due = True

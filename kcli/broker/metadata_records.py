@@ -96,28 +96,34 @@ def split(values: Sequence[bytes], *, bytes_max: int = BATCH_BYTES_MAX) -> Itera
         yield values[begin:]
 
 
-def read_batches(path: Path) -> Iterator[Replayed]:
-    """The batches of a segment or a snapshot. Raises UnreadableInput, with the place, for bytes that are damaged."""
+def read_batches(path: Path, from_offset: int = 0) -> Iterator[Replayed]:
+    """The batches of a segment or a snapshot, those that begin at from_offset or behind it.
+
+    Raises UnreadableInput, with the place, for bytes that are damaged.
+    """
     source = FileSource(path)
     try:
         for part in read_segment(source, resync=False):
             if isinstance(part, Damage):
                 raise UnreadableInput(str(path), f"byte {part.position:,}: {part.error.reason}")
-            yield from _window(path, part)
+            yield from _window(path, part, from_offset)
     finally:
         source.close()
 
 
-def _window(path: Path, window: Window) -> Iterator[Replayed]:
+def _window(path: Path, window: Window, from_offset: int) -> Iterator[Replayed]:
+    rows = [BatchRow._make(window.batches.row(i)) for i in range(window.batches.count)]
+    first = next((i for i, row in enumerate(rows) if row.base_offset >= from_offset), len(rows))
     records = RecordTable(4096)
-    pairs: list[list[tuple[int, bytes | None, bytes | None]]] = [[] for _ in range(window.batches.count)]
-    for buffer in decode(window, records):
+    pairs: list[list[tuple[int, bytes | None, bytes | None]]] = [[] for _ in rows]
+    for buffer in decode(window, records, first=first):
         for i in range(records.count):
             row = RecordRow._make(records.row(i))
             key = _slice(buffer, row.key_start, row.key_length)
             pairs[row.batch].append((row.offset, key, _slice(buffer, row.value_start, row.value_length)))
-    for i, found in enumerate(pairs):
-        yield _batch(path, BatchRow._make(window.batches.row(i)), found)
+    for i in range(first, len(rows)):
+        # Decoding marks what it finds.
+        yield _batch(path, BatchRow._make(window.batches.row(i)), pairs[i])
 
 
 def _slice(buffer: memoryview, start: int, length: int) -> bytes | None:

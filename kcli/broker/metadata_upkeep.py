@@ -49,23 +49,19 @@ class Upkeep:
         by_bytes = self._bytes_since >= self._config.max_record_bytes_between_snapshots
         return self.writing is None and (by_time or by_bytes)
 
-    def write(
-        self, which: SnapshotId, batches: Iterator[bytearray], now_ms: int, then: Callable[[], None]
-    ) -> asyncio.Task[None]:
-        """Begin to write a snapshot in a thread; `then` is called once it is there."""
+    def write(self, which: SnapshotId, batches: Iterator[bytearray], now_ms: int) -> asyncio.Task[None]:
+        """Begin to write a snapshot in a thread."""
         assert self.writing is None, "one at a time"
         self._bytes_since, self._since_ms = 0, now_ms
-        self.writing = asyncio.get_running_loop().create_task(self._write(which, batches, then))
+        self.writing = asyncio.get_running_loop().create_task(self._write(which, batches))
         return self.writing
 
-    async def _write(self, which: SnapshotId, batches: Iterator[bytearray], then: Callable[[], None]) -> None:
+    async def _write(self, which: SnapshotId, batches: Iterator[bytearray]) -> None:
         try:
             await asyncio.get_running_loop().run_in_executor(None, self.snapshots.write, which, batches)
+            self.snapshots.added(which)
         except (OSError, FormatError):
             logger.exception("snapshot %s is not written", which.file_name)
-        else:
-            self.snapshots.added(which)
-            then()
         finally:
             self.writing = None
 
