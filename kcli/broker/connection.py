@@ -208,13 +208,17 @@ class Connection:
 
     def _resume(self) -> None:
         """Nothing holds the client up any more: look at what it has sent meanwhile, then listen again."""
-        if self.is_closed or self._held or self._out:
+        if self._waits:
             return
         if len(self._rest) >= min(self._wanted, SIZE_BYTES):
             rest, self._rest = self._rest, bytearray()
             self._take(memoryview(rest))
-        if not (self.is_closed or self._held or self._out):
+        if not self._waits:
             self._listen()
+
+    @property
+    def _waits(self) -> bool:
+        return self.is_closed or self._held or bool(self._out)
 
     # answering
 

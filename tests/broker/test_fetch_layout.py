@@ -64,14 +64,14 @@ def test_read_by_kio(
             where = None
             if isinstance(region, tuple):
                 where = FileRegion(path, fd, region[0], min(region[1], LENGTH - region[0]))
-            transactions = None if aborted is None else tuple(AbortedTxn(0, p, f, 0, 0) for p, f in aborted)
+            transactions = None if aborted is None else tuple(AbortedTxn(0, *pair, 0, 0) for pair in aborted)
             laid_partitions.append(
                 PartitionAnswer(index, error, high, stable, start, transactions, where, diverging)  # type: ignore[arg-type]
             )
         laid_topics.append((topic_id if version >= 13 else name, laid_partitions))
     correlation_id, session_id = numbers
     kind = messages(FETCH.key, version)
-    laid = lay_out(kind, correlation_id, session_id, laid_topics, error_code=70, throttle_ms=12)  # type: ignore[arg-type]
+    laid = lay_out(kind, correlation_id, session_id, laid_topics, error_code=70, throttle_ms=12)
     laid.set_throttle(345)
     frame = frame_of(laid)
     assert int.from_bytes(frame[:4]) == len(frame) - 4
@@ -94,10 +94,10 @@ def test_read_by_kio(
             assert partition.last_stable_offset == answer.last_stable_offset
             if version >= 5:
                 assert partition.log_start_offset == answer.log_start_offset
-            pairs = answer.aborted and tuple((each.producer_id, each.first_offset) for each in answer.aborted)
             read = partition.aborted_transactions
-            assert (read and tuple((each.producer_id, each.first_offset) for each in read)) == pairs
             assert (read is None) == (answer.aborted is None)
+            pairs = [(each.producer_id, each.first_offset) for each in answer.aborted or ()]
+            assert [(each.producer_id, each.first_offset) for each in read or ()] == pairs
             assert (partition.records or b"") == (b"" if answer.region is None else read_region(answer.region))
             if version >= 12 and answer.diverging is not None:
                 assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == answer.diverging

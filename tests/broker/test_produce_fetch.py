@@ -21,6 +21,7 @@ PRODUCE, FETCH = APIS[0], APIS[1]
 PRODUCE_VERSIONS = range(PRODUCE.least, PRODUCE.most + 1)
 FETCH_VERSIONS = range(FETCH.least, FETCH.most + 1)
 IDS_PRODUCE, IDS_FETCH, SESSIONS = 13, 13, 7
+Bytes = bytes | bytearray
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def create(node: RunningNode, name: str, partitions: int = 1, **configs: str) ->
 
 
 def produce(
-    client: Client, version: int, topic: str, data: bytes, *, topic_id: str = "", partition: int = 0, acks: int = -1
+    client: Client, version: int, topic: str, data: Bytes, *, topic_id: str = "", partition: int = 0, acks: int = -1
 ) -> dict[str, Any]:
     """Send a batch. Returns what is said of the partition."""
     client.socket.sendall(client.frame("produce", version, request(version, topic, data, topic_id, partition, acks)))
@@ -62,7 +63,7 @@ def produce(
     return found
 
 
-def request(version: int, topic: str, data: bytes, topic_id: str, partition: int, acks: int) -> dict[str, Any]:
+def request(version: int, topic: str, data: Bytes, topic_id: str, partition: int, acks: int) -> dict[str, Any]:
     name = {"topic_id": topic_id} if version >= IDS_PRODUCE else {"name": topic}
     partitions = [{"index": partition, "records": bytes(data)}]
     return {"acks": acks, "timeout": 1000, "topic_data": [{**name, "partition_data": partitions}]}
@@ -106,7 +107,7 @@ def partition_of(answer: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def stored(data: bytes, base_offset: int) -> str:
+def stored(data: Bytes, base_offset: int) -> str:
     """The batch as the log has it: its offset, and the leader's epoch."""
     return b64encode(base_offset.to_bytes(8) + data[8:12] + bytes(4) + data[16:]).decode()
 

@@ -125,6 +125,6 @@ def test_enforced(tmp_path: Path) -> None:
         assert partition_of(fetch(slow, 11, "t", 0))["high_watermark"] == 2
 
 
-def _request(data: bytes) -> dict[str, Any]:
+def _request(data: bytearray) -> dict[str, Any]:
     partition = {"index": 0, "records": bytes(data)}
     return {"acks": -1, "timeout": 1000, "topic_data": [{"name": "t", "partition_data": [partition]}]}

@@ -20,7 +20,8 @@ from kcli.broker.fetch_layout import UNKNOWN, PartitionAnswer, lay_out
 from kcli.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key, Session, Wanted, topic_key
 from kcli.broker.messages import Call, ErrorCode
 from kcli.broker.partitions import Partition
-from kcli.log.partition_log import Isolation, LogFailed, LogRead, OffsetOutOfRange
+from kcli.log.live_segments import LogRead
+from kcli.log.partition_log import Isolation, LogFailed, OffsetOutOfRange
 
 DEBUG_CONSUMER = -2
 STORAGE_ERROR_VERSION, ZSTD_VERSION, TOPIC_IDS_VERSION = 6, 10, 13
