@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import NamedTuple, cast
 
 from confluent_kafka import (
@@ -25,6 +26,10 @@ from kcli.errors import KcliError
 
 CHUNK = 1000
 WAIT_S = 0.2
+
+# Of a name that is no UTF-8 the method returns a broken list *and* leaves an exception behind. A call that the
+# interpreter has specialized would not look at the latter; this one always does.
+headers_of = methodcaller("headers")
 
 
 class Record(NamedTuple):
@@ -96,16 +101,19 @@ class _Reading:
         self._consumer = consumer
         self._topic = wanted.topic
         self._first_time = wanted.times.first if wanted.times is not None else None
+        self._failure: KcliError | None = None
         self._open = {each.partition: each for each in ranges if each.stop is None or each.start < each.stop}
         consumer.assign([TopicPartition(wanted.topic, each.partition, each.start) for each in self._open.values()])
 
     @property
     def goes_on(self) -> bool:
-        """There is something left to read."""
-        return bool(self._open)
+        """There is something left to read, or to say."""
+        return bool(self._open) or self._failure is not None
 
     def next(self) -> list[Record]:
         """What has come, or nothing after a while."""
+        if self._failure is not None:
+            raise self._failure
         messages = self._consumer.consume(CHUNK, 0)
         if not messages:
             first = self._consumer.poll(WAIT_S)
@@ -113,10 +121,14 @@ class _Reading:
         records: list[Record] = []
         for message in messages:
             error = message.error()
-            if error is not None:
-                self._trouble(message, error)
-            elif (record := self._wanted(message)) is not None:
-                records.append(record)
+            try:
+                if error is not None:
+                    self._trouble(message, error)
+                elif (record := self._wanted(message)) is not None:
+                    records.append(record)
+            except KcliError as failure:
+                self._failure = failure  # behind what came before it
+                break
         if messages:
             self._connection.trouble.down_since = None
         elif self._connection.trouble.down_for(self._connection.timeout_s):
@@ -138,7 +150,6 @@ class _Reading:
         known = kind != TIMESTAMP_NOT_AVAILABLE
         if self._first_time is not None and known and timestamp < self._first_time:
             return None  # its timestamp is before those of the records ahead of it
-        headers = message.headers()
         return Record(
             self._topic,
             partition,
@@ -147,9 +158,19 @@ class _Reading:
             "LogAppendTime" if kind == TIMESTAMP_LOG_APPEND_TIME else "CreateTime" if known else "NoTimestampType",
             message.key(),
             message.value(),
-            [] if headers is None else cast("list[tuple[str, bytes | None]]", headers),
+            self._headers(message),
             message.leader_epoch(),
         )
+
+    def _headers(self, message: Message) -> list[tuple[str, bytes | None]]:
+        try:
+            headers = headers_of(message)
+        except (SystemError, UnicodeDecodeError):
+            place = f"{self._topic}-{message.partition()} offset {message.offset()}"
+            raise KcliError(
+                f"{place}: the name of a header is not UTF-8, and the client library cannot tell it"
+            ) from None
+        return [] if headers is None else cast("list[tuple[str, bytes | None]]", headers)
 
     def _trouble(self, message: Message, error: KafkaError) -> None:
         partition = message.partition()

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from tests.cli.run import Ended, kcli
+from tests.cli.run import KCLI, Ended, kcli
 from tests.interop import kit
 
 
@@ -31,6 +31,17 @@ def real_kafka() -> Iterator[str]:
     finally:
         subprocess.run([kit.SCRIPT, "kill", name], capture_output=True, check=False)
         subprocess.run([kit.SCRIPT, "rm", name], check=True)
+
+
+@contextmanager
+def kcli_serve() -> Iterator[str]:
+    """A node of kcli, alone and empty."""
+    with subprocess.Popen([*KCLI, "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as node:
+        try:
+            assert node.stdout is not None
+            yield node.stdout.readline().split()[2]
+        finally:
+            node.terminate()
 
 
 CLUSTERS = [pytest.param(real_kafka, id="kafka", marks=pytest.mark.kafka)]

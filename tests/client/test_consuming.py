@@ -1,6 +1,8 @@
 """What is read of a topic: from where to where."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterable
 
 import pytest
@@ -9,6 +11,7 @@ from kcli.cli.options import time_ms
 from kcli.client.connection import Connection
 from kcli.client.consuming import Record, Wanted, consume
 from kcli.client.ranges import parse_start, parse_times
+from kcli.errors import KcliError
 from tests.client.clusters import Cluster, numbers_topic
 
 
@@ -100,3 +103,30 @@ def test_late_records_are_not_of_a_range(cluster: Cluster) -> None:
     cluster.run("produce", topic, "--format", "jsonl", text="\n".join(map(json.dumps, rows)))
     assert values(read(cluster, topic, times="15000:35000")) == [20, 30]
     assert values(read(cluster, topic, times="15000:")) == [20, 25, 30, 40]
+
+
+ODD_HEADER = """
+import sys
+from kafka import KafkaProducer
+
+class OddName(str):
+    def encode(self, *_):
+        return b"\\xff"
+
+producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+good = [("name", b"1")]
+for headers in [good] * 100 + [[*good, (OddName("x"), b"2")]]:
+    last = producer.send(sys.argv[2], b"7", headers=headers)
+last.get(10)
+"""
+
+
+def test_a_header_that_the_library_cannot_tell_ends_behind_the_records_before_it(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    subprocess.run([sys.executable, "-c", ODD_HEADER, cluster.address, topic], check=True, timeout=60)
+    wanted = Wanted(topic=topic, to_end=True)
+    reading = consume(Connection(cluster.address), wanted)
+    found: list[Record] = []
+    with pytest.raises(KcliError, match=f"^{topic}-0 offset 100: the name of a header is not UTF-8"):
+        found += (record for chunk in reading for record in chunk)
+    assert [record.headers for record in found] == [[("name", b"1")]] * 100
