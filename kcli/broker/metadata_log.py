@@ -116,20 +116,25 @@ class MetadataLog:
         disk = Disk() if disk is None else disk
         now_ms = self._clock.now_ms()
         self._log, snapshots = open_log(log_directory / METADATA_DIRECTORY, disk, self.config, now_ms)
-        replay = Replay((self.image, self.draft), self.quorum)
-        replay.run(self._log, snapshots)
-        self._last_timestamp_ms = replay.last_timestamp_ms
-        self._upkeep = Upkeep(disk, snapshots, self.config, bytes_since=replay.bytes_since_snapshot, now_ms=now_ms)
-        self.next_offset = self._log.log_end_offset
-        self._lead(disk, read_bootstrap(log_directory))
+        try:
+            replay = Replay((self.image, self.draft), self.quorum)
+            replay.run(self._log, snapshots)
+            self._last_timestamp_ms = replay.last_timestamp_ms
+            self._upkeep = Upkeep(disk, snapshots, self.config, bytes_since=replay.bytes_since_snapshot, now_ms=now_ms)
+            self.next_offset = self._log.log_end_offset
+            self._lead(disk, log_directory)
+        except BaseException:
+            self._log.close_handles()
+            raise
 
-    def _lead(self, disk: Disk, bootstrap: Sequence[Record]) -> None:
+    def _lead(self, disk: Disk, log_directory: Path) -> None:
         """Begin an epoch, and write what is to be written first."""
         latest = self._upkeep.snapshots.latest
         last_epoch = self._log.latest_epoch or (0 if latest is None else latest.epoch)
         begin = self.quorum.begin_epoch(disk, self._log.directory, last_epoch, self.next_offset)
         self._write(write_batch(begin, self._clock.now_ms(), attributes=CONTROL))
         self.next_offset += len(begin)
+        bootstrap = [] if self.image.metadata_version else read_bootstrap(log_directory)
         records = activation(self.image, bootstrap, self.config.min_insync_replicas)
         if records:
             prepared, batches = self._prepare(records)

@@ -143,7 +143,8 @@ def _batch(path: Path, row: BatchRow, pairs: list[tuple[int, bytes | None, bytes
                 records.append(decode_value(value))
         except FormatError as error:
             raise UnreadableInput(str(path), f"offset {offset:,}: {error.reason}") from None
-    last = row.base_offset + len(pairs) - 1
-    if [offset for offset, _, _ in pairs] != [*range(row.base_offset, row.last_offset + 1)]:
-        raise UnreadableInput(str(path), f"byte {row.position:,}: offsets {row.base_offset:,} to {last:,} with a gap")
-    return Replayed(row.base_offset, last, row.leader_epoch, row.max_timestamp, row.size, controls, records)
+    found = [offset for offset, _, _ in pairs]
+    if found != [*range(row.base_offset, row.base_offset + len(pairs))] or found[-1:] != [row.last_offset]:
+        reason = f"offsets {row.base_offset:,} to {row.last_offset:,} with a gap"
+        raise UnreadableInput(str(path), f"byte {row.position:,}: {reason}")
+    return Replayed(row.base_offset, row.last_offset, row.leader_epoch, row.max_timestamp, row.size, controls, records)

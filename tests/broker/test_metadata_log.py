@@ -8,16 +8,19 @@ import shutil
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from formats.control_record import ControlType
 from formats.errors import BadValue
+from formats.file_name import FileKind
+from formats.kernels.log import crc32c
 from formats.quorum_state import QuorumState
 from formats.quorum_state import parse as parse_quorum_state
 from kcli.broker.activation import ABORT
-from kcli.broker.format import random_id
+from kcli.broker.format import format_directories, random_id
 from kcli.broker.metadata_log import (
     METADATA_DIRECTORY,
     NO_OP,
@@ -28,7 +31,7 @@ from kcli.broker.metadata_log import (
 )
 from kcli.broker.metadata_snapshots import SnapshotId
 from kcli.broker.quorum import NotTheOnlyVoter
-from kcli.errors import UnreadableInput
+from kcli.errors import KcliError, UnreadableInput
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.recovery_view import StartRefused
 from kcli.metadata.image import InconsistentRecord, MetadataImage, Record
@@ -100,6 +103,30 @@ def test_a_start_leads_a_new_epoch(tmp_path: Path) -> None:
         assert [batch.epoch for batch in batches(tmp_path)] == [1, 1, 2, 3]
 
     run(scenario())
+
+
+def test_without_a_bootstrap_checkpoint_a_log_begins_at_the_latest_version(tmp_path: Path) -> None:
+    found = format_directories([tmp_path], now_ms=NOW_MS)
+    (tmp_path / FileKind.BOOTSTRAP).unlink()
+    log = MetadataLog(tmp_path, node_id=1, directory_id=found.directory_ids[tmp_path])
+    assert log.image.features == {"metadata.version": 30}
+    assert names(batches(tmp_path)[-1].records) == [
+        "BeginTransactionRecord",
+        "FeatureLevelRecord",
+        "EndTransactionRecord",
+    ]
+
+
+def test_old_metadata_versions_begin_without_a_transaction(tmp_path: Path) -> None:
+    format_directories([tmp_path], now_ms=NOW_MS, levels={"metadata.version": 12})
+    open_metadata(tmp_path)
+    assert names(batches(tmp_path)[-1].records) == ["FeatureLevelRecord"]
+
+
+def test_a_bootstrap_checkpoint_must_have_a_metadata_version(tmp_path: Path) -> None:
+    format_directories([tmp_path], now_ms=NOW_MS, levels={"group.version": 1})
+    with pytest.raises(StartRefused, match=r"has no metadata\.version"):
+        open_metadata(tmp_path)
 
 
 def test_a_clean_close_leaves_what_kafka_leaves(tmp_path: Path) -> None:
@@ -592,6 +619,44 @@ def test_a_record_of_no_topic_stops_the_start(tmp_path: Path) -> None:
     assert offset > 0
     with pytest.raises(StartRefused, match="no snapshot has what was before"):
         open_metadata(directory)
+
+
+def test_damage_under_good_checksums_is_a_typed_error(tmp_path: Path) -> None:
+    """Whatever the records say: the start works, or says what is wrong, and takes no time and memory for it."""
+    random = Random(5)
+    found = {"started": 0, "refused": 0}
+    for name in ("log", "checkpoint"):
+        whole = golden_copy("kraft/dynamic-quorum", tmp_path / name)
+        for i in range(60):
+            directory = crash_copy(whole, tmp_path / name / str(i))
+            path = max((directory / METADATA_DIRECTORY).glob(f"*.{name}"))
+            path.chmod(0o600)
+            if name == "log":
+                for each in (directory / METADATA_DIRECTORY).glob("*.checkpoint"):
+                    each.unlink()
+            path.write_bytes(damaged(path.read_bytes(), random))
+            try:
+                open_metadata(directory)
+                found["started"] += 1
+            except KcliError:
+                found["refused"] += 1
+            shutil.rmtree(directory)
+    assert min(found.values()) > 10, found
+
+
+def damaged(data: bytes, random: Random) -> bytes:
+    """With some bytes of one batch changed, and its checksum made good."""
+    out = bytearray(data)
+    starts, at = [], 0
+    while at < len(out):
+        starts.append(at)
+        at += 12 + int.from_bytes(out[at + 8 : at + 12])
+    start = random.choice(starts)
+    end = start + 12 + int.from_bytes(out[start + 8 : start + 12])
+    for _ in range(random.randint(1, 3)):
+        out[random.randrange(start + 21, end)] = random.choice((0, 1, 127, 128, 255, random.randrange(256)))
+    out[start + 17 : start + 21] = crc32c(memoryview(out)[start + 21 : end]).to_bytes(4)
+    return bytes(out)
 
 
 # snapshots and what goes for them
