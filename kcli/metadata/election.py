@@ -1,13 +1,14 @@
-"""Leaders of partitions: elected when a client asks, and when brokers come and go.
+"""Leaders of partitions: elected when a client asks, and when brokers or their directories come and go.
 
-Source: ReplicationControlManager; KIP-460 (elections on demand), KIP-966 (ELR).
+Source: ReplicationControlManager; KIP-460 (elections on demand), KIP-858 (directories), KIP-966 (ELR).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from uuid import UUID
 
 from kcli.log.config import TOPIC_CONFIGS, broker_defaults
 from kcli.metadata.image import MetadataImage, Record
@@ -88,47 +89,83 @@ def _elect(
     return Error(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, message)
 
 
+def assign_directories(
+    image: MetadataImage,
+    broker_id: int,
+    directories: Mapping[tuple[UUID, int], UUID],
+    broker_properties: Mapping[str, str],
+) -> list[Record]:
+    """A broker has put its replicas of these partitions, (topic id, number), into these directories. Partitions that
+    are gone, or not on it, are passed over."""
+    defaults = broker_defaults(broker_properties)
+    records = []
+    for (topic_id, number), directory in directories.items():
+        partition = image.partition(topic_id, number)
+        if partition is None or broker_id not in partition.replicas:
+            continue
+        change = Change(directories={broker_id: directory})
+        topic = image.topics_by_id[topic_id]
+        record = _change(image, topic, number, change, defaults, lambda each: is_active(image, each))
+        if record is not None:
+            records.append(record)
+    return records
+
+
 def broker_comes(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
     """A broker may lead from now on: elections of all partitions without a leader."""
-    return _update(image, broker_properties, lambda partition: partition.leader == NO_LEADER, comes=broker_id)
+
+    def may_lead(each: int) -> bool:
+        return each == broker_id or is_active(image, each)
+
+    leaderless = (each for each in _partitions(image) if each[2].leader == NO_LEADER)
+    return _elections(image, leaderless, (), broker_properties, may_lead)
 
 
-def broker_goes(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """A broker may no longer lead nor be in sync."""
-    return _update(image, broker_properties, lambda partition: broker_id in partition.isr, goes=broker_id)
+def broker_goes(
+    image: MetadataImage,
+    broker_id: int,
+    broker_properties: Mapping[str, str],
+    directories: Collection[UUID] | None = None,
+) -> list[Record]:
+    """A broker may no longer lead nor be in sync; with its replicas in these directories, if they are given."""
+
+    def may_lead(each: int) -> bool:
+        return each != broker_id and is_active(image, each)
+
+    concerned = (
+        each
+        for each in _partitions(image)
+        if broker_id in each[2].isr and (directories is None or each[2].directory(broker_id) in directories)
+    )
+    return _elections(image, concerned, (broker_id,), broker_properties, may_lead)
 
 
 def broker_was_killed(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
     """A broker has come up after what was no clean shutdown: it may have lost records."""
-    return [
-        *_update(image, broker_properties, lambda partition: broker_id in partition.isr, killed=broker_id),
-        *_update(image, broker_properties, lambda partition: broker_id in partition.elr, killed=broker_id),
-    ]
+
+    def may_lead(each: int) -> bool:
+        return each != broker_id and is_active(image, each)
+
+    concerned = (each for each in _partitions(image) if broker_id in each[2].isr or broker_id in each[2].elr)
+    return _elections(image, concerned, (broker_id,), broker_properties, may_lead, killed=(broker_id,))
 
 
-def _update(
+def _elections(
     image: MetadataImage,
+    partitions: Iterable[tuple[Topic, int, Partition]],
+    leaving: tuple[int, ...],
     broker_properties: Mapping[str, str],
-    is_concerned: Callable[[Partition], bool],
-    *,
-    comes: int = -1,
-    goes: int = -1,
-    killed: int = -1,
+    may_lead: Callable[[int], bool],
+    killed: tuple[int, ...] = (),
 ) -> list[Record]:
     defaults = broker_defaults(broker_properties)
-
-    def may_lead(broker_id: int) -> bool:
-        return broker_id not in (goes, killed) and (broker_id == comes or is_active(image, broker_id))
-
     records = []
-    for topic, number, partition in _partitions(image):
-        if not is_concerned(partition):
-            continue
+    for topic, number, partition in partitions:
         unclean = _config(image, topic, UNCLEAN_ELECTION, defaults).lower() == "true"
         change = Change(
             election=Election.UNCLEAN if unclean else Election.ONLINE,
-            isr=tuple(each for each in partition.isr if each not in (goes, killed)),
-            unclean_shutdown=() if killed == -1 else (killed,),
+            isr=tuple(each for each in partition.isr if each not in leaving),
+            unclean_shutdown=killed,
         )
         record = _change(image, topic, number, change, defaults, may_lead)
         if record is not None:

@@ -12,10 +12,11 @@ begins with the first of them; an unclean one ends with any. Source: PartitionCh
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
+from uuid import UUID
 
 from kcli.metadata import metadata_version as levels
 from kcli.metadata.image import MetadataImage, Record
@@ -34,11 +35,16 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What shall change. isr: the new one, None for no change; unclean_shutdown: brokers that may have lost records."""
+    """What shall change.
+
+    isr: the new one, None for no change; unclean_shutdown: brokers that may have lost records; directories: where
+    brokers have put their replicas.
+    """
 
     election: Election = Election.ONLINE
     isr: tuple[int, ...] | None = None
     unclean_shutdown: tuple[int, ...] = ()
+    directories: Mapping[int, UUID] = field(default_factory=dict)
 
 
 def change_record(
@@ -104,6 +110,10 @@ class _Election:
         if shrinks and self.image.metadata_version < levels.NO_EPOCH_BUMP_ON_SHRINK:
             value.setdefault("leader", partition.leader)
         value.update(self._last_known(value.get("leader", NO_LEADER_CHANGE)))
+        places = zip(partition.replicas, partition.directories, strict=True)
+        directories = tuple(self.change.directories.get(replica, known) for replica, known in places)
+        if directories != partition.directories:
+            value["directories"] = [from_uuid(each) for each in directories]
         return value
 
     def _elect(self) -> tuple[int, bool]:

@@ -14,7 +14,7 @@ ReplicationControlManager; KIP-841 (controlled shutdown), KIP-966 (unclean shutd
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -95,6 +95,19 @@ def cordon_directories(image: MetadataImage, broker_id: int, directories: Sequen
     if image.metadata_version < levels.CORDONED_DIRECTORIES or (known is not None and set(known) == set(directories)):
         return []
     return [_change(broker, 3, cordonedLogDirs=[from_uuid(each) for each in directories])]
+
+
+def directories_offline(
+    image: MetadataImage, broker_id: int, directories: Collection[UUID], broker_properties: Mapping[str, str]
+) -> list[Record]:
+    """Some of a broker's log directories have failed: it leads nothing in them any more."""
+    broker = _registered(image, broker_id)
+    failed = [each for each in broker.directories if each in directories]
+    if image.metadata_version < levels.DIRECTORIES or not failed:
+        return []
+    online = [from_uuid(each) for each in broker.directories if each not in failed]
+    records = broker_goes(image, broker_id, broker_properties, failed)
+    return [*records, _change(broker, 2, logDirs=online)]
 
 
 def unregister_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
