@@ -32,6 +32,7 @@ lint: $(BUILT)
 
 bench: $(BUILT)
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.serve
 
 soak: $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak

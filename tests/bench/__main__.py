@@ -6,8 +6,6 @@ runs with the options of its own start scripts (KAFKA_PERF=1). The page cache is
 
 import argparse
 import filecmp
-import os
-import platform
 import re
 import shutil
 import subprocess
@@ -19,6 +17,7 @@ from statistics import median
 
 from tests.bench import compaction, logs
 from tests.bench.measure import BenchError, Run, first_lines, run
+from tests.bench.report import machine, table
 from tests.conftest import SAMPLES
 from tests.interop import kit
 
@@ -190,23 +189,6 @@ def kafka_is_there() -> bool:
     return True
 
 
-def machine() -> str:
-    model = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
-    return f"{os.cpu_count()} cores ({model}), {platform.system()}, Python {platform.python_version()}"
-
-
-def table(figures: Sequence[Figure]) -> str:
-    """The figures as a Markdown table whose source is aligned, too."""
-    rows = [COLUMNS, *(figure.cells() for figure in figures)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
-    lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    return "\n".join(lines)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Time kcli beside kafka-dump-log.")
     parser.add_argument("--runs", type=int, default=3, help="runs of each command; the median counts (default: 3)")
@@ -240,7 +222,7 @@ def main() -> int:
     finally:
         KAFKA_OUT.unlink(missing_ok=True)
         KCLI_OUT.unlink(missing_ok=True)
-    result = table(figures)
+    result = table([COLUMNS, *(figure.cells() for figure in figures)])
     print(result)
     if not options.only:
         heading = f"# make bench\n\nMedians of {bench.runs} runs, whole processes, output to a file. {machine()}.\n\n"

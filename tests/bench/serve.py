@@ -1,0 +1,365 @@
+"""kcli serve beside a warm Kafka, one after the other, driven by Kafka's own tools: python -m tests.bench.serve.
+
+Kafka runs with the options of its own start scripts (KAFKA_PERF=1) and its default configuration; both brokers are
+warmed up with a run of each load that does not count. Broker CPU is that of its process while the load runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from tests.bench.measure import BenchError
+from tests.bench.report import ServeFigure, machine, plot, serve_table
+from tests.interop import kit
+
+KCLI = str(Path(sys.executable).with_name("kcli"))
+RESULTS = Path(__file__).with_name("SERVE.md")
+PICTURE = Path(__file__).with_name("serve.svg")
+WORK = Path(__file__).with_name(".work") / "serve"
+NODE = "bench-serve"
+KAFKA_DEFAULTS = (
+    "log.index.size.max.bytes=10485760",
+    "offsets.topic.num.partitions=50",
+    "transaction.state.log.num.partitions=50",
+    "log.cleaner.dedupe.buffer.size=134217728",
+)
+TICKS = os.sysconf("SC_CLK_TCK")
+PRODUCED = re.compile(
+    r"([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency.*?([\d.]+) ms 50th, .*?([\d.]+) ms 99th"
+)
+OFFERED_RECORDS = (10_000, 50_000, 100_000, 200_000, 300_000)
+ENVIRONMENT = dict(os.environ) | {"KAFKA_PERF": "1"}
+
+
+@dataclass
+class BrokerProcess:
+    """A running broker."""
+
+    name: str
+    bootstrap: str
+    pid: int
+    data: Path
+
+    def cpu_s(self) -> float:
+        """CPU seconds that it has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def resident_mb(self) -> float:
+        """Memory that it holds now."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found, "Linux tells"
+        return int(found[1]) / 1024
+
+
+@contextmanager
+def kcli(data: Path, *options: str) -> Iterator[BrokerProcess]:
+    """kcli serve, with a directory of its own."""
+    log = (WORK / "kcli.log").open("ab")
+    command = [KCLI, "serve", "--data-dir", str(data), "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True)
+    assert process.stdout is not None
+    ready = process.stdout.readline()
+    if not ready:
+        raise BenchError(f"kcli serve did not come up: {(WORK / 'kcli.log').read_text()[-2000:]}")
+    try:
+        yield BrokerProcess("kcli", ready.split()[2], process.pid, data)
+    finally:
+        process.kill()
+        process.wait()
+        log.close()
+
+
+@contextmanager
+def kafka(*options: str) -> Iterator[BrokerProcess]:
+    """Real Kafka, new."""
+    script("kill", NODE, check=False)
+    script("rm", NODE, check=False)
+    bootstrap = script("start", NODE, *KAFKA_DEFAULTS, *options).strip().splitlines()[-1]
+    node = kit.kit_dir() / "nodes" / NODE
+    try:
+        yield BrokerProcess("Kafka", bootstrap, int((node / "pid").read_text()), node / "data")
+    finally:
+        script("kill", NODE, check=False)
+        script("rm", NODE, check=False)
+
+
+def script(*arguments: str, check: bool = True) -> str:
+    """The kit's script. Raises BenchError."""
+    done = subprocess.run([kit.SCRIPT, *arguments], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    if check and done.returncode:
+        raise BenchError(f"kafka {' '.join(arguments)}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+# loads
+
+
+@dataclass(frozen=True)
+class Produced:
+    """What kafka-producer-perf-test said, and what the broker needed for it."""
+
+    records_per_s: float
+    mb_per_s: float
+    mean_ms: float
+    p99_ms: float
+    cpu_s_per_gb: float
+
+
+def produce(broker: BrokerProcess, topic: str, records: int, size: int, *properties: str, rate: int = -1) -> Produced:
+    """Run kafka-producer-perf-test with acks=all."""
+    before = broker.cpu_s()
+    text = script(
+        "producer-perf", "--topic", topic, "--num-records", str(records), *_payload(size), "--throughput", str(rate),
+        "--command-property", f"bootstrap.servers={broker.bootstrap}", "acks=all", *properties,
+    )  # fmt: skip
+    found = PRODUCED.search(text.splitlines()[-1])
+    if found is None:
+        raise BenchError(f"producer-perf printed {text[-500:]}")
+    per_s, mb_per_s, mean_ms, _, p99_ms = map(float, found.groups())
+    return Produced(per_s, mb_per_s, mean_ms, p99_ms, (broker.cpu_s() - before) / (records * size / 1e9))
+
+
+def _payload(size: int) -> list[str]:
+    """Random bytes do not compress: words do."""
+    if size != TEXT_SIZE:
+        return ["--record-size", str(size)]
+    words = WORK / "words.txt"
+    if not words.exists():
+        import random
+
+        draw = random.Random(1)
+        vocabulary = ["".join(draw.choices("abcdefghijklmnop", k=draw.randint(3, 9))) for _ in range(2000)]
+        lines = []
+        for _ in range(5000):
+            line = " ".join(draw.choices(vocabulary, k=TEXT_SIZE // 4))
+            lines.append(line[:TEXT_SIZE])
+        words.write_text("\n".join(lines))
+    return ["--payload-file", str(words)]
+
+
+TEXT_SIZE = 500
+
+
+def consume(broker: BrokerProcess, topic: str, records: int, rounds: int) -> tuple[float, float]:
+    """MB/s (the median of the rounds behind the first), and CPU seconds per GB."""
+    before = broker.cpu_s()
+    source = Path(__file__).with_name("Consume.java")
+    jars = kit.set_up()
+    logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    command = ["java", "-Xmx512M", "-XX:+UseG1GC", logger, "-cp", f"{jars}/*", str(source)]
+    done = subprocess.run(
+        [*command, broker.bootstrap, topic, str(records), str(rounds)], capture_output=True, text=True, check=False
+    )
+    lines = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
+    if len(lines) != rounds:
+        raise BenchError(f"Consume: {done.stderr[-1000:]}")
+    total = sum(size for _, size in lines)
+    speed = median(size / seconds / 1e6 for seconds, size in lines[1:])
+    return speed, (broker.cpu_s() - before) / (total / 1e9)
+
+
+def latency(broker: BrokerProcess, topic: str, messages: int) -> tuple[float, float]:
+    """kafka-e2e-latency: mean and 99th percentile in ms. It is ended once it has printed them: it would commit."""
+    command = [str(kit.SCRIPT), "run", "org.apache.kafka.tools.EndToEndLatency", broker.bootstrap, topic, str(messages)]
+    process = subprocess.Popen(
+        [*command, "all", "100"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT,
+        start_new_session=True,
+    )  # fmt: skip
+    mean = p99 = None
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("Avg latency"):
+            mean = float(line.split()[2])
+        if line.startswith("Percentiles"):
+            found = re.search(r"99th = (\d+)", line)
+            assert found, line
+            p99 = float(found[1])
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if mean is None or p99 is None:
+        raise BenchError("EndToEndLatency printed no result")
+    return mean, p99
+
+
+def hold(broker: BrokerProcess, idle: int, busy: int, seconds: float) -> tuple[int, float]:
+    """Hold idle connections, and send requests on busy ones. Returns requests a second, and the slowest answer's ms."""
+    host, _, port = broker.bootstrap.rpartition(":")
+    request = struct.pack(">ihhih", 10, 18, 0, 1, -1)  # ApiVersions 0
+    idle_ones = [socket.create_connection((host, int(port))) for _ in range(idle)]
+    busy_ones = [socket.create_connection((host, int(port))) for _ in range(busy)]
+    slowest, count, until = 0.0, 0, time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        began = time.perf_counter()
+        for each in busy_ones:
+            each.sendall(request)
+        for each in busy_ones:
+            size = int.from_bytes(each.recv(4, socket.MSG_WAITALL))
+            each.recv(size, socket.MSG_WAITALL)
+        slowest = max(slowest, time.perf_counter() - began)
+        count += busy
+    for each in idle_ones:  # they are still there
+        each.sendall(request)
+        if not each.recv(4, socket.MSG_WAITALL):
+            raise BenchError(f"{broker.name} dropped an idle connection")
+    for each in (*idle_ones, *busy_ones):
+        each.close()
+    return round(count / seconds), slowest * 1000
+
+
+def create(broker: BrokerProcess, topic: str, partitions: int) -> None:
+    """Make a topic."""
+    script(
+        "topics", "--bootstrap-server", broker.bootstrap, "--create", "--topic", topic, "--partitions",
+        str(partitions), "--replication-factor", "1",
+    )  # fmt: skip
+
+
+# figures
+
+Measured = dict[str, float]
+
+
+def measure(broker: BrokerProcess, runs: int, scale: float) -> Measured:
+    """All loads on one broker, medians of the runs."""
+    found: Measured = {"idle_mb": broker.resident_mb()}
+
+    def several(name: str, call: Callable[[], Produced]) -> None:
+        each = [call() for _ in range(runs + 1)][1:]  # the first one warms up
+        found[f"{name}_per_s"] = median(one.records_per_s for one in each)
+        found[f"{name}_mb"] = median(one.mb_per_s for one in each)
+        found[f"{name}_cpu"] = median(one.cpu_s_per_gb for one in each)
+        print(f"  {broker.name} {name}: {found[f'{name}_per_s']:,.0f} records/s", flush=True)
+
+    create(broker, "small", 1)
+    create(broker, "six", 6)
+    create(broker, "text", 1)
+    create(broker, "latency", 1)
+    small, wide = round(3_000_000 * scale), round(1_000_000 * scale)
+    several("small", lambda: produce(broker, "small", small, 100))
+    several("six", lambda: produce(broker, "six", wide, 1000))
+    several("zstd", lambda: produce(broker, "text", wide, TEXT_SIZE, "compression.type=zstd"))
+    found["consume_mb"], found["consume_cpu"] = consume(broker, "six", wide, runs + 1)
+    latency(broker, "latency", 2000)
+    several_latencies = [latency(broker, "latency", 5000) for _ in range(runs)]
+    found["e2e_ms"] = median(mean for mean, _ in several_latencies)
+    found["e2e_p99_ms"] = median(p99 for _, p99 in several_latencies)
+    found["requests_per_s"], found["slowest_ms"] = hold(broker, 1000, 200, 3)
+    found["loaded_mb"] = broker.resident_mb()
+    for rate in OFFERED_RECORDS:
+        one = produce(broker, "small", max(rate * 3, 30_000), 100, rate=rate)
+        found[f"offered_{rate}_per_s"], found[f"offered_{rate}_ms"] = one.records_per_s, one.p99_ms
+    return found
+
+
+def ready_seconds(runs: int) -> float:
+    """From the command to the ready line, in a new directory."""
+    seconds = []
+    for _ in range(runs):
+        began = time.perf_counter()
+        with tempfile.TemporaryDirectory(dir=WORK) as data, kcli(Path(data) / "new"):
+            seconds.append(time.perf_counter() - began)
+    return median(seconds)
+
+
+def restart_seconds(unflushed_bytes: int, *, with_kafka: bool) -> tuple[float, float | None]:
+    """From a start to the ready line, after kill -9 with that much never flushed."""
+    records = unflushed_bytes // 1000
+    with tempfile.TemporaryDirectory(dir=WORK) as data:
+        with kcli(Path(data)) as broker:
+            create(broker, "big", 4)
+            produce(broker, "big", records, 1000)
+            copy = WORK / "unflushed"
+            shutil.rmtree(copy, ignore_errors=True)
+        began = time.perf_counter()
+        with kcli(Path(data)):
+            ours = time.perf_counter() - began
+    if not with_kafka:
+        return ours, None
+    with kafka() as broker:
+        create(broker, "big", 4)
+        produce(broker, "big", records, 1000)
+        script("kill", NODE)
+        began = time.perf_counter()
+        script("start", NODE)
+        return ours, time.perf_counter() - began
+
+
+def figures(ours: Measured, theirs: Measured | None) -> Iterator[ServeFigure]:
+    """The table's lines."""
+    other = theirs or {}
+
+    def more(name: str, key: str, unit: str, goal: float) -> ServeFigure:
+        return ServeFigure(name, ours[key], other.get(key), unit, least_ratio=goal)
+
+    def less(name: str, key: str, unit: str, goal: float) -> ServeFigure:
+        return ServeFigure(name, ours[key], other.get(key), unit, most_ratio=goal)
+
+    yield more("produce 100 B, 1 partition, acks=all", "small_per_s", "records/s", 1.2)
+    yield more("produce 1 KB, 6 partitions, acks=all", "six_mb", "MB/s", 1.1)
+    yield more("produce 500 B of text, zstd, acks=all", "zstd_per_s", "records/s", 1.0)
+    yield more("consume 1 KB, 6 partitions", "consume_mb", "MB/s", 1.0)
+    yield less("end to end, mean", "e2e_ms", "ms", 1.0)
+    yield less("end to end, 99th percentile", "e2e_p99_ms", "ms", 1.0)
+    yield less("broker CPU per GB produced, 100 B", "small_cpu", "s", 0.5)
+    yield less("broker CPU per GB produced, 1 KB", "six_cpu", "s", 0.5)
+    yield less("broker CPU per GB consumed", "consume_cpu", "s", 1.0)
+    yield ServeFigure("memory idle", ours["idle_mb"], other.get("idle_mb"), "MB", most=90)
+    yield ServeFigure("memory after the load", ours["loaded_mb"], other.get("loaded_mb"), "MB", most=200)
+    held = "requests on 200 connections, beside 1,000 idle"
+    yield ServeFigure(held, ours["requests_per_s"], other.get("requests_per_s"), "/s")
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.serve", description="Time kcli serve beside Kafka.")
+    parser.add_argument("--runs", type=int, default=3, help="measured runs of each load (default: 3)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the loads; below 1 nothing is written")
+    parser.add_argument("--without-restart", action="store_true", help="skip the restart with 2 GB")
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    try:
+        kit.set_up()
+    except kit.KafkaUnavailableError as unavailable:
+        print(f"bench: the load comes from Kafka's own tools: {unavailable}", file=sys.stderr)
+        return 1
+    try:
+        rows = [ServeFigure("ready in a new directory", ready_seconds(options.runs), None, "s", most=0.5)]
+        with tempfile.TemporaryDirectory(dir=WORK) as data, kcli(Path(data) / "new") as broker:
+            ours = measure(broker, options.runs, options.scale)
+        with kafka() as broker:
+            theirs = measure(broker, options.runs, options.scale)
+        rows += figures(ours, theirs)
+        if not options.without_restart:
+            mine, its = restart_seconds(round(2e9 * options.scale), with_kafka=True)
+            rows.append(ServeFigure("restart after kill -9, 2 GB not flushed", mine, its, "s", most_ratio=1.0))
+    except (BenchError, subprocess.CalledProcessError) as failed:
+        print(f"bench: {failed}", file=sys.stderr)
+        return 1
+    text = serve_table(rows)
+    print(text)
+    if options.scale == 1.0 and not options.without_restart:
+        RESULTS.write_text(f"# kcli serve beside Kafka 4.3\n\n{options.runs} runs each. {machine()}.\n\n{text}\n")
+        plot(PICTURE, OFFERED_RECORDS, ours, theirs)
+    return 1 if any(row.reached is False for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
