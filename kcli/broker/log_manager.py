@@ -119,6 +119,7 @@ class LogManager:
                 self.directory_failed(each.directory, each.error)
         if not self.dirs.online:
             raise LogDirsRefused(f"no log directory is left: {self.dirs.data[0].error}")
+        self._configs.clear()
         self._take(loadings)
         self._place_all()
         self._is_started = True
@@ -242,6 +243,7 @@ class LogManager:
     def _add(self, topic: str, number: int, topic_id: UUID, state: PartitionState, home: LogDir | None) -> Partition:
         added = Partition(topic, number, topic_id, state, self._node_id, home, self._make)
         added.on_failed = self.partition_failed
+        added.on_opened = self._opened
         added.on_rolled = self.background.flush_soon
         self.partitions.add(added)
         if home is not None:
@@ -249,6 +251,12 @@ class LogManager:
             if state.directory(self._node_id) != home.id:
                 self._listeners.assigned(topic_id, number, home.id)
         return added
+
+    def _opened(self, partition: Partition, opened: PartitionLog) -> None:
+        """A log is there: its configuration may have changed while it was made (KAFKA-8813)."""
+        config = self.config_of(partition.topic)
+        if opened.config is not config:
+            opened.set_config(config)
 
     def _new(self, topic: str, number: int, topic_id: UUID, state: PartitionState) -> None:
         home = self._choose(state)

@@ -41,7 +41,8 @@ class PartitionError(KcliError):
 class Partition:
     """One replica on this broker. It lives on the event loop's thread; only its log may be opened by another one.
 
-    opener: opens or makes the log; on_rolled: a segment was closed and waits to be flushed; on_failed: see `failed`.
+    opener: opens or makes the log; on_opened: it is there; on_rolled: a segment was closed and waits to be flushed;
+    on_failed: see `failed`.
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class Partition:
         "node_id",
         "number",
         "on_failed",
+        "on_opened",
         "on_rolled",
         "opener",
         "state",
@@ -80,6 +82,7 @@ class Partition:
         self.node_id = node_id
         self.directory = directory
         self.opener = opener
+        self.on_opened: Callable[[Partition, PartitionLog], None] = lambda *_: None
         self.on_rolled: Callable[[Partition], None] = lambda _: None
         self.on_failed: Callable[[Partition, Exception], None] = lambda *_: None
         self.is_offline = directory is None
@@ -151,6 +154,7 @@ class Partition:
         if self._log is None:
             self._log = log
             self._active_offset = log.active_base_offset
+            self.on_opened(self, log)
             self._lead()
 
     def failed(self, error: Exception) -> None:

@@ -19,9 +19,9 @@ from formats.properties import PartitionMetadata, build_partition_metadata, pars
 from kcli.log.disk import Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.recovery_view import StartRefused
-from kcli.log.source import read_whole
 
 NAME_LENGTH_MAX = 255
+SMALL_BYTES = 64 << 10  # more than partition.metadata has
 
 
 def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:
@@ -37,12 +37,13 @@ def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:
 
 
 def topic_id_of(path: Path) -> str | None:
-    """The topic's id in partition.metadata; None where there is no such file. Raises StartRefused, UnreadableInput."""
+    """The topic's id in partition.metadata; None where there is no such file. Raises StartRefused, OSError."""
     file = path / FileKind.PARTITION_METADATA
-    if not file.exists():
-        return None
     try:
-        return parse_partition_metadata(read_whole(file)).topic_id
+        with file.open("rb") as opened:
+            return parse_partition_metadata(opened.read(SMALL_BYTES)).topic_id
+    except FileNotFoundError:
+        return None
     except FormatError as error:
         raise StartRefused(f"{path.name}/{file.name}", error.reason, error.position) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from uuid import UUID
 
@@ -177,6 +178,17 @@ def test_configurations_reach_open_logs(tmp_path: Path) -> None:
         node.logs.config.update({"log.retention.bytes": "77"}, {})
         node.logs.reconfigured()
         assert node.partition().log.config.retention_bytes == 77
+
+    run(make_node([tmp_path / "a"]), check)
+
+
+def test_a_configuration_that_comes_while_a_log_is_made_is_not_lost(tmp_path: Path) -> None:
+    async def check(node: Node) -> None:
+        node.create_topic()
+        while node.partition().made is None:  # made by its thread; the event loop has not heard of it
+            time.sleep(0.001)  # noqa: ASYNC251  (that is the point)
+        node.configure("retention.ms", "1000")
+        assert node.partition().log.config.retention_ms == 1000
 
     run(make_node([tmp_path / "a"]), check)
 
