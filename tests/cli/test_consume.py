@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.cli.run import KCLI, kcli
-from tests.client.clusters import Cluster, numbers_topic
+from tests.client.clusters import WITH_TRANSACTIONS, Cluster, numbers_topic
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,7 @@ def test_the_time_of_the_log(cluster: Cluster) -> None:
     assert abs(row["timestamp"] / 1000 - time.time()) < 60
 
 
+@pytest.mark.parametrize("cluster", WITH_TRANSACTIONS, indirect=True)
 def test_transactions(cluster: Cluster) -> None:
     """What was aborted is left out; the end is found behind markers, and before what is not committed yet."""
     topic = cluster.topic()

@@ -44,7 +44,10 @@ def kcli_serve() -> Iterator[str]:
             node.terminate()
 
 
-CLUSTERS = [pytest.param(real_kafka, id="kafka", marks=pytest.mark.kafka)]
+KAFKA = pytest.param(real_kafka, id="kafka", marks=pytest.mark.kafka)
+KCLI_SERVE = pytest.param(kcli_serve, id="kcli")
+CLUSTERS = [KAFKA, KCLI_SERVE]
+WITH_TRANSACTIONS = [KAFKA]
 
 _numbers = count()
 

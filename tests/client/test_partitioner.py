@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.client.partitioner import Partitioner, Partitioning
-from tests.client.clusters import Cluster
+from tests.client.clusters import KAFKA, Cluster
 from tests.interop import kit
 
 # Written by Java: a key in hexadecimal (the first is empty) and Utils.toPositive(Utils.murmur2(key)).
@@ -24,6 +24,7 @@ def test_murmur2_is_javas(count: int) -> None:
     assert len(VECTORS) > 40
 
 
+@pytest.mark.parametrize("cluster", [KAFKA], indirect=True)
 def test_keys_go_where_javas_producer_sends_them(cluster: Cluster) -> None:
     keys = [f"key-{number}" for number in range(200)] + ["", "日本語", "k" * 300]
     lines = "".join(f"{key}:x\n" for key in keys)
