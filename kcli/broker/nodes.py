@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcli.metadata.placement import is_online
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from kcli.broker.messages import Call
     from kcli.metadata.partition import Partition
 
@@ -31,46 +33,41 @@ class Node(NamedTuple):
     is_fenced: bool
 
 
-def nodes(call: Call, *, include_fenced: bool = False) -> list[Node]:
-    """The brokers that a client can reach."""
-    found = []
-    for broker in call.broker.image.brokers.values():
-        address = _address(call, broker.id)
-        if address is not None and (include_fenced or not broker.fenced):
-            found.append(Node(broker.id, *address, broker.rack, broker.fenced))
-    return found
+class View:
+    """What one client sees, for as long as its request takes. nodes: the brokers that it can reach."""
 
+    def __init__(self, call: Call) -> None:
+        self._image = image = call.broker.image
+        self._online: dict[tuple[int, UUID], bool] = {}
+        self.nodes: list[Node] = []
+        for broker in image.brokers.values():
+            endpoint = broker.endpoints.get(call.listener)
+            if broker.id == call.broker.node_id and call.listener in call.broker.advertised:
+                host, port = call.broker.advertised[call.listener]
+            elif endpoint is not None:
+                host, port = endpoint.host, endpoint.port
+            else:
+                continue
+            self.nodes.append(Node(broker.id, host, port, broker.rack, broker.fenced))
+        self._reachable = {node.id for node in self.nodes}
+        self.alive = {node.id for node in self.nodes if not node.is_fenced}
 
-def controller_id(call: Call) -> int:
-    """The broker that clients are told to be the controller: requests for it are answered everywhere."""
-    return next((node.id for node in nodes(call)), NO_NODE)
+    @property
+    def controller_id(self) -> int:
+        """The broker that clients are told to be the controller: requests for it are answered everywhere."""
+        return next((node.id for node in self.nodes if not node.is_fenced), NO_NODE)
 
+    def leader(self, partition: Partition) -> int:
+        """The leader, as far as the client can reach it."""
+        return partition.leader if partition.leader in self._reachable else NO_NODE
 
-def leader(call: Call, partition: Partition) -> int:
-    """The leader, as far as the client can reach it."""
-    return NO_NODE if _address(call, partition.leader) is None else partition.leader
+    def offline_replicas(self, partition: Partition) -> tuple[int, ...]:
+        """Replicas that nobody can read: their broker or their directory is down."""
+        replicas = zip(partition.replicas, partition.directories, strict=True)
+        return tuple(each[0] for each in replicas if each[0] not in self.alive or not self._is_online(each))
 
-
-def offline_replicas(call: Call, partition: Partition) -> tuple[int, ...]:
-    """Replicas that nobody can read: their broker or their directory is down."""
-    image = call.broker.image
-    return tuple(
-        each
-        for each, directory in zip(partition.replicas, partition.directories, strict=True)
-        if not is_alive(call, each) or not is_online(image, each, directory)
-    )
-
-
-def is_alive(call: Call, broker_id: int) -> bool:
-    """A broker that is not fenced, and that the client can reach."""
-    broker = call.broker.image.brokers.get(broker_id)
-    return broker is not None and not broker.fenced and _address(call, broker_id) is not None
-
-
-def _address(call: Call, broker_id: int) -> tuple[str, int] | None:
-    if broker_id not in call.broker.image.brokers:
-        return None
-    if broker_id == call.broker.node_id and call.listener in call.broker.advertised:
-        return call.broker.advertised[call.listener]
-    endpoint = call.broker.image.brokers[broker_id].endpoints.get(call.listener)
-    return None if endpoint is None else (endpoint.host, endpoint.port)
+    def _is_online(self, replica: tuple[int, UUID]) -> bool:
+        known = self._online.get(replica)
+        if known is None:
+            known = self._online[replica] = is_online(self._image, *replica)
+        return known

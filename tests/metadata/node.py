@@ -12,9 +12,11 @@ from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
 from kcli.broker.messages import Call, Entity, RequestHeader, messages
+from kcli.broker.quorum import Quorum
 from kcli.broker.quotas import Quotas
 from kcli.metadata.features import SUPPORTED_FEATURES, bootstrap_records
 from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.partition import from_uuid
 from kcli.metadata.registration import Broker as Registration
 from kcli.metadata.registration import Controller, Endpoint
 from kcli.metadata.registration_control import NO_EPOCH, register_broker, register_controller, unfence_broker
@@ -34,6 +36,7 @@ class Metadata:
         self.image = self.draft = image
         self.written: list[Record] = []
         self.epoch = 1
+        self.quorum = Quorum(NODE_ID, from_uuid(DIRECTORY))
 
     @property
     def next_offset(self) -> int:

@@ -6,7 +6,7 @@ v1 brokers or controllers (KIP-919): here only brokers. v2 fenced brokers too (K
 from __future__ import annotations
 
 from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.nodes import CLUSTER_OPERATIONS, NO_NODE, NOT_ASKED, controller_id, nodes
+from kcli.broker.nodes import CLUSTER_OPERATIONS, NO_NODE, NOT_ASKED, View
 
 BROKERS, CONTROLLERS = 1, 2
 
@@ -20,12 +20,13 @@ def describe_cluster(call: Call) -> Entity:
     if kind != BROKERS:
         return _refused(call, ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {kind}")
     asked = call.request.include_cluster_authorized_operations
+    include_fenced, view = call.get("include_fenced_brokers", False), View(call)
     return call.respond(
         error_code=ErrorCode.none,
         error_message=None,
         endpoint_type=BROKERS,
         cluster_id=call.broker.cluster_id,
-        controller_id=controller_id(call),
+        controller_id=view.controller_id,
         brokers=tuple(
             call.new(
                 "DescribeClusterBroker",
@@ -35,7 +36,8 @@ def describe_cluster(call: Call) -> Entity:
                 rack=node.rack,
                 is_fenced=node.is_fenced,
             )
-            for node in nodes(call, include_fenced=call.get("include_fenced_brokers", False))
+            for node in view.nodes
+            if include_fenced or not node.is_fenced
         ),
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )

@@ -6,6 +6,7 @@ v1 when each replica fetched last (KIP-836). v2 error messages, directory ids, t
 from __future__ import annotations
 
 from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.metadata.partition import to_uuid
 from kcli.metadata.topic_names import CLUSTER_METADATA
 
 UNKNOWN = "This server does not host this topic-partition."
@@ -25,11 +26,11 @@ def describe_quorum(call: Call) -> Entity:
 
 
 def _quorum(call: Call) -> Entity:
-    broker, metadata = call.broker, call.broker.metadata
+    broker, metadata, quorum = call.broker, call.broker.metadata, call.broker.metadata.quorum
     voter = call.new(
         "ReplicaState",
         replica_id=broker.node_id,
-        replica_directory_id=None,
+        replica_directory_id=to_uuid(quorum.directory_id) if quorum.kraft_version else None,
         log_end_offset=metadata.next_offset,
         last_fetch_timestamp=call.now_ms,
         last_caught_up_timestamp=call.now_ms,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.nodes import NOT_ASKED, TOPIC_OPERATIONS, leader, offline_replicas
+from kcli.broker.nodes import NOT_ASKED, TOPIC_OPERATIONS, View
 from kcli.metadata.topic_names import INTERNAL, fault
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def describe_topic_partitions(call: Call) -> Entity:
     names = sorted((name for name in asked or image.topics if name >= first), key=_utf16)
     left = max(min(call.broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     topics: list[Entity] = []
+    view = View(call)
     for name in names:
         if not left:
             return call.respond(topics=tuple(topics), next_cursor=_cursor(call, name, 0))
@@ -39,7 +40,7 @@ def describe_topic_partitions(call: Call) -> Entity:
         begin = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         end = min(len(topic.partitions), begin + left)
         partitions = [(number, topic.partitions[number]) for number in range(begin, end) if number in topic.partitions]
-        topics.append(_topic(call, topic, partitions))
+        topics.append(_topic(call, view, topic, partitions))
         if end < len(topic.partitions):
             return call.respond(topics=tuple(topics), next_cursor=_cursor(call, name, end))
         left -= len(partitions)
@@ -66,7 +67,7 @@ def _failed(call: Call, name: str, code: ErrorCode, operations: int = NOT_ASKED)
     )
 
 
-def _topic(call: Call, topic: Topic, partitions: list[tuple[int, Partition]]) -> Entity:
+def _topic(call: Call, view: View, topic: Topic, partitions: list[tuple[int, Partition]]) -> Entity:
     return call.new(
         "DescribeTopicPartitionsResponseTopic",
         error_code=ErrorCode.none,
@@ -78,13 +79,13 @@ def _topic(call: Call, topic: Topic, partitions: list[tuple[int, Partition]]) ->
                 "DescribeTopicPartitionsResponsePartition",
                 error_code=ErrorCode.none,
                 partition_index=number,
-                leader_id=leader(call, partition),
+                leader_id=view.leader(partition),
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
                 eligible_leader_replicas=partition.elr,
                 last_known_elr=partition.last_known_elr,
-                offline_replicas=offline_replicas(call, partition),
+                offline_replicas=view.offline_replicas(partition),
             )
             for number, partition in partitions
         ),

@@ -14,17 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.nodes import (
-    CLUSTER_OPERATIONS,
-    NO_NODE,
-    NOT_ASKED,
-    TOPIC_OPERATIONS,
-    controller_id,
-    is_alive,
-    leader,
-    nodes,
-    offline_replicas,
-)
+from kcli.broker.nodes import CLUSTER_OPERATIONS, NO_NODE, NOT_ASKED, TOPIC_OPERATIONS, View
 from kcli.broker.topic_changes import create_missing
 from kcli.metadata.topic_names import INTERNAL, fault
 
@@ -40,35 +30,36 @@ IDS_SINCE = 12
 def metadata(call: Call) -> Entity:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST; of partitions
     LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND, REPLICA_NOT_AVAILABLE."""
-    asked = call.request.topics
+    asked, view = call.request.topics, View(call)
     if asked is None or (call.version == 0 and not asked):
-        return _respond(call, (_topic(call, topic) for topic in call.broker.image.topics.values()))
+        return _respond(call, view, (_topic(call, view, topic) for topic in call.broker.image.topics.values()))
     if call.version < IDS_SINCE and any(_is_by_id(topic) for topic in asked):
         return _refused(call, asked)
     ids = {topic.topic_id for topic in asked if getattr(topic, "topic_id", None) is not None}
-    return _respond(call, _by_id(call, ids) if ids else _by_name(call, dict.fromkeys(topic.name for topic in asked)))
+    names = dict.fromkeys(topic.name for topic in asked)
+    return _respond(call, view, _by_id(call, view, ids) if ids else _by_name(call, view, names))
 
 
 def _is_by_id(topic: Entity) -> bool:
     return topic.name is None or getattr(topic, "topic_id", None) is not None
 
 
-def _by_id(call: Call, ids: Iterable[UUID]) -> Iterator[Entity]:
+def _by_id(call: Call, view: View, ids: Iterable[UUID]) -> Iterator[Entity]:
     for topic_id in ids:
         topic = call.broker.image.topics_by_id.get(topic_id)
         if topic is None:
             yield _failed(call, None, ErrorCode.unknown_topic_id, topic_id)
         else:
-            yield _topic(call, topic)
+            yield _topic(call, view, topic)
 
 
-def _by_name(call: Call, names: Iterable[str]) -> Iterator[Entity]:
+def _by_name(call: Call, view: View, names: Iterable[str]) -> Iterator[Entity]:
     image = call.broker.image
     missing: list[str] = []
     for name in names:
         topic = image.topics.get(name)
         if topic is not None and topic.partitions:
-            yield _topic(call, topic)
+            yield _topic(call, view, topic)
         elif fault(name):
             yield _failed(call, name, ErrorCode.invalid_topic_exception)
         else:
@@ -84,15 +75,16 @@ def _may_create(call: Call) -> bool:
     return wanted and broker.config.auto_create_topics_enable and not broker.is_read_only
 
 
-def _respond(call: Call, topics: Iterable[Entity]) -> Entity:
+def _respond(call: Call, view: View, topics: Iterable[Entity]) -> Entity:
     asked = call.get("include_cluster_authorized_operations", False)
     return call.respond(
         brokers=tuple(
             call.new("MetadataResponseBroker", node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in nodes(call)
+            for node in view.nodes
+            if not node.is_fenced
         ),
         cluster_id=call.broker.cluster_id,
-        controller_id=controller_id(call),
+        controller_id=view.controller_id,
         topics=tuple(topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         error_code=ErrorCode.none,
@@ -127,24 +119,24 @@ def _topic_operations(call: Call) -> int:
     return TOPIC_OPERATIONS if call.get("include_topic_authorized_operations", False) else NOT_ASKED
 
 
-def _topic(call: Call, topic: Topic) -> Entity:
+def _topic(call: Call, view: View, topic: Topic) -> Entity:
     return call.new(
         "MetadataResponseTopic",
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL,
-        partitions=tuple(_partition(call, number, each) for number, each in topic.partitions.items()),
+        partitions=tuple(_partition(call, view, number, each) for number, each in topic.partitions.items()),
         topic_authorized_operations=_topic_operations(call),
     )
 
 
-def _partition(call: Call, number: int, partition: Partition) -> Entity:
+def _partition(call: Call, view: View, number: int, partition: Partition) -> Entity:
     replicas, isr = partition.replicas, partition.isr
     if call.version == 0:  # names only brokers that are up
-        replicas = tuple(each for each in replicas if is_alive(call, each))
-        isr = tuple(each for each in isr if is_alive(call, each))
-    leader_id = leader(call, partition)
+        replicas = tuple(each for each in replicas if each in view.alive)
+        isr = tuple(each for each in isr if each in view.alive)
+    leader_id = view.leader(partition)
     if leader_id != NO_NODE:
         complete = len(replicas) == len(partition.replicas) and len(isr) == len(partition.isr)
         code = ErrorCode.none if complete else ErrorCode.replica_not_available
@@ -160,5 +152,5 @@ def _partition(call: Call, number: int, partition: Partition) -> Entity:
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=offline_replicas(call, partition),
+        offline_replicas=view.offline_replicas(partition),
     )
