@@ -25,6 +25,7 @@ from kcli.errors import UnreadableInput
 from kcli.log.cleaner.partition import Uncleanable
 from kcli.log.config import CleanerConfig, InvalidConfig
 from kcli.log.live_compaction import CompactionAborted, LiveCompaction
+from kcli.log.live_segments import Removal
 from kcli.log.partition_log import LogFailed, PartitionLog
 
 if TYPE_CHECKING:
@@ -95,7 +96,10 @@ class Compactor:
         self._uncleanable.discard(partition)
         compaction = self._busy.get(partition)
         if compaction is not None:
-            compaction.abort()
+            try:
+                compaction.abort()
+            except OSError as error:
+                log.warning("%s: what was cleaned of it is not removed: %s", partition, error)
 
     def cleaned_in(self, directory: LogDir) -> dict[Key, int]:
         """What cleaner-offset-checkpoint says of a directory."""
@@ -178,8 +182,11 @@ class Compactor:
                 return False
             self._busy[partition] = compaction
             began = clock.now_ms()
+            swapped: list[Removal] = []
             while (group := await self._background.in_thread(compaction.clean_next)) is not None:
-                self._background.remove_later(partition, compaction.swap(group, clock.now_ms()))
+                self._background.remove_later(partition, swapped)
+                swapped = compaction.swap(group, clock.now_ms())
+            self._background.remove_later(partition, swapped)
             done = compaction.done()
             if done.end_offset <= done.selection.first_dirty_offset:
                 self._give_up(partition, "the offset map is too small to get on: raise log.cleaner.dedupe.buffer.size")

@@ -566,19 +566,16 @@ class PartitionLog:
         return self._compaction
 
     def replace_segments(self, cleaned: Segment, replaced: Sequence[int], now_ms: int) -> list[Removal]:
-        """Put a `.cleaned` segment in the place of those with the base offsets `replaced`. What is being read of them
-        stays readable until the Removal is run. Raises LogFailed, OSError."""
+        """Put a segment whose files bear `.swap` in the place of those with the base offsets `replaced`. What is being
+        read of them stays readable until the Removal is run. Raises LogFailed, OSError."""
         self._check_usable()
         old = [segment for segment in self._segments.all if segment.base_offset in replaced]
         assert self._segments.active not in old, "the active segment is not cleaned"
         paths: list[Path] = []
         try:
-            change_state(self._disk, cleaned, "cleaned", "swap")
-            self._disk.sync_directory(self.directory)
             for segment in old:
                 paths += segment.mark_deleted()
             change_state(self._disk, cleaned, "swap", "")
-            self._disk.sync_directory(self.directory)
             for segment in old:
                 if segment.base_offset != cleaned.base_offset:
                     paths += self._delete_snapshot(segment.base_offset)
@@ -680,7 +677,8 @@ class PartitionLog:
 
     def close_handles(self) -> None:
         """Give all descriptors back and leave the files as they are, as after an I/O error."""
-        self._abort_compaction(NONE)
+        if self._compaction is not None:
+            self._compaction.abandon()
         for segment in self._segments.all:
             segment.close(keep_entries=False)
 
