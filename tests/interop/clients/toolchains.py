@@ -1,0 +1,101 @@
+"""How each client's program is started; what has to be built or fetched for it, once, outside the repository."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tests.interop import kit
+
+HERE = Path(__file__).parent
+FETCH_TIMEOUT_S = 300.0
+
+
+class ToolchainMissing(Exception):
+    """The client cannot run here; the message says why."""
+
+
+def python(module: str) -> Callable[[], list[str]]:
+    """A program of python/."""
+    return lambda: [sys.executable, "-m", f"tests.interop.clients.python.{module}"]
+
+
+def java() -> list[str]:
+    """Kafka's own client: Java compiles the one file as it starts it."""
+    try:
+        jars = kit.set_up()
+    except kit.KafkaUnavailableError as unavailable:
+        raise ToolchainMissing(str(unavailable)) from None
+    quick = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
+    logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    return ["java", *quick, logger, "-cp", f"{jars}/*", str(HERE / "java" / "JavaClient.java")]
+
+
+def go() -> list[str]:
+    """franz-go, built from go/ with the modules that go.sum names."""
+    _need("go")
+    sources = HERE / "go"
+
+    def build(directory: Path) -> None:
+        _fetch(["go", "mod", "download"], sources)
+        command = ["go", "build", "-trimpath", "-buildvcs=false", "-o", str(directory / "client"), "."]
+        subprocess.run(command, cwd=sources, check=True)
+
+    return [str(_built("go", sources.iterdir(), build) / "client")]
+
+
+def node() -> list[str]:
+    """kafkajs, with the packages that package-lock.json names."""
+    _need("node")
+    _need("npm")
+    sources = HERE / "node"
+    packages = [sources / "package.json", sources / "package-lock.json"]
+
+    def build(directory: Path) -> None:
+        for path in packages:
+            shutil.copy(path, directory)
+        _fetch(["npm", "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"], directory)
+
+    modules = _built("node", packages, build) / "node_modules"
+    return ["env", f"NODE_PATH={modules}", "node", str(sources / "client.js")]
+
+
+def _need(program: str) -> None:
+    if shutil.which(program) is None:
+        raise ToolchainMissing(f"no {program} on the PATH")
+
+
+def _built(name: str, sources: Iterable[Path], build: Callable[[Path], None]) -> Path:
+    """The directory of what `build` makes of these sources; made once, by one process."""
+    digest = hashlib.sha256()
+    for path in sorted(sources):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    clients = kit.kit_dir() / "clients"
+    clients.mkdir(parents=True, exist_ok=True)
+    with (clients / f".{name}-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        directory = clients / f"{name}-{digest.hexdigest()[:16]}"
+        if not directory.exists():
+            making = directory.with_suffix(".part")
+            shutil.rmtree(making, ignore_errors=True)
+            making.mkdir()
+            build(making)
+            making.rename(directory)
+    return directory
+
+
+def _fetch(command: list[str], directory: Path) -> None:
+    """Run what needs a registry. Raises ToolchainMissing if it fails: there may be none to reach."""
+    try:
+        done = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolchainMissing(f"{command[0]} cannot fetch packages in {FETCH_TIMEOUT_S:.0f} s") from None
+    if done.returncode:
+        raise ToolchainMissing(f"{command[0]} cannot fetch packages: {(done.stderr or done.stdout).strip()[-500:]}")
