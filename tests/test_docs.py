@@ -15,8 +15,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.running import served_node
+
 ROOT = Path(__file__).parent.parent
 FINDINGS = 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A broker for the examples that talk to one."""
+    with served_node(tmp_path_factory.mktemp("broker")) as node, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KCLI_BOOTSTRAP_SERVER", node.bootstrap)
+        yield
 
 
 def run(command: str) -> subprocess.CompletedProcess[str]:
