@@ -10,10 +10,10 @@ KERNELS := $(wildcard formats/kernels/*.pyx formats/kernels/*.pxi formats/kernel
 .PHONY: help demo test lint bench soak wheel lock clean
 
 help:
-	@echo "make demo    dump and verify the samples"
+	@echo "make demo    the commands on the samples, and a broker"
 	@echo "make test    ruff, mypy, import-linter and every test"
 	@echo "make lint    ruff, mypy and import-linter"
-	@echo "make bench   time kcli beside Kafka's own tool (needs Java and Maven for Kafka's side)"
+	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
 	@echo "make soak    the property tests with many more examples"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
 	@echo "make lock    resolve the dependencies anew into .ci/*.lock"
