@@ -15,11 +15,18 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 
 Json = dict[str, Any]
 
+
+def examples(usual: int, *, soak: int) -> settings:
+    """For a test whose examples take long: how many, and how many in `make soak`."""
+    return settings(max_examples=soak if settings().max_examples >= SOAK_EXAMPLES else usual)
+
+
 # Not where a test has gone to when Hypothesis first writes there.
 set_hypothesis_home_dir(Path(__file__).parents[1] / ".hypothesis")
-# No deadline: a busy machine is not a failure. `make soak` looks a hundred times further.
+# No deadline: a busy machine is not a failure. `make soak` looks fifty times further.
+SOAK_EXAMPLES = 5_000
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("soak", settings.get_profile("default"), max_examples=10_000)
+settings.register_profile("soak", settings.get_profile("default"), max_examples=SOAK_EXAMPLES)
 settings.load_profile("default")
 
 

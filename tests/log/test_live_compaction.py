@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.log.config import CleanerConfig, LogConfig
@@ -23,10 +23,10 @@ from kcli.log.live_segments import Removal
 from kcli.log.partition_log import MAX_TIMESTAMP, Isolation, LogFailed, OpenOptions, PartitionLog
 from kcli.log.recovery_run import Recovery
 from kcli.log.segment_reader import Damage, read_segment
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, examples
 from tests.log.batches import NOW_MS, batch
 from tests.log.cleaner.random_log import RandomLog
-from tests.log.cleaner.test_crash import RUNS, DeadDisk, config
+from tests.log.cleaner.test_crash import DeadDisk, config
 from tests.log.cleaner.test_golden import (
     BROKER,
     CASES,
@@ -345,7 +345,7 @@ def live_records(log: PartitionLog) -> list[Record]:
     return [record for each in logs for record in records(each) if not record[-1]]
 
 
-@settings(max_examples=RUNS)
+@examples(5, soak=500)
 @given(st.integers(0, 2**32 - 1))
 def test_compaction_of_an_open_log_dies(seed: int) -> None:
     """The machine goes down at any operation of the cleaner; a start finds all that was left, and nothing new."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.checkpoint import EpochEntry, parse_leader_epochs
@@ -19,11 +19,10 @@ from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.live_segments import Removal
 from kcli.log.partition_log import Isolation, OpenOptions, PartitionLog
 from kcli.log.validator import Origin
+from tests.conftest import examples
 from tests.log.batches import NOW_MS, batch, marker
 from tests.log.crash_disk import Crash, CrashDisk
 
-SOAK_EXAMPLES = 10_000
-RUNS = 500 if settings().max_examples >= SOAK_EXAMPLES else 25
 STEPS = 60
 CONFIG = LogConfig(
     {
@@ -189,7 +188,7 @@ def run(writer: Writer, disk: Disk) -> None:
     writer.log.close(NOW_MS)
 
 
-@settings(max_examples=RUNS)
+@examples(25, soak=500)
 @given(st.integers(0, 2**32 - 1))
 def test_a_writer_dies(seed: int) -> None:
     count = operations(seed)

@@ -6,16 +6,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.log.recovery_run import Recovery
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, examples
 from tests.log.crash_disk import Crash, CrashDisk
 from tests.log.test_recover_golden import NOW_MS, topic_config
 
-SOAK_EXAMPLES = 10_000
-RUNS = 500 if settings().max_examples >= SOAK_EXAMPLES else 20
 CASES = ("leftover-swap", "two-segments-first-corrupt", "zero-page-in-middle", "snapshot-bad-crc", "orphan-index")
 
 
@@ -64,7 +62,7 @@ def recover(directory: Path, disk: CrashDisk, *, salvage: bool = False) -> None:
     list(recovery.in_place("backup"))
 
 
-@settings(max_examples=RUNS)
+@examples(20, soak=500)
 @given(st.integers(0, 2**32 - 1))
 def test_recovery_dies(seed: int) -> None:
     random = Random(seed)
@@ -86,7 +84,7 @@ def test_recovery_dies(seed: int) -> None:
         assert content(often) == before
 
 
-@settings(max_examples=max(5, RUNS // 5))
+@examples(5, soak=100)
 @given(st.integers(0, 2**32 - 1))
 def test_salvage_dies(seed: int) -> None:
     """Which of the sound batches are kept does not depend on when salvage dies."""

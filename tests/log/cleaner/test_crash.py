@@ -8,19 +8,17 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.log.cleaner.log_cleaner import LogCleaner
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.recovery_run import Recovery
+from tests.conftest import examples
 from tests.log.cleaner.random_log import RandomLog
 from tests.log.cleaner.test_golden import Record, records
 from tests.log.crash_disk import Crash, CrashDisk
-
-SOAK_EXAMPLES = 10_000
-RUNS = 500 if settings().max_examples >= SOAK_EXAMPLES else 10
 
 
 class DeadDisk(CrashDisk):
@@ -59,7 +57,7 @@ def recover(directory: Path, now_ms: int) -> None:
     list(Recovery(directory, now_ms, threads=1).in_place("backup"))
 
 
-@settings(max_examples=RUNS)
+@examples(10, soak=500)
 @given(st.integers(0, 2**32 - 1))
 def test_cleaning_dies(seed: int) -> None:
     random = Random(seed)

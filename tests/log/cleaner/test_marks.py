@@ -22,6 +22,7 @@ from kcli.log.cleaner.partition import read_log
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.source import FileSource
+from tests.conftest import examples
 from tests.log.cleaner.random_log import RandomLog
 
 RULES = LogConfig({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"})
@@ -75,6 +76,7 @@ def segment(directory: Path, offset: int, batches: Sequence[Sequence[Pair]], gap
     return offset
 
 
+@examples(40, soak=1000)
 @given(st.integers(0, 2**32 - 1))
 def test_logs_of_all_kinds(seed: int) -> None:
     random = Random(seed)
@@ -85,6 +87,7 @@ def test_logs_of_all_kinds(seed: int) -> None:
         compare(Path(root, "made-0"), checkpoint, random.choice((8, 10_000)))
 
 
+@examples(40, soak=1000)
 @given(st.integers(0, 2**32 - 1))
 def test_plain_logs(seed: int) -> None:
     random = Random(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.txn_index import parse as parse_txn_index
@@ -13,12 +13,11 @@ from kcli.log.cleaner.cleaner import PartitionCleaner
 from kcli.log.cleaner.partition import Uncleanable, read_log
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
+from tests.conftest import examples
 from tests.log.cleaner.random_log import RandomLog
 from tests.log.cleaner.reference import ReferenceCleaner
 
 RETENTION_MS = 5000
-SOAK_EXAMPLES = 10_000
-RUNS = 500 if settings().max_examples >= SOAK_EXAMPLES else 20
 CONFIG = LogConfig(
     {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": str(RETENTION_MS)}
 )
@@ -58,14 +57,14 @@ def compare(made: RandomLog, directory: Path) -> None:
     assert done.checkpoint == stop
 
 
-@settings(max_examples=RUNS)
+@examples(20, soak=500)
 @given(st.integers(0, 2**32 - 1))
 def test_every_batch_is_kafkas(seed: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
         compare(RandomLog(seed, batches=40), Path(directory) / "made-0")
 
 
-@settings(max_examples=RUNS)
+@examples(20, soak=500)
 @given(st.integers(0, 2**32 - 1))
 def test_legacy_messages_become_batches(seed: int) -> None:
     with tempfile.TemporaryDirectory() as directory:
