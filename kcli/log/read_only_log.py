@@ -1,0 +1,418 @@
+"""One partition's log that is only looked at, also while a running Kafka writes it: what a broker needs to serve it.
+
+    log start        what the checkpoint says, if that lies within the log; at least where the first segment begins
+    log end          behind the last sound batch of the last segment, also where nothing of it was ever flushed
+    high watermark   what the checkpoint of a clean shutdown says; else the log end
+    last stable      before the first transaction without a marker: the latest sound `.snapshot`, and the log behind it
+    aborted          by the markers in the log, which tell it without `.txnindex`
+    leader epochs    leader-epoch-checkpoint, where it is sound and fits; else those of the batches
+
+Segments are read as they are needed: the last one to know the end, others when a reader gets there. `refresh` sees what
+has changed. Methods read files and may take long where `is_ready` says no; any thread may call them then.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import FileKind, parse
+from formats.kernels.log import ProducerTable, follow_producers
+from formats.producer_snapshot import ProducerEntry
+from formats.producer_snapshot import parse as parse_snapshot
+from formats.txn_index import AbortedTxn
+from kcli.errors import UnreadableInput
+from kcli.log.config import LogConfig
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.live_segment import FoundRecord
+from kcli.log.live_segments import LogRead
+from kcli.log.partition_log import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    NONE,
+    Isolation,
+    LogFailed,
+    OffsetOutOfRange,
+)
+from kcli.log.producer_state import read_control
+from kcli.log.read_only_segment import ReadOnlySegment
+from kcli.log.read_only_survey import ABORT, BEGIN, Survey
+from kcli.log.source import read_whole
+
+log = logging.getLogger("kcli.log")
+TRUSTED_AGE_NS = 2_000_000_000  # of a directory's change: younger ones may hide another in the same tick of the clock
+
+
+class Checkpointed(NamedTuple):
+    """What the checkpoints of the log directory say; None where they say nothing that counts."""
+
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+
+
+NOTHING_SAID = Checkpointed()
+
+
+class Producers:
+    """The producers that the log knows, as DescribeProducers wants them."""
+
+    def __init__(self, table: ProducerTable) -> None:
+        self.table = table
+
+
+class _OpenTransactions:
+    """Producer -> first offset of its open transaction, as of the first `done` events of a survey."""
+
+    def __init__(self, survey: Survey, first_offsets: dict[int, int]) -> None:
+        self.survey = survey
+        self.done = 0
+        self.first_offsets = first_offsets
+
+    def follow(self, survey: Survey, from_offset: int, to_offset: int) -> None:
+        """Take in the events between two offsets that were not taken yet."""
+        begin = self.done if survey is self.survey else 0
+        for offset, producer, kind in survey.events(begin):
+            if survey is self.survey:
+                self.done += 1
+            if not from_offset <= offset < to_offset:
+                continue
+            if kind == BEGIN:
+                self.first_offsets.setdefault(producer, offset)
+            else:
+                self.first_offsets.pop(producer, None)
+
+
+class ReadOnlyLog:
+    """See above. What the broker asks of a PartitionLog, as far as it only reads."""
+
+    def __init__(self, directory: Path, config: LogConfig, checkpointed: Checkpointed = NOTHING_SAID) -> None:
+        self.directory = directory
+        self.config = config
+        self._checkpointed = checkpointed
+        self._guard = Lock()
+        self._segments: list[ReadOnlySegment] = []
+        self._listed: tuple[int, int] | None = None  # the directory's change that was seen, and when
+        self._open: _OpenTransactions | None = None
+        self._peeked: tuple[ReadOnlySegment, int] | None = None
+        self._epochs: tuple[object, LeaderEpochCache] | None = None
+        self.refresh()
+
+    # files
+
+    def refresh(self) -> bool:
+        """See what is there now. Returns whether anything has changed since."""
+        try:
+            return self._list() | self._has_grown()
+        except OSError as error:
+            log.warning("%s: %s", self.directory, error)
+            return False
+
+    def _list(self) -> bool:
+        stat = self.directory.stat()
+        changed_ns = stat.st_mtime_ns
+        if self._listed is not None:
+            seen_ns, trusted = self._listed
+            if seen_ns == changed_ns and trusted:
+                return False
+        now_ns = time.time_ns()
+        trusted = now_ns - changed_ns > TRUSTED_AGE_NS
+        with self._guard:
+            known = {segment.path.name: segment for segment in self._segments}
+            found = [
+                known.get(name) or ReadOnlySegment(self.directory / name, base)
+                for base, name in sorted(segment_names(self.directory).items())
+            ]
+            has_changed = found != self._segments
+            for segment, following in pairwise(found):
+                segment.next_base = following.base_offset
+            for segment in self._segments:
+                if segment not in found:
+                    segment.release()
+            self._segments = found
+            self._listed = changed_ns, int(trusted)
+        return has_changed
+
+    def _has_grown(self) -> bool:
+        if not self._segments:
+            return False
+        active = self._segments[-1]
+        return active.is_surveyed and not active.is_current()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    def is_ready(self, offset: int | None = None) -> bool:
+        """Is the end known, and what lies at `offset` surveyed, so that looking takes no time?"""
+        segments = self._segments
+        return not segments or (
+            segments[-1].is_surveyed and (offset is None or segments[self._index_of(offset)].is_surveyed)
+        )
+
+    def release_handles(self) -> None:
+        """Give all descriptors back; they are opened again."""
+        for segment in self._segments:
+            segment.release()
+
+    def _index_of(self, offset: int) -> int:
+        segments = self._segments
+        for i in range(len(segments) - 1, 0, -1):
+            if segments[i].base_offset <= offset:
+                return i
+        return 0
+
+    # offsets
+
+    @property
+    def log_end_offset(self) -> int:
+        """Behind the last sound batch."""
+        segments = self._segments
+        if not segments:
+            return max(self._checkpointed.log_start_offset or 0, 0)
+        survey = segments[-1].survey()
+        if len(segments) == 1 and survey.last_offset >= 0:
+            return survey.last_offset + 1
+        return max(segments[-1].base_offset, survey.last_offset + 1)
+
+    @property
+    def log_start_offset(self) -> int:
+        """Where reading may begin."""
+        end = self.log_end_offset
+        first = min(self._first_offset(), end)
+        said = self._checkpointed.log_start_offset
+        return first if said is None or not first <= said <= end else said
+
+    def _first_offset(self) -> int:
+        """Where the first segment begins: by its name, or, where that lies above its first batch, by that."""
+        if not self._segments:
+            return self.log_end_offset
+        first = self._segments[0]
+        if self._peeked is None or self._peeked[0] is not first:
+            offset = first.peek()
+            if offset is None:
+                return first.base_offset
+            self._peeked = first, offset
+        return min(first.base_offset, self._peeked[1])
+
+    @property
+    def high_watermark(self) -> int:
+        """How far consumers see."""
+        said, end = self._checkpointed.high_watermark, self.log_end_offset
+        return end if said is None or not self._first_offset() <= said <= end else said
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where consumers of committed records stop."""
+        high_watermark = self.high_watermark
+        first_offsets = self._open_transactions(high_watermark)
+        unstable = min(first_offsets.values(), default=high_watermark)
+        return min(max(unstable, self.log_start_offset), high_watermark)
+
+    def _open_transactions(self, high_watermark: int) -> dict[int, int]:
+        if not self._segments:
+            return {}
+        active = self._segments[-1]
+        survey = active.survey()
+        with self._guard:
+            known = self._open
+            if known is None or known.survey is not survey:
+                snapshot_offset, entries = self._latest_snapshot(high_watermark)
+                first_offsets = {
+                    each.producer_id: each.current_txn_first_offset
+                    for each in entries
+                    if each.current_txn_first_offset >= 0
+                }
+                known = self._open = _OpenTransactions(survey, first_offsets)
+                for segment in self._segments[self._index_of(snapshot_offset) : -1]:
+                    known.follow(segment.survey(), snapshot_offset, high_watermark)
+                known.follow(survey, snapshot_offset, high_watermark)
+            else:
+                known.follow(survey, 0, high_watermark)
+            return dict(known.first_offsets)
+
+    def _latest_snapshot(self, offset: int) -> tuple[int, list[ProducerEntry]]:
+        """The last sound snapshot up to `offset`: its offset and entries; the first offset where there is none."""
+        try:
+            names = [path.name for path in self.directory.iterdir()]
+        except OSError as error:
+            log.warning("%s: %s", self.directory, error)
+            return 0, []
+        parsed = [(name, parse(name)) for name in names]
+        found = [
+            (each.base_offset or 0, name)
+            for name, each in parsed
+            if each is not None and each.kind is FileKind.PRODUCER_SNAPSHOT and not each.state
+        ]
+        for at, file in sorted(found, reverse=True):
+            if at > offset:
+                continue
+            try:
+                return at, list(parse_snapshot(read_whole(self.directory / file)).entries)
+            except (FormatError, UnreadableInput) as error:
+                log.warning("%s/%s: %s: the log itself is read instead", self.directory, file, error)
+        return 0, []
+
+    @property
+    def producers(self) -> Producers:
+        """What is known of producers. None is forgotten for its age: nobody knows when this log was in use."""
+        end = self.log_end_offset
+        from_offset, entries = self._latest_snapshot(end)
+        table = ProducerTable(read_control)
+        for entry in entries:
+            table.load(entry)
+        try:
+            for segment in self._segments[self._index_of(from_offset) :]:
+                for batches, data in segment.sound_runs(from_offset):
+                    follow_producers(table, batches, data)
+                    if table.reason:
+                        log.info("%s: %s", segment.path, table.reason)
+        except (OSError, UnreadableInput) as error:
+            raise LogFailed(str(error)) from error
+        return Producers(table)
+
+    # leader epochs
+
+    def _leader_epochs(self) -> LeaderEpochCache:
+        end = self.log_end_offset
+        path = self.directory / LEADER_EPOCHS
+        try:
+            stat = path.stat()
+            key: object = (stat.st_ino, stat.st_mtime_ns, end)
+        except OSError:
+            key = end
+        if self._epochs is None or self._epochs[0] != key:
+            self._epochs = key, self._read_epochs(path, end)
+        return self._epochs[1]
+
+    def _read_epochs(self, path: Path, end: int) -> LeaderEpochCache:
+        try:
+            entries = parse_leader_epochs(read_whole(path))
+            cache = LeaderEpochCache(entries)
+            if entries and len(cache.entries) == len(entries) and entries[0].start_offset <= end:
+                cache.truncate_from_end(end)
+                cache.truncate_from_start(self.log_start_offset)
+                return cache
+        except (FormatError, UnreadableInput, ValueError) as error:
+            log.info("%s: %s: leader epochs are those of the batches", path, error)
+        cache = LeaderEpochCache()
+        for segment in self._segments:
+            for epoch, offset in segment.survey().epochs:
+                if cache.latest_epoch is None or epoch > cache.latest_epoch:
+                    cache.assign(epoch, offset)
+        cache.truncate_from_start(self.log_start_offset)
+        return cache
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The last leader epoch, None where none is known."""
+        return self._leader_epochs().latest_epoch
+
+    def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch` and the offset where it ends; (-1, -1) where that is not known."""
+        return self._leader_epochs().end_offset_for(epoch, self.log_end_offset)
+
+    # reading
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation = Isolation.HIGH_WATERMARK,
+        *,
+        min_one_batch: bool = True,
+    ) -> LogRead:
+        """Whole sound batches from the one with `offset`, or the first behind it, see PartitionLog.read.
+
+        Raises OffsetOutOfRange, LogFailed.
+        """
+        start, end = self.log_start_offset, self.log_end_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(f"offset {offset:,} is not within {start:,} to {end:,}")
+        limit = end if isolation is Isolation.LOG_END else self.high_watermark
+        if isolation is Isolation.TXN_COMMITTED:
+            limit = self.last_stable_offset
+        if offset >= limit:
+            return LogRead(None)
+        try:
+            for i in range(self._index_of(offset), len(self._segments)):
+                segment = self._segments[i]
+                found = segment.read(offset, limit, max_bytes, min_one_batch=min_one_batch)
+                if found is None:
+                    continue
+                if found.region is None:
+                    return LogRead(None, cut_short=True)
+                with_aborted = isolation is Isolation.TXN_COMMITTED
+                aborted = tuple(self._aborted(i, found.transactions)) if with_aborted else ()
+                return LogRead(found.region, aborted=aborted)
+        except (OSError, UnreadableInput) as error:
+            self._listed = None
+            raise LogFailed(str(error)) from error
+        return LogRead(None)
+
+    def _aborted(self, i: int, transactions: list[tuple[int, int]]) -> Iterator[AbortedTxn]:
+        """Those that were aborted, of transactions with records in segment i, by their first offsets."""
+        for producer, first in transactions:
+            for segment in self._segments[i:]:
+                end = segment.end_of_transaction(producer, first)
+                if end is not None:
+                    offset, kind = end
+                    if kind == ABORT:
+                        yield AbortedTxn(0, producer, first, offset, offset + 1)
+                    break
+
+    def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
+        """As PartitionLog's. Reads all segments up to the one with the record. Raises OSError."""
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            start = self.log_start_offset
+            first = self._leader_epochs().entries[:1]
+            return FoundRecord(NONE, start, first[0].epoch if first and first[0].start_offset <= start else NONE)
+        if timestamp == LATEST:
+            latest = self.latest_epoch
+            return FoundRecord(NONE, self.log_end_offset, NONE if latest is None else latest)
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return FoundRecord(NONE, NONE, NONE)
+        try:
+            return self._find_largest() if timestamp == MAX_TIMESTAMP else self._find_time(timestamp)
+        except UnreadableInput as error:
+            raise OSError(str(error)) from error
+
+    def _find_time(self, timestamp: int) -> FoundRecord | None:
+        start = self.log_start_offset
+        found = (segment.find_time(timestamp, start) for segment in self._segments)
+        return next((each for each in found if each is not None), None)
+
+    def _find_largest(self) -> FoundRecord | None:
+        largest = max(self._segments, key=lambda segment: segment.max_timestamp, default=None)
+        if largest is None or largest.max_timestamp < 0:
+            return None
+        return largest.find_time(largest.max_timestamp, self.log_start_offset)
+
+
+def segment_names(directory: Path) -> dict[int, str]:
+    """Base offset -> name of each segment's log; a `.swap` where the cleaner had not yet given it its name. Raises
+    OSError."""
+    whole: dict[int, str] = {}
+    swapped: dict[int, str] = {}
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            name = parse(entry.name)
+            if name is None or name.kind is not FileKind.LOG or name.remote_id is not None or not entry.is_file():
+                continue
+            assert name.base_offset is not None, "these names have an offset"
+            if name.state in ("", "swap"):
+                (swapped if name.state else whole)[name.base_offset] = entry.name
+    return {**swapped, **whole}

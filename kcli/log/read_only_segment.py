@@ -1,0 +1,317 @@
+"""A segment that is only looked at: nothing is written, no index is needed, damage is passed over.
+
+The first look reads the whole file once (`Survey`), later ones what it has grown by; a read gives whole sound batches
+in a row, checked again as they are read, as a region of the file. The file may grow, be cut, be replaced or vanish.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.log import BatchTable, RecordTable, scan
+from kcli.errors import UnreadableInput
+from kcli.log.batch_records import decode
+from kcli.log.live_segment import FoundRecord
+from kcli.log.live_segments import FileRegion
+from kcli.log.read_only_survey import CONTROL, TRANSACTIONAL, Columns, Piece, Survey, sound_rows
+from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import FileSource
+
+log = logging.getLogger("kcli.log")
+WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 64 << 10, 4 << 20
+
+
+class FileState(NamedTuple):
+    """What tells whether a file has changed."""
+
+    inode: int
+    size: int
+    modified_ns: int
+
+
+@dataclass(slots=True)
+class Found:
+    """Sound batches in a row; region None: the first alone is too large. transactions: the producers that have
+    transactional records in it, and the offset of the first one since their last marker."""
+
+    region: FileRegion | None
+    transactions: list[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class _Row:
+    """A batch as a read looks at it."""
+
+    base_offset: int
+    last_offset: int
+    position: int
+    size: int
+    attributes: int
+    producer_id: int
+
+
+class ReadOnlySegment:
+    """One `.log` file. next_base: where the segment behind it begins."""
+
+    def __init__(self, path: Path, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.next_base: int | None = None
+        self._fd = -1
+        self._survey = Survey()
+        self._seen: FileState | None = None  # the file when it was surveyed
+        self._guard = Lock()
+
+    def state(self) -> FileState | None:
+        """The file now; None where it is gone."""
+        try:
+            stat = self.path.stat()
+        except OSError:
+            return None
+        return FileState(stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        state = self.state()
+        return 0 if state is None else state.size
+
+    @property
+    def is_surveyed(self) -> bool:
+        """Would a look at it read no more than a few bytes?"""
+        return self._seen is not None
+
+    def is_current(self) -> bool:
+        """Is the file as it was when it was surveyed?"""
+        return self.state() == self._seen
+
+    def peek(self) -> int | None:
+        """The offset of the first sound batch, where it lies near the beginning. Little is read."""
+        if self.is_surveyed:
+            return None if self._survey.first_offset < 0 else self._survey.first_offset
+        try:
+            source = FileSource(self.path, fd=self.fd)
+            try:
+                for part in read_segment(source, stop=WINDOW_BYTES_MIN, window_bytes=WINDOW_BYTES_MIN):
+                    if isinstance(part, Window):
+                        return next((row.base_offset for row in self._rows(part) if row is not None), None)
+            finally:
+                source.close()
+        except (OSError, UnreadableInput) as error:
+            log.warning("%s: %s", self.path, error)
+        return None
+
+    def survey(self) -> Survey:
+        """What is in it, as of now. The first look takes as long as reading the file does."""
+        state = self.state()
+        if state is None or state == self._seen:
+            return self._survey
+        with self._guard:
+            if state == self._seen:
+                return self._survey
+            if self._seen is not None and (state.inode != self._seen.inode or state.size < self._survey.end):
+                self._survey = Survey()
+                self.release()
+            try:
+                self._extend(self._survey)
+            except (OSError, UnreadableInput) as error:
+                log.warning("%s: %s", self.path, error)
+            self._seen = state
+        return self._survey
+
+    def _extend(self, survey: Survey) -> None:
+        source = FileSource(self.path, fd=self.fd)
+        try:
+            for part in read_segment(source, start=survey.end):
+                if isinstance(part, Window):
+                    survey.add(part, self.next_base)
+                    part.release()
+                    continue
+                what = "nothing sound follows" if part.at_end else "passed over"
+                log.info("%s: %d bytes @%d: %s (%s)", self.path, part.length, part.position, part.error.reason, what)
+                if not part.at_end:  # the end may yet become a batch
+                    survey.damaged_bytes += part.length
+                    survey.end = part.position + part.length
+        finally:
+            source.close()
+
+    @property
+    def fd(self) -> int:
+        """The file, opened for reading. Raises OSError."""
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._fd
+
+    def release(self) -> None:
+        """Give the descriptor back until it is needed again."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    # reading
+
+    def windows(
+        self, start: int, stop: int | None = None, window_bytes: int = WINDOW_BYTES_MIN
+    ) -> Iterator[Window | Damage]:
+        """The batches in bytes [start, stop), None: to the end of the survey. Raises UnreadableInput, OSError."""
+        source = FileSource(self.path, fd=self.fd)
+        stop = self._survey.end if stop is None else stop
+        try:
+            yield from read_segment(source, start=start, stop=stop, window_bytes=window_bytes)
+        finally:
+            source.close()
+
+    def _rows(self, window: Window) -> Iterator[_Row | None]:
+        """The batches of a window; None for one that is not sound."""
+        columns = Columns(window.batches)
+        bases = columns["base_offset"]
+        lasts = map(max, columns["last_offset"], bases)
+        sound = sound_rows(bases, columns["faults"], self.next_base)
+        others = (columns[name] for name in ("position", "size", "attributes", "producer_id"))
+        for is_sound, base, last, position, size, attributes, producer in zip(
+            sound, bases, lasts, *others, strict=True
+        ):
+            yield _Row(position, size, base, last, attributes, producer) if is_sound else None
+
+    def read(self, offset: int, limit: int, max_bytes: int, *, min_one_batch: bool) -> Found | None:
+        """Whole sound batches from the one with `offset`, or the first behind it, up to below offset `limit`.
+
+        None where there is none. Raises UnreadableInput, OSError.
+        """
+        survey = self.survey()
+        first = self._locate(survey, offset)
+        if first is None or first.base_offset >= limit:
+            return None
+        if first.size > max_bytes and not min_one_batch:
+            return Found(None, [])
+        rows: list[_Row] = []
+        size = 0
+        window_bytes = min(max(max_bytes, first.size, WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
+        part = next(self.windows(first.position, window_bytes=window_bytes), None)
+        if isinstance(part, Window):
+            for row in self._rows(part):
+                if row is None or row.base_offset >= limit or (rows and size + row.size > max_bytes):
+                    break
+                if rows and not self._continues(survey, rows[-1], row):
+                    break
+                rows.append(row)
+                size += row.size
+        return self._found(rows) if rows else None
+
+    def _locate(self, survey: Survey, offset: int) -> _Row | None:
+        """The batch with `offset`, or the one with the least offset behind it."""
+        best: _Row | None = None
+        for piece in survey.pieces_from(offset):
+            if best is not None and piece.first_offset >= best.base_offset:
+                break
+            row = self._first_in(piece, offset)
+            if row is not None and (best is None or row.base_offset < best.base_offset):
+                best = row
+            if best is not None and (survey.is_ordered or best.base_offset <= offset):
+                break
+        return best
+
+    def _first_in(self, piece: Piece, offset: int) -> _Row | None:
+        for part in self.windows(piece.start, piece.stop):
+            if isinstance(part, Window):
+                for row in self._rows(part):
+                    if row is not None and row.last_offset >= offset:
+                        return row
+        return None
+
+    def _continues(self, survey: Survey, last: _Row, row: _Row) -> bool:
+        """Is `row` what a client should get next? In a file out of order, only if its turn is not at another place."""
+        behind = last.last_offset + 1
+        if survey.is_ordered or row.base_offset == behind:
+            return True
+        found = self._locate(survey, min(behind, row.base_offset))
+        is_here = found is not None and found.position == row.position
+        return is_here == (row.base_offset > last.last_offset)
+
+    def _found(self, rows: list[_Row]) -> Found:
+        start = rows[0].position
+        region = FileRegion(self.path, self.fd, start, rows[-1].position + rows[-1].size - start)
+        begun: dict[int, int] = {}
+        transactions: list[tuple[int, int]] = []
+        for row in rows:
+            if not row.attributes & TRANSACTIONAL or row.producer_id < 0:
+                continue
+            if row.attributes & CONTROL:
+                begun.pop(row.producer_id, None)
+            elif row.producer_id not in begun:
+                begun[row.producer_id] = row.base_offset
+                transactions.append((row.producer_id, row.base_offset))
+        return Found(region, transactions)
+
+    def end_of_transaction(self, producer: int, offset: int) -> tuple[int, int] | None:
+        """How the transaction of which `offset` is a part goes on: offset and kind of the event; None: not in here."""
+        survey = self.survey()
+        begin = bisect_right(survey.event_offsets, offset) if survey.is_ordered else 0
+        for at, who, kind in survey.events(begin):
+            if who == producer and at > offset:
+                return at, kind
+        return None
+
+    def sound_runs(self, from_offset: int) -> Iterator[tuple[BatchTable, bytearray]]:
+        """Sound batches in a row, with the bytes that their rows count in, those with lower offsets left out. Raises
+        UnreadableInput, OSError."""
+        piece = next(self.survey().pieces_from(from_offset), None)
+        if piece is None:
+            return
+        for part in self.windows(piece.start, window_bytes=WINDOW_BYTES_MAX):
+            if isinstance(part, Damage):
+                continue
+            begin = stop = -1
+            for row in (*self._rows(part), None):
+                if row is not None and row.base_offset >= from_offset:
+                    begin = row.position if begin < 0 else begin
+                    stop = row.position + row.size
+                elif begin >= 0:
+                    table = BatchTable()
+                    at = part.position
+                    scan(part.data, begin - at, stop - at, begin, table, check_crc=False)
+                    yield table, part.data
+                    begin = -1
+
+    # times
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of a batch; -1: none."""
+        return max((piece.max_timestamp for piece in self.survey().pieces_from(0)), default=-1)
+
+    def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
+        """The first record from `from_offset` on that is as late as `timestamp` or later. Raises UnreadableInput,
+        OSError."""
+        for piece in self.survey().pieces_from(from_offset):
+            if piece.max_timestamp < timestamp:
+                continue
+            for part in self.windows(piece.start, piece.stop):
+                if isinstance(part, Window):
+                    found = self._find_time(part, timestamp, from_offset)
+                    if found is not None:
+                        return found
+        return None
+
+    def _find_time(self, window: Window, timestamp: int, from_offset: int) -> FoundRecord | None:
+        records = RecordTable(256)
+        for i, row in enumerate(self._rows(window)):
+            if row is None:
+                continue
+            batch = BatchRow._make(window.batches.row(i))
+            if batch.max_timestamp < timestamp:
+                continue
+            for _ in decode(window, records, first=i, last=i + 1):
+                for k in range(records.count):
+                    record = RecordRow._make(records.row(k))
+                    if record.timestamp >= timestamp and record.offset >= from_offset:
+                        return FoundRecord(record.timestamp, record.offset, batch.leader_epoch)
+        return None
