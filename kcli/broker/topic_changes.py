@@ -53,9 +53,10 @@ def create_missing(call: Call, names: Iterable[str]) -> None:
     """Create topics that a client asked for by name, Kafka's own among them: they are there soon. What is refused is
     only logged."""
     broker = call.broker
-    topics = [new_topic(name, broker.config.number) for name in names]
+    draft = broker.metadata.draft
+    topics = [new_topic(name, broker.config.number) for name in names if name not in draft.topics]
     try:
-        result = create_topics(broker.metadata.draft, topics, topic_context(call, strict_since=0))
+        result = create_topics(draft, topics, topic_context(call, strict_since=0))
     except Refused as refused:
         logger.warning("no topics created: %s", refused.error.message)
         return

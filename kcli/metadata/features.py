@@ -37,14 +37,6 @@ SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = {
     "transaction.version": VersionRange(0, 2),
     ELR_VERSION: VersionRange(0, 1),
 }
-AT_FIRST: Final[Mapping[str, int]] = {
-    METADATA_VERSION: levels.LATEST,
-    ELR_VERSION: 1,
-    "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
-    "transaction.version": 2,
-}
 NEEDS_METADATA_VERSION: Final = {(ELR_VERSION, 1): levels.ELR}
 
 
@@ -64,20 +56,6 @@ class FeatureUpdate:
     name: str
     level: int
     upgrade_type: int = UpgradeType.UPGRADE
-
-
-def bootstrap_records(min_insync_replicas: int = 1) -> list[Record]:
-    """The first records of a new cluster: its features. With ELR the cluster has its own min.insync.replicas."""
-    records: list[Record] = [("BeginTransactionRecord", 0, {"name": "Bootstrap records"})]
-    records += [feature_record(name, level) for name, level in AT_FIRST.items()]
-    records.append(_min_isr("", str(min_insync_replicas)))
-    records.append(("EndTransactionRecord", 0, {}))
-    return records
-
-
-def feature_record(name: str, level: int) -> Record:
-    """The record that sets a level."""
-    return "FeatureLevelRecord", 0, {"name": name, "featureLevel": level}
 
 
 def update_features(
@@ -109,7 +87,7 @@ def update_features(
             raise _invalid(update, f"Feature {update.name} not found.")
         else:
             _check_needs(update, proposed)
-        records.append(feature_record(update.name, update.level))
+        records.append(("FeatureLevelRecord", 0, {"name": update.name, "featureLevel": update.level}))
     if validate_only:
         return Result([], None)
     if wanted.get(ELR_VERSION, FeatureUpdate(ELR_VERSION, 0)).level > 0:

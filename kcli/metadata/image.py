@@ -36,7 +36,6 @@ Record = tuple[str, int, dict[str, Any]]
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 
-UNKNOWN_RESOURCE: Final = 0
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 CLIENT_METRICS_RESOURCE: Final = 16

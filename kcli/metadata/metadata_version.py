@@ -57,11 +57,6 @@ def register_broker_record_version(level: int) -> int:
     return 4 if level >= CORDONED_DIRECTORIES else 3 if level >= DIRECTORIES else 2 if level >= MIGRATION else 1
 
 
-def broker_change_record_version(level: int) -> int:
-    """Of BrokerRegistrationChangeRecord, where directories are told."""
-    return 3 if level >= CORDONED_DIRECTORIES else 2 if level >= DIRECTORIES else 1
-
-
 def level_name(level: int) -> str:
     """As Kafka names it, such as 4.3-IV0; the number where it is none that this code knows."""
     return LEVELS[level][0] if level in LEVELS else str(level)

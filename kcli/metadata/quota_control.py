@@ -11,7 +11,6 @@ KIP-546, KIP-612 (ip).
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -46,12 +45,12 @@ def alter_client_quotas(
     image: MetadataImage,
     alterations: Sequence[Alteration],
     *,
+    resolves: Callable[[str], bool],
     validate_only: bool = False,
-    resolves: Callable[[str], bool] | None = None,
 ) -> Result[list[tuple[dict[str, str | None], Error]]]:
     """Alter quotas; an entity is altered as a whole or refused (INVALID_REQUEST). The answer: entities and errors.
 
-    resolves: is that the name of a host? None: only addresses are taken for an ip.
+    resolves: is that an address, or the name of a host?
     """
     records: list[Record] = []
     answers: dict[QuotaEntity, tuple[dict[str, str | None], Error]] = {}
@@ -61,7 +60,7 @@ def alter_client_quotas(
         try:
             if entity in answers:
                 raise _invalid(f"Ignoring duplicate entity {_entity_text(names)}")
-            new = _alter(image, entity, names, alteration.quotas, resolves or _is_address)
+            new = _alter(image, entity, names, alteration.quotas, resolves)
         except Refused as refused:
             answers[entity] = names, refused.error
             continue
@@ -128,14 +127,6 @@ def _check(key: str, value: float, limits: Mapping[str, tuple[float, str] | None
         raise _invalid(f"Proposed value for {key} is too large for {'an' if kind == 'INT' else 'a'} {kind}.")
     if abs(value % 1.0) > 1e-6:
         raise _invalid(f"{key} cannot be a fractional value.")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _entity_text(names: Mapping[str, str | None]) -> str:

@@ -110,13 +110,6 @@ def directories_offline(
     return [*records, _change(broker, 2, logDirs=online)]
 
 
-def unregister_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """A broker goes for good. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
-    broker = _registered(image, broker_id)
-    gone = "UnregisterBrokerRecord", 0, {"brokerId": broker_id, "brokerEpoch": broker.epoch}
-    return [*broker_goes(image, broker_id, broker_properties), gone]
-
-
 def _registered(image: MetadataImage, broker_id: int) -> Broker:
     broker = image.brokers.get(broker_id)
     if broker is None:

@@ -8,13 +8,15 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from kcli.broker.activation import activation
 from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
+from kcli.broker.format import DEFAULT_LEVELS
 from kcli.broker.messages import Call, Entity, RequestHeader, messages
 from kcli.broker.quorum import Quorum
 from kcli.broker.quotas import Quotas
-from kcli.metadata.features import SUPPORTED_FEATURES, bootstrap_records
+from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import from_uuid
 from kcli.metadata.registration import Broker as Registration
@@ -67,7 +69,10 @@ def registration(epoch: int, node_id: int = NODE_ID, **fields: Any) -> Registrat
 def started(min_insync_replicas: int = 1) -> Metadata:
     """The metadata of a fresh single node that is up."""
     metadata = Metadata(MetadataImage())
-    metadata.apply(bootstrap_records(min_insync_replicas))
+    levels: list[Record] = [
+        ("FeatureLevelRecord", 0, {"name": name, "featureLevel": level}) for name, level in DEFAULT_LEVELS.items()
+    ]
+    metadata.apply(activation(metadata.image, levels, min_insync_replicas))
     controller = Controller(
         id=NODE_ID, incarnation_id=UUID(int=7), endpoints={"CONTROLLER": CONTROLLER}, features=SUPPORTED_FEATURES
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from ipaddress import ip_address
+
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.metadata.quota_control import Alteration
 from kcli.metadata.quota_control import alter_client_quotas as decide
@@ -17,8 +20,11 @@ async def alter_client_quotas(call: Call) -> Entity:
         )
         for entry in request.entries
     ]
+    names = {name for each in alterations for kind, name in each.entity if kind == "ip" and name}
+    hosts = {name for name in names if await _resolves(name)}
     metadata = call.broker.metadata
-    result = decide(metadata.draft, alterations, validate_only=request.validate_only)
+    validate_only = request.validate_only
+    result = decide(metadata.draft, alterations, resolves=hosts.__contains__, validate_only=validate_only)
     await metadata.append(result.records)
     return call.respond(
         entries=tuple(
@@ -33,3 +39,14 @@ async def alter_client_quotas(call: Call) -> Entity:
             for entity, error in result.response
         )
     )
+
+
+async def _resolves(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        try:
+            return bool(await asyncio.get_running_loop().getaddrinfo(host, None))
+        except (OSError, UnicodeError):
+            return False
+    return True
