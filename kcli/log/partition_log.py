@@ -16,11 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
-from formats.compression import CODEC_NAMES
 from formats.kernels.columns import PRODUCER_ID, BatchRow
 from formats.kernels.log import SCAN_BAD_LENGTH, BatchTable, scan, survey_batches
 from formats.txn_index import AbortedTxn
@@ -37,13 +35,12 @@ from kcli.log.live_flush import Flush
 from kcli.log.live_producers import LiveProducers, LiveView
 from kcli.log.live_segment import INT_MAX, FoundRecord, LiveSegment, SegmentLimits
 from kcli.log.live_segments import LiveSegments, LogRead, Removal
-from kcli.log.loader import LoadedOffsets, LoadOptions, LogLoader
+from kcli.log.loader import LoadOptions
 from kcli.log.producer_check import check_producer
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
-from kcli.log.recovery import PartitionPlan, apply_in_place
-from kcli.log.recovery_view import PartitionView
+from kcli.log.recovery import start_in_place
 from kcli.log.retention import deletable
-from kcli.log.validator import AppendError, AppendRefused, AppendRules, Origin, validate
+from kcli.log.validator import AppendError, AppendRefused, Origin, append_rules, validate
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 NONE = -1
@@ -122,7 +119,19 @@ class PartitionLog:
         self._compaction: LiveCompaction | None = None
         self._producer_expiration_ms = options.producer_expiration_ms
         self.set_config(config)
-        loader, loaded = _load(directory, disk, config, now_ms, options)
+        loader, loaded = start_in_place(
+            directory,
+            disk,
+            LoadOptions(
+                now_ms,
+                clean=options.clean,
+                recovery_point=options.recovery_point,
+                log_start_offset=options.log_start_offset,
+                index_interval_bytes=config.index_interval_bytes,
+                max_index_bytes=config.max_index_bytes,
+                producer_expiration_ms=options.producer_expiration_ms,
+            ),
+        )
         self._epochs = loader.epochs
         view = LiveView(loader.view, disk)
         self.producers = LiveProducers(
@@ -152,7 +161,7 @@ class PartitionLog:
         self._segment_bytes = config.segment_bytes
         self._segment_ms = config.max_segment_ms
         self._flush_messages = config.flush_messages
-        self._rules = _append_rules(config)
+        self._rules = append_rules(config)
 
     # appending
 
@@ -681,41 +690,3 @@ class PartitionLog:
             self._compaction.abandon()
         for segment in self._segments.all:
             segment.close(keep_entries=False)
-
-
-@lru_cache
-def _append_rules(config: LogConfig) -> AppendRules:
-    kind = config.compression_type
-    codec = None if kind == "producer" else 0 if kind == "uncompressed" else CODEC_NAMES.index(kind)
-    level = config.compression_level
-    return AppendRules(
-        compacted=config.compact,
-        log_append_time=config.message_timestamp_type == "LogAppendTime",
-        before_max_ms=config.message_timestamp_before_max_ms,
-        after_max_ms=config.message_timestamp_after_max_ms,
-        max_message_bytes=config.max_message_bytes,
-        codec=codec,
-        level=None if kind == "gzip" and level == -1 else level,
-    )
-
-
-def _load(
-    directory: Path, disk: Disk, config: LogConfig, now_ms: int, options: OpenOptions
-) -> tuple[LogLoader, LoadedOffsets]:
-    """Play the start on the directory, and make true what it changes."""
-    load = LoadOptions(
-        now_ms,
-        clean=options.clean,
-        recovery_point=options.recovery_point,
-        log_start_offset=options.log_start_offset,
-        index_interval_bytes=config.index_interval_bytes,
-        max_index_bytes=config.max_index_bytes,
-        producer_expiration_ms=options.producer_expiration_ms,
-    )
-    view = PartitionView(directory)
-    loader = LogLoader(view, load)
-    offsets = loader.load()
-    plan = PartitionPlan(directory.name, view, load, offsets, None, loader.events, [])
-    if not options.clean or plan.is_changed():
-        apply_in_place(plan, disk)
-    return loader, offsets

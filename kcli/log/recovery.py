@@ -114,6 +114,18 @@ def _lost_with(event: Event) -> Lost:
     return behind_damage(event.file, event.content, event.position or 0)
 
 
+def start_in_place(directory: Path, disk: Disk, options: LoadOptions) -> tuple[LogLoader, LoadedOffsets]:
+    """Play the start on a partition's directory, and make true what it changes: for a log that is opened. Raises
+    StartRefused, UnreadableInput, OSError."""
+    view = PartitionView(directory)
+    loader = LogLoader(view, options)
+    offsets = loader.load()
+    done = PartitionPlan(directory.name, view, options, offsets, None, loader.events, [])
+    if not options.clean or done.is_changed():
+        apply_in_place(done, disk)
+    return loader, offsets
+
+
 def write_copy(plan: PartitionPlan, disk: Disk, target: Path) -> None:
     """Write what would be to a new directory, durably. A refused partition is copied as it is. Raises OSError."""
     disk.make_directory(target)

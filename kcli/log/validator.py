@@ -13,8 +13,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from functools import lru_cache
 
-from formats.compression import compress
+from formats.compression import CODEC_NAMES, compress
 from formats.errors import BadCompression, FormatError
 from formats.kernels.columns import FAULTS, LAST_OFFSET, MAX_TIMESTAMP, BatchRow, RecordRow
 from formats.kernels.log import (
@@ -37,6 +38,7 @@ from formats.kernels.log import (
 )
 from kcli.errors import KcliError
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
+from kcli.log.config import LogConfig
 from kcli.log.segment_reader import Window
 
 NO_TIMESTAMP = -1
@@ -103,6 +105,23 @@ class AppendRules:
     max_message_bytes: int = 1_048_588
     codec: int | None = None
     level: int | None = None
+
+
+@lru_cache
+def append_rules(config: LogConfig) -> AppendRules:
+    """The rules that a topic's configuration makes."""
+    kind = config.compression_type
+    codec = None if kind == "producer" else 0 if kind == "uncompressed" else CODEC_NAMES.index(kind)
+    level = config.compression_level
+    return AppendRules(
+        compacted=config.compact,
+        log_append_time=config.message_timestamp_type == "LogAppendTime",
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        max_message_bytes=config.max_message_bytes,
+        codec=codec,
+        level=None if kind == "gzip" and level == -1 else level,
+    )
 
 
 @dataclass(frozen=True, slots=True)
