@@ -18,6 +18,7 @@ from kcli.broker.metadata_records import read_batches
 from kcli.log.recovery_view import StartRefused
 from kcli.metadata.image import BROKER_RESOURCE, METADATA_VERSION, MetadataImage, Record
 from kcli.metadata.metadata_version import LATEST
+from kcli.metadata.snapshot import ELR_VERSION
 
 TRANSACTIONS: Final = 13
 """The level of metadata.version from which on there are transactions."""
@@ -25,7 +26,6 @@ TRANSACTIONS: Final = 13
 BEGIN: Final[Record] = ("BeginTransactionRecord", 0, {"name": "Bootstrap records"})
 END: Final[Record] = ("EndTransactionRecord", 0, {})
 ABORT: Final[Record] = ("AbortTransactionRecord", 0, {"reason": "Controller failover"})
-ELR_VERSION: Final = "eligible.leader.replicas.version"
 
 
 def read_bootstrap(log_directory: Path) -> list[Record]:

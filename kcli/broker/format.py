@@ -25,17 +25,16 @@ from kcli.errors import KcliError
 from kcli.log.disk import Disk
 from kcli.log.recovery_view import StartRefused
 from kcli.log.source import read_whole
-from kcli.metadata.image import METADATA_VERSION, Record
+from kcli.metadata.features import SUPPORTED_FEATURES
+from kcli.metadata.image import KRAFT_VERSION, METADATA_VERSION, Record
+from kcli.metadata.metadata_version import LATEST
 
 Value = TypeVar("Value", int, str)
 
-DEFAULT_LEVELS: Final[Mapping[str, int]] = {
-    METADATA_VERSION: 30,
-    "eligible.leader.replicas.version": 1,
-    "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
-    "transaction.version": 2,
+DEFAULT_LEVELS: Final[Mapping[str, int]] = {METADATA_VERSION: LATEST} | {
+    name: SUPPORTED_FEATURES[name].max
+    for name in sorted(SUPPORTED_FEATURES)
+    if name not in (METADATA_VERSION, KRAFT_VERSION)
 }
 """The features of 4.3, in the order in which they are written."""
 
