@@ -34,6 +34,7 @@ from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
 from kcli.metadata import registration_control as registrations
+from kcli.metadata.election import assign_directories
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import BROKER_RESOURCE, Record
 from kcli.metadata.partition import from_uuid
@@ -63,6 +64,8 @@ class Node:
         self._dirs: LogDirs | None = None
         self._broker: Broker | None = None
         self._server: Server | None = None
+        self._is_registered = False
+        self._assignments: dict[tuple[UUID, int], UUID] = {}
 
     @property
     def broker(self) -> Broker:
@@ -212,13 +215,31 @@ class Node:
         await journal.append(registrations.unfence_broker(journal.draft, config.node_id, properties))
         cordoned = [each.id for each in self._dirs.online if broker.logs.is_cordoned(each)]
         await journal.append(registrations.cordon_directories(journal.draft, config.node_id, cordoned))
+        self._is_registered = True
+        self._tell_assignments()
 
     def _assigned(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
-        """A partition was placed in another directory than the metadata says."""
-        log.info("partition %d of topic %s is placed in directory %s", number, topic_id, directory_id)
+        """A partition was placed in another directory than the metadata says: tell it, with others, soon."""
+        self._assignments[topic_id, number] = directory_id
+        if len(self._assignments) == 1 and self._is_registered:
+            asyncio.get_running_loop().call_soon(self._tell_assignments)
+
+    def _tell_assignments(self) -> None:
+        assigned, self._assignments = self._assignments, {}
+        draft, node_id, properties = self.broker.metadata.draft, self.config.node_id, self.config.properties
+        self._tell(assign_directories(draft, node_id, assigned, properties))
 
     def _directory_failed(self, directory: LogDir) -> None:
-        log.error("log directory %s is offline", directory.path)
+        if self._is_registered:
+            draft, node_id, properties = self.broker.metadata.draft, self.config.node_id, self.config.properties
+            self._tell(registrations.directories_offline(draft, node_id, [directory.id], properties))
+
+    def _tell(self, records: Sequence[Record]) -> None:
+        """Append records that nobody waits for; where the metadata log is gone, its own failure stops the node."""
+        try:
+            self.broker.metadata.append(records).add_done_callback(lambda done: done.exception())
+        except KcliError as error:
+            log.error("not told to the metadata log: %s", error)  # noqa: TRY400
 
     def _must_stop(self, reason: str) -> None:
         if not self.ended.done():

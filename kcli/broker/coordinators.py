@@ -1,0 +1,261 @@
+"""Runs the machines of a coordinator: one for each partition of its topic that this broker leads.
+
+    load      all records of the partition, read by a thread, replayed in slices; requests are told to come again
+    ask       the machine of a key's partition handles the request; whoever waits is answered when the machine says so
+    append    what the machine wants written, replayed once it is; where it cannot be, a new machine is made from the log
+
+Source: CoordinatorRuntime, GroupCoordinatorService, Utils.abs(String.hashCode()).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from formats.batch_writer import write_batch
+from formats.errors import FormatError
+from kcli.broker.coordinator_log import LoggedBatch, read_log
+from kcli.broker.messages import ErrorCode
+from kcli.coordinator import Batch, Machine, Outcome
+from kcli.errors import KcliError
+from kcli.log.partition_log import LogFailed
+from kcli.log.validator import TRANSACTIONAL, AppendRefused, Origin
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.partitions import Partition
+    from kcli.metadata.changes import Changes
+
+log = logging.getLogger("kcli.broker")
+SLICE_BATCHES = 200
+HASH_BITS = 32
+
+
+class CoordinatorError(KcliError):
+    """Why a coordinator does not answer: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for i in range(0, len(units), 2):
+        value = (value * 31 + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    return value - (1 << HASH_BITS) if value >> (HASH_BITS - 1) else value
+
+
+class _Shard:
+    """One partition's machine, and who waits for its answers."""
+
+    def __init__(self, number: int, machine: Machine) -> None:
+        self.number = number
+        self.machine = machine
+        self.is_loaded = False
+        self.waiting: dict[int, asyncio.Future[Any]] = {}
+        self.timer: asyncio.TimerHandle | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    def end(self, code: ErrorCode) -> None:
+        """The machine is not used any more."""
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.task is not None:
+            self.task.cancel()
+        for future in self.waiting.values():
+            if not future.done():
+                future.set_exception(CoordinatorError(code))
+        self.waiting.clear()
+
+
+class Coordinator:
+    """The machines of one topic. make(number): a new machine. act(message, number): does what a machine tells."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        topic: str,
+        make: Callable[[int], Machine],
+        act: Callable[[Any, int], None] = lambda *_: None,
+    ) -> None:
+        self.topic = topic
+        self._broker = broker
+        self._make = make
+        self._act = act
+        self._shards: dict[int, _Shard] = {}
+        self._next_token = 0
+
+    # which partitions are this broker's
+
+    def start(self) -> None:
+        """Load what there is. Then `apply` whatever changes."""
+        self._follow()
+
+    def apply(self, changes: Changes) -> None:
+        """The metadata has changed."""
+        if changes.partitions or changes.topics_deleted:
+            self._follow()
+
+    def _follow(self) -> None:
+        topic = self._broker.image.topics.get(self.topic)
+        led = set() if topic is None else {
+            number for number, state in topic.partitions.items() if state.leader == self._broker.node_id
+        }  # fmt: skip
+        for number in [number for number in self._shards if number not in led]:
+            self._shards.pop(number).end(ErrorCode.not_coordinator)
+        for number in led:
+            if number not in self._shards:
+                self._load(number)
+
+    def stop(self) -> None:
+        """End all machines."""
+        for shard in self._shards.values():
+            shard.end(ErrorCode.not_coordinator)
+        self._shards.clear()
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions of the topic; 0 before there is one."""
+        topic = self._broker.image.topics.get(self.topic)
+        return 0 if topic is None else len(topic.partitions)
+
+    def partition_of(self, key: str) -> int:
+        """The partition that a group or a transactional id belongs to. Raises CoordinatorError."""
+        count = self.partition_count
+        if not count:
+            raise CoordinatorError(ErrorCode.coordinator_not_available)
+        return (java_hash(key) & 0x7FFFFFFF) % count
+
+    # loading
+
+    def _load(self, number: int) -> None:
+        shard = self._shards[number] = _Shard(number, self._make(number))
+        shard.task = asyncio.get_running_loop().create_task(self._replay_log(shard))
+
+    async def _replay_log(self, shard: _Shard) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            partition = self._partition(shard.number)
+            opened = partition.log
+            if opened.log_end_offset > opened.log_start_offset:
+                batches = await loop.run_in_executor(None, list, read_log(opened))
+                await self._replay_slices(shard, batches)
+        except (KcliError, FormatError, OSError) as error:
+            log.error("%s-%d cannot be loaded: %s", self.topic, shard.number, error)  # noqa: TRY400
+            return
+        shard.task = None
+        shard.is_loaded = True
+        self._do(shard, shard.machine.loaded(self._broker.clock.now_ms()))
+
+    async def _replay_slices(self, shard: _Shard, batches: Sequence[LoggedBatch]) -> None:
+        for i, batch in enumerate(batches):
+            _replay(shard.machine, batch)
+            if i % SLICE_BATCHES == SLICE_BATCHES - 1:
+                await asyncio.sleep(0)
+
+    def _partition(self, number: int) -> Partition:
+        partition = self._broker.partitions.get(self.topic, number)
+        if partition is None:
+            raise CoordinatorError(ErrorCode.not_coordinator)
+        return partition
+
+    # requests
+
+    def shard_numbers(self) -> Iterator[int]:
+        """The partitions whose machines can be asked now."""
+        return iter([number for number, shard in self._shards.items() if shard.is_loaded])
+
+    async def ask(self, key: str, request: Any) -> Any:
+        """The answer of the machine that the key belongs to. Raises CoordinatorError."""
+        return await self.ask_shard(self.partition_of(key), request)
+
+    async def ask_shard(self, number: int, request: Any) -> Any:
+        """The answer of one machine. Raises CoordinatorError."""
+        shard = self._shards.get(number)
+        if shard is None:
+            raise CoordinatorError(ErrorCode.not_coordinator)
+        if not shard.is_loaded:
+            raise CoordinatorError(ErrorCode.coordinator_load_in_progress)
+        token = self._next_token = self._next_token + 1
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        shard.waiting[token] = future
+        self._do(shard, shard.machine.handle(token, request, self._broker.clock.now_ms()))
+        try:
+            return await future
+        finally:
+            shard.waiting.pop(token, None)
+
+    def _do(self, shard: _Shard, outcome: Outcome) -> None:
+        """Append, replay, answer, act; then wait for the machine's next deadline."""
+        try:
+            for batch in outcome.batches:
+                self._append(shard, batch)
+        except (AppendRefused, LogFailed, CoordinatorError, OSError) as error:
+            self._start_again(shard, error)
+            return
+        for token, response in outcome.answers:
+            future = shard.waiting.get(token)
+            if future is not None and not future.done():
+                future.set_result(response)
+        for message in outcome.messages:
+            self._act(message, shard.number)
+        self._expect(shard)
+
+    def _append(self, shard: _Shard, batch: Batch) -> None:
+        partition = self._partition(shard.number)
+        now_ms = self._broker.clock.now_ms()
+        is_transactional = batch.producer_id >= 0
+        data = write_batch(
+            batch.records,
+            now_ms,
+            attributes=TRANSACTIONAL if is_transactional else 0,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+        )
+        try:
+            appended = partition.append_as_leader(data, now_ms, origin=Origin.COORDINATOR)
+        except OSError as error:
+            partition.failed(error)
+            raise
+        for offset, record in enumerate(batch.records, appended.first_offset):
+            shard.machine.replay(record, offset, batch.producer_id, batch.producer_epoch)
+
+    def marker_written(self, number: int, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+        """A transaction's marker is in the partition's log: offsets that it committed count from now on."""
+        shard = self._shards.get(number)
+        if shard is not None and shard.is_loaded:
+            shard.machine.replay_marker(producer_id, producer_epoch, commit=commit)
+
+    def _start_again(self, shard: _Shard, error: Exception) -> None:
+        """What the machine wanted written is not: it may not go on as if it were."""
+        log.error("%s-%d: not appended: %s", self.topic, shard.number, error)
+        shard.end(ErrorCode.coordinator_not_available)
+        if self._shards.get(shard.number) is shard:
+            self._load(shard.number)
+
+    def _expect(self, shard: _Shard) -> None:
+        if shard.timer is not None:
+            shard.timer.cancel()
+            shard.timer = None
+        deadline_ms = shard.machine.deadline_ms()
+        if deadline_ms is not None:
+            delay_s = max(0, deadline_ms - self._broker.clock.now_ms()) / 1000
+            shard.timer = asyncio.get_running_loop().call_later(delay_s, self._tick, shard)
+
+    def _tick(self, shard: _Shard) -> None:
+        shard.timer = None
+        self._do(shard, shard.machine.tick(self._broker.clock.now_ms()))
+
+
+def _replay(machine: Machine, batch: LoggedBatch) -> None:
+    if batch.commits is not None:
+        machine.replay_marker(batch.producer_id, batch.producer_epoch, commit=batch.commits)
+        return
+    producer_id = batch.producer_id if batch.is_transactional else -1
+    for offset, record in batch.records:
+        machine.replay(record, offset, producer_id, batch.producer_epoch)
