@@ -2,7 +2,7 @@
 
     load      all records of the partition, read by a thread, replayed in slices; requests are told to come again
     ask       the machine of a key's partition handles the request; whoever waits is answered when the machine says so
-    append    what the machine wants written, replayed once it is; where it cannot be, a new machine is made from the log
+    append    what the machine wants written, replayed once it is; else a new machine starts from the log
 
 Source: CoordinatorRuntime, GroupCoordinatorService, Utils.abs(String.hashCode()).
 """
