@@ -42,6 +42,7 @@ CLIENTS = [
     Client("kafka-python", toolchains.python("kafka_python"), frozenset({"quota"}), null_headers=False),
     Client("aiokafka", toolchains.python("aio_kafka"), DETAILS),
     Client("confluent-kafka", toolchains.python("confluent"), DETAILS - {"max_timestamp"}),
+    Client("java", toolchains.java, frozenset()),
 ]
 
 
@@ -80,7 +81,7 @@ def test_client(client: Client, tmp_path: Path) -> None:
     job = jobs.job(CODECS, null_headers=client.null_headers)
     (tmp_path / "job.json").write_text(json.dumps(job), encoding="utf-8")
     data_dir = tmp_path / "data"
-    with served_node(data_dir) as node:
+    with served_node(data_dir, "-o", "log.retention.ms=-1") as node:
         program = [*command, node.bootstrap, str(tmp_path / "job.json")]
         done = subprocess.run(program, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         assert done.returncode == 0, done.stderr[-5000:]

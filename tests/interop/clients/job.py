@@ -55,16 +55,15 @@ def records(*, null_headers: bool) -> list[Json]:
 
 
 def job(codecs: tuple[str, ...], *, idempotent: bool = True, null_headers: bool = True) -> Json:
-    """Everything that a client is told."""
+    """Everything that a client is told. The records are old: for brokers with log.retention.ms=-1."""
     runs = [
         {"topic": f"idempotent-{codec}" if exactly_once else codec, "codec": codec, "idempotent": exactly_once}
         for exactly_once in ((False, True) if idempotent else (False,))
         for codec in codecs
     ]
-    kept = {"retention.ms": "-1"}  # the records are old
-    topics = {run["topic"]: {"partitions": PARTITIONS, "configs": kept} for run in runs}
-    topics["tail"] = {"partitions": 1, "configs": kept}
-    topics["large"] = {"partitions": 1, "configs": kept | {"max.message.bytes": str(2 * LARGE_BYTES)}}
+    topics: Json = {run["topic"]: {"partitions": PARTITIONS, "configs": {}} for run in runs}
+    topics["tail"] = {"partitions": 1, "configs": {}}
+    topics["large"] = {"partitions": 1, "configs": {"max.message.bytes": str(2 * LARGE_BYTES)}}
     topics["doomed"] = {"partitions": 1, "configs": DOOMED}
     auto = {"topic": "auto", "codec": "none", "idempotent": False, "partitions": 1}
     return {
