@@ -241,7 +241,7 @@ class Connection:
         call = Call(broker, kind, header, request, broker.clock.now_ms(), self.client_host, self.listener)
         began = perf_counter_ns()
         try:
-            answer = handler(api.key)(call)
+            answer = _handle(api, call)
             if isawaitable(answer):
                 self._held = True
                 self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))
@@ -326,3 +326,11 @@ class Connection:
         if self._is_writing:
             self._loop.remove_writer(self._fd)
             self._is_writing = False
+
+
+def _handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:
+    if call.broker.is_read_only:
+        from kcli.broker.read_only_requests import answer
+
+        return answer(api, call)
+    return handler(api.key)(call)

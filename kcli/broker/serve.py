@@ -18,9 +18,9 @@ log = logging.getLogger("kcli.broker")
 AT_ONCE_STATUS = 130
 
 
-def serve(config: BrokerConfig, ready: Callable[[Node], None]) -> None:
+def serve(config: BrokerConfig, ready: Callable[[Node], None], *, read_only: bool = False) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError."""
-    _new_loop().run_until_complete(_serve(config, ready))
+    _new_loop().run_until_complete(_serve(config, ready, read_only=read_only))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -32,7 +32,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return new_event_loop()
 
 
-async def _serve(config: BrokerConfig, ready: Callable[[Node], None]) -> None:
+async def _serve(config: BrokerConfig, ready: Callable[[Node], None], *, read_only: bool) -> None:
     loop = asyncio.get_running_loop()
     signalled = loop.create_future()
 
@@ -46,10 +46,18 @@ async def _serve(config: BrokerConfig, ready: Callable[[Node], None]) -> None:
         loop.add_signal_handler(number, on_signal, number)
     for warning in config.warnings:
         log.warning("%s", warning)
-    node = Node(config)
+    node = _new_node(config, read_only=read_only)
     await node.start()
     ready(node)
     await asyncio.wait([signalled, node.ended], return_when=asyncio.FIRST_COMPLETED)
     await node.stop()
     if node.ended.done():
         raise CannotServe(node.ended.result())
+
+
+def _new_node(config: BrokerConfig, *, read_only: bool) -> Node:
+    if read_only:
+        from kcli.broker.read_only import ReadOnlyNode
+
+        return ReadOnlyNode(config)
+    return Node(config)

@@ -29,6 +29,8 @@ Examples:
     kcli serve --listen 127.0.0.1:0 -o num.partitions=3 -o auto.create.topics.enable=false
 
     kcli serve --config server.properties          Kafka's own file
+
+    kcli serve --read-only --data-dir /backup/kafka  any log directory, also a damaged one or one in use
 """
 
 
@@ -55,6 +57,9 @@ def serve(
     option: Annotated[
         list[str] | None, typer.Option("-o", metavar="NAME=VALUE", help="A broker configuration; may be repeated.")
     ] = None,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Serve what is there and change not a byte; writes are refused.")
+    ] = False,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
 ) -> None:
@@ -62,6 +67,10 @@ def serve(
 
     Prints one line on stdout when it is ready; logs go to stderr. SIGTERM or SIGINT ends it in order, a second one at
     once. Real Kafka can go on with the data directory, and this node with one of Kafka's.
+
+    With --read-only the directory may be any that has partitions in it, or one partition's own: crashed, damaged,
+    without metadata, or of a running Kafka. Every sound record is served, those behind damage too. No file is made or
+    changed.
     """
     from kcli.broker.serve import serve as run
     from kcli.broker.single_node import read_properties, single_node_config
@@ -72,6 +81,15 @@ def serve(
     where = None if listen is None else _address(listen, "--listen")
     told = None if advertise is None else _address(advertise, "--advertise")
     has_directory = data_dir is not None or "log.dirs" in options or (file is not None and _names_directory(file))
+    if read_only:
+        if not has_directory:
+            raise UsageError("--read-only serves what is there: give --data-dir, or log.dirs")
+        if file is None and data_dir is not None and "node.id" not in options:
+            from kcli.broker.read_only import known_node_id
+
+            options["node.id"] = str(known_node_id([data_dir]))
+        run(single_node_config(data_dir, where, told, file, options), _ready, read_only=True)
+        return
     if has_directory:
         run(single_node_config(data_dir, where, told, file, options), _ready)
         return

@@ -17,6 +17,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -156,12 +157,25 @@ class ReadOnlyLog:
         """Bytes of all segments."""
         return sum(segment.size for segment in self._segments)
 
-    def is_ready(self, offset: int | None = None) -> bool:
-        """Is the end known, and what lies at `offset` surveyed, so that looking takes no time?"""
+    def is_ready(self, offset: int | None = None, timestamp: int | None = None) -> bool:
+        """Is all surveyed that looking at an offset or a time needs, so that it takes next to no time?"""
         segments = self._segments
-        return not segments or (
-            segments[-1].is_surveyed and (offset is None or segments[self._index_of(offset)].is_surveyed)
-        )
+        if not segments:
+            return True
+        if timestamp is not None and (timestamp >= 0 or timestamp == MAX_TIMESTAMP):
+            return all(segment.is_surveyed for segment in segments)
+        at_offset = segments[-1 if offset is None else self._index_of(offset)]
+        return segments[-1].is_surveyed and at_offset.is_surveyed and self._open is not None
+
+    def prepare(self, offset: int | None = None, timestamp: int | None = None) -> None:
+        """Survey that. What cannot be read shows again when it is looked at."""
+        if self.last_stable_offset and offset is not None:
+            for segment in self._segments[self._index_of(offset) :]:
+                if segment.survey().last_offset >= offset:
+                    break
+        if timestamp is not None:
+            with suppress(OSError):
+                self.offset_for_timestamp(timestamp)
 
     def release_handles(self) -> None:
         """Give all descriptors back; they are opened again."""

@@ -66,6 +66,7 @@ class ReadOnlySegment:
         self.base_offset = base_offset
         self.next_base: int | None = None
         self._fd = -1
+        self._fd_inode = 0
         self._survey = Survey()
         self._seen: FileState | None = None  # the file when it was surveyed
         self._guard = Lock()
@@ -98,7 +99,7 @@ class ReadOnlySegment:
         if self.is_surveyed:
             return None if self._survey.first_offset < 0 else self._survey.first_offset
         try:
-            source = FileSource(self.path, fd=self.fd)
+            source = FileSource(self.path)
             try:
                 for part in read_segment(source, stop=WINDOW_BYTES_MIN, window_bytes=WINDOW_BYTES_MIN):
                     if isinstance(part, Window):
@@ -119,7 +120,6 @@ class ReadOnlySegment:
                 return self._survey
             if self._seen is not None and (state.inode != self._seen.inode or state.size < self._survey.end):
                 self._survey = Survey()
-                self.release()
             try:
                 self._extend(self._survey)
             except (OSError, UnreadableInput) as error:
@@ -128,7 +128,7 @@ class ReadOnlySegment:
         return self._survey
 
     def _extend(self, survey: Survey) -> None:
-        source = FileSource(self.path, fd=self.fd)
+        source = FileSource(self.path)
         try:
             for part in read_segment(source, start=survey.end):
                 if isinstance(part, Window):
@@ -145,9 +145,11 @@ class ReadOnlySegment:
 
     @property
     def fd(self) -> int:
-        """The file, opened for reading. Raises OSError."""
-        if self._fd < 0:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        """The file that was surveyed, opened for reading; for one thread. Raises OSError."""
+        inode = self._seen.inode if self._seen is not None else 0
+        if self._fd < 0 or self._fd_inode != inode:
+            self.release()
+            self._fd, self._fd_inode = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC), inode
         return self._fd
 
     def release(self) -> None:
@@ -162,7 +164,7 @@ class ReadOnlySegment:
         self, start: int, stop: int | None = None, window_bytes: int = WINDOW_BYTES_MIN
     ) -> Iterator[Window | Damage]:
         """The batches in bytes [start, stop), None: to the end of the survey. Raises UnreadableInput, OSError."""
-        source = FileSource(self.path, fd=self.fd)
+        source = FileSource(self.path)
         stop = self._survey.end if stop is None else stop
         try:
             yield from read_segment(source, start=start, stop=stop, window_bytes=window_bytes)
@@ -176,10 +178,8 @@ class ReadOnlySegment:
         lasts = map(max, columns["last_offset"], bases)
         sound = sound_rows(bases, columns["faults"], self.next_base)
         others = (columns[name] for name in ("position", "size", "attributes", "producer_id"))
-        for is_sound, base, last, position, size, attributes, producer in zip(
-            sound, bases, lasts, *others, strict=True
-        ):
-            yield _Row(position, size, base, last, attributes, producer) if is_sound else None
+        for is_sound, *row in zip(sound, bases, lasts, *others, strict=True):
+            yield _Row(*row) if is_sound else None
 
     def read(self, offset: int, limit: int, max_bytes: int, *, min_one_batch: bool) -> Found | None:
         """Whole sound batches from the one with `offset`, or the first behind it, up to below offset `limit`.
