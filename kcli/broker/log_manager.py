@@ -39,7 +39,7 @@ from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.partition_directory import make_partition_directory, name_for_end, rename_for_end, topic_id_of
-from kcli.log.partition_log import OpenOptions, PartitionLog
+from kcli.log.partition_log import LogFailed, OpenOptions, PartitionLog
 from kcli.metadata.changes import Changes
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, from_uuid, to_uuid
@@ -289,7 +289,8 @@ class LogManager:
                 try:
                     made = self._make(each)
                 except (OSError, KcliError) as error:
-                    self._loop.call_soon_threadsafe(each.failed, error)
+                    if not each.is_deleted:
+                        self._loop.call_soon_threadsafe(each.failed, error)
                 else:
                     self._loop.call_soon_threadsafe(each.opened, made)
 
@@ -300,6 +301,8 @@ class LogManager:
         with self._guard:
             if new.made is not None:
                 return new.made
+            if new.is_deleted:
+                raise LogFailed(f"{new} is deleted")
             if (leaving := self._leaving.pop(path, None)) is not None:
                 self._rename(leaving)
             topic_id = from_uuid(new.topic_id)
@@ -329,7 +332,7 @@ class LogManager:
             return False
         self._counts[gone.directory] -= 1
         with self._guard:
-            self._leaving[gone.directory.path / str(gone)] = gone
+            self._leaving.setdefault(gone.directory.path / str(gone), gone)  # one that waits already has the files
         return True
 
     def _rename_all(self) -> None:

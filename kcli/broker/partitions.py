@@ -143,6 +143,8 @@ class Partition:
             raise LogFailed(f"{self} is deleted")
         try:
             opened = self.opener(self)
+        except LogFailed:
+            raise
         except (OSError, KcliError) as error:
             self.failed(error)
             raise LogFailed(f"{self}: {error}") from error

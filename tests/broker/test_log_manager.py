@@ -122,6 +122,7 @@ def test_a_deleted_topic_is_renamed_then_removed_and_may_come_again(tmp_path: Pa
         node.create_topic(partitions=3)
         old = node.partition()
         old.append_as_leader(batch(b"old"), NOW_MS)
+        await until(lambda: all(each.opened_log for each in node.logs.partitions))
         old.watch(lambda: woken.append(1))
         node.apply("RemoveTopicRecord", topicId=from_uuid(TOPIC_ID))
         assert (node.logs.partitions.get("t", 0), woken) == (None, [1])
@@ -132,8 +133,23 @@ def test_a_deleted_topic_is_renamed_then_removed_and_may_come_again(tmp_path: Pa
         await until(lambda: len([name for name in partition_dirs(path) if name.endswith("-delete")]) == 3)
         await until(lambda: partition_dirs(path) == ["t-0"])
 
-    run(make_node([path], log_segment_delete_delay_ms="200"), check)
+    run(make_node([path], log_segment_delete_delay_ms="1500"), check)
     assert LogDirectory(path).offsets(FileKind.RECOVERY_POINTS) == {("t", 0): 0}
+
+
+def test_topics_that_come_and_go_at_once_leave_nothing(tmp_path: Path) -> None:
+    async def check(node: Node) -> None:
+        for i in range(30):
+            topic_id = UUID(int=(i + 1) << 64)
+            node.create_topic(partitions=3, topic_id=topic_id)
+            if i % 3 == 0:
+                node.partition(number=1).append_as_leader(batch(b"one"), NOW_MS)
+            node.apply("RemoveTopicRecord", topicId=from_uuid(topic_id))
+        await until(lambda: not [name for name in partition_dirs(tmp_path / "a") if not name.endswith("-stray")])
+        assert not partition_dirs(tmp_path / "a")
+        assert not node.heard.failed
+
+    run(make_node([tmp_path / "a"], log_segment_delete_delay_ms="1"), check)
 
 
 def test_what_a_crash_left_to_delete_is_removed(tmp_path: Path) -> None:
