@@ -43,6 +43,7 @@ CLIENTS = [
     Client("aiokafka", toolchains.python("aio_kafka"), DETAILS),
     Client("confluent-kafka", toolchains.python("confluent"), DETAILS - {"max_timestamp"}),
     Client("java", toolchains.java, frozenset()),
+    Client("franz-go", toolchains.go, frozenset()),
 ]
 
 
