@@ -186,7 +186,7 @@ class ReadOnlyNode(Node):
             topic = image.topics[name]
             if name not in configs:
                 configs[name] = self._log_config(image, name)
-            opened = ReadOnlyLog(each.path, configs[name], each.checkpointed)
+            opened = ReadOnlyLog(each.path, configs[name], each.log_start_offset)
             state = topic.partitions[number]
             home = homes[each.log_directory]
             partitions.add(

@@ -23,7 +23,6 @@ from formats.properties import MetaProperties
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory
 from kcli.log.partition_directory import topic_id_of
-from kcli.log.read_only_log import Checkpointed
 from kcli.log.source import read_whole
 
 log = logging.getLogger("kcli.broker")
@@ -36,12 +35,12 @@ NAME_LENGTH_MAX = 249
 
 @dataclass(frozen=True, slots=True)
 class FoundPartition:
-    """A partition's directory, and what the checkpoints of its log directory say of it."""
+    """A partition's directory, and where its log begins by the checkpoint of its log directory."""
 
     key: Key
     path: Path
     log_directory: Path
-    checkpointed: Checkpointed
+    log_start_offset: int | None = None
 
     def topic_id(self) -> str | None:
         """What partition.metadata says; None where there is none, or a broken one."""
@@ -66,11 +65,10 @@ def find_partitions(directories: Iterable[Path]) -> dict[Key, FoundPartition]:
 def _partitions(directory: Path) -> Iterator[FoundPartition]:
     here = list(_entries(directory))
     if any(_is_segment(path) for path in here):
-        yield FoundPartition(_key(directory), directory, directory, Checkpointed())
+        yield FoundPartition(_key(directory), directory, directory)
         return
     files = LogDirectory(directory)
     starts = _offsets(files, FileKind.LOG_START_OFFSETS)
-    marks = _offsets(files, FileKind.REPLICATION_OFFSETS) if files.was_shut_down_cleanly else {}
     for path in here:
         if not path.is_dir() or path.name == REMOTE_INDEX_CACHE:
             continue
@@ -82,7 +80,7 @@ def _partitions(directory: Path) -> Iterator[FoundPartition]:
             log.info("%s is not served: no partition's name, no segments in it", path)
             continue
         key = _key(path)
-        yield FoundPartition(key, path, directory, Checkpointed(starts.get(key), marks.get(key)))
+        yield FoundPartition(key, path, directory, starts.get(key))
 
 
 def _entries(directory: Path) -> list[Path]:

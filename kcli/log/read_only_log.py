@@ -2,7 +2,7 @@
 
     log start        what the checkpoint says, if that lies within the log; at least where the first segment begins
     log end          behind the last sound batch of the last segment, also where nothing of it was ever flushed
-    high watermark   what the checkpoint of a clean shutdown says; else the log end
+    high watermark   the log end: the checkpoint lags behind what was committed, and what is there is to be seen
     last stable      before the first transaction without a marker: the latest sound `.snapshot`, and the log behind it
     aborted          by the markers in the log, which tell it without `.txnindex`
     leader epochs    leader-epoch-checkpoint, where it is sound and fits; else those of the batches
@@ -21,7 +21,6 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
@@ -57,16 +56,6 @@ log = logging.getLogger("kcli.log")
 TRUSTED_AGE_NS = 2_000_000_000  # of a directory's change: younger ones may hide another in the same tick of the clock
 
 
-class Checkpointed(NamedTuple):
-    """What the checkpoints of the log directory say; None where they say nothing that counts."""
-
-    log_start_offset: int | None = None
-    high_watermark: int | None = None
-
-
-NOTHING_SAID = Checkpointed()
-
-
 class Producers:
     """The producers that the log knows, as DescribeProducers wants them."""
 
@@ -82,13 +71,13 @@ class _OpenTransactions:
         self.done = 0
         self.first_offsets = first_offsets
 
-    def follow(self, survey: Survey, from_offset: int, to_offset: int) -> None:
-        """Take in the events between two offsets that were not taken yet."""
+    def follow(self, survey: Survey, from_offset: int) -> None:
+        """Take in the events from an offset on that were not taken yet."""
         begin = self.done if survey is self.survey else 0
         for offset, producer, kind in survey.events(begin):
             if survey is self.survey:
                 self.done += 1
-            if not from_offset <= offset < to_offset:
+            if offset < from_offset:
                 continue
             if kind == BEGIN:
                 self.first_offsets.setdefault(producer, offset)
@@ -99,10 +88,11 @@ class _OpenTransactions:
 class ReadOnlyLog:
     """See above. What the broker asks of a PartitionLog, as far as it only reads."""
 
-    def __init__(self, directory: Path, config: LogConfig, checkpointed: Checkpointed = NOTHING_SAID) -> None:
+    def __init__(self, directory: Path, config: LogConfig, log_start_offset: int | None = None) -> None:
+        """log_start_offset: what the checkpoint says."""
         self.directory = directory
         self.config = config
-        self._checkpointed = checkpointed
+        self._said_start = log_start_offset
         self._guard = Lock()
         self._segments: list[ReadOnlySegment] = []
         self._listed: tuple[int, int] | None = None  # the directory's change that was seen, and when
@@ -196,7 +186,7 @@ class ReadOnlyLog:
         """Behind the last sound batch."""
         segments = self._segments
         if not segments:
-            return max(self._checkpointed.log_start_offset or 0, 0)
+            return max(self._said_start or 0, 0)
         survey = segments[-1].survey()
         if len(segments) == 1 and survey.last_offset >= 0:
             return survey.last_offset + 1
@@ -207,7 +197,7 @@ class ReadOnlyLog:
         """Where reading may begin."""
         end = self.log_end_offset
         first = min(self._first_offset(), end)
-        said = self._checkpointed.log_start_offset
+        said = self._said_start
         return first if said is None or not first <= said <= end else said
 
     def _first_offset(self) -> int:
@@ -225,18 +215,16 @@ class ReadOnlyLog:
     @property
     def high_watermark(self) -> int:
         """How far consumers see."""
-        said, end = self._checkpointed.high_watermark, self.log_end_offset
-        return end if said is None or not self._first_offset() <= said <= end else said
+        return self.log_end_offset
 
     @property
     def last_stable_offset(self) -> int:
         """Where consumers of committed records stop."""
-        high_watermark = self.high_watermark
-        first_offsets = self._open_transactions(high_watermark)
-        unstable = min(first_offsets.values(), default=high_watermark)
-        return min(max(unstable, self.log_start_offset), high_watermark)
+        end = self.log_end_offset
+        unstable = min(self._open_transactions(end).values(), default=end)
+        return min(max(unstable, self.log_start_offset), end)
 
-    def _open_transactions(self, high_watermark: int) -> dict[int, int]:
+    def _open_transactions(self, end: int) -> dict[int, int]:
         if not self._segments:
             return {}
         active = self._segments[-1]
@@ -244,7 +232,7 @@ class ReadOnlyLog:
         with self._guard:
             known = self._open
             if known is None or known.survey is not survey:
-                snapshot_offset, entries = self._latest_snapshot(high_watermark)
+                snapshot_offset, entries = self._latest_snapshot(end)
                 first_offsets = {
                     each.producer_id: each.current_txn_first_offset
                     for each in entries
@@ -252,10 +240,10 @@ class ReadOnlyLog:
                 }
                 known = self._open = _OpenTransactions(survey, first_offsets)
                 for segment in self._segments[self._index_of(snapshot_offset) : -1]:
-                    known.follow(segment.survey(), snapshot_offset, high_watermark)
-                known.follow(survey, snapshot_offset, high_watermark)
+                    known.follow(segment.survey(), snapshot_offset)
+                known.follow(survey, snapshot_offset)
             else:
-                known.follow(survey, 0, high_watermark)
+                known.follow(survey, 0)
             return dict(known.first_offsets)
 
     def _latest_snapshot(self, offset: int) -> tuple[int, list[ProducerEntry]]:
@@ -356,9 +344,7 @@ class ReadOnlyLog:
         start, end = self.log_start_offset, self.log_end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRange(f"offset {offset:,} is not within {start:,} to {end:,}")
-        limit = end if isolation is Isolation.LOG_END else self.high_watermark
-        if isolation is Isolation.TXN_COMMITTED:
-            limit = self.last_stable_offset
+        limit = self.last_stable_offset if isolation is Isolation.TXN_COMMITTED else end
         if offset >= limit:
             return LogRead(None)
         try:

@@ -1,0 +1,139 @@
+"""A broker that only reads, on a thread of its own; and what a client gets from it, as JSON lines of records."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from formats.kernels.log import FAULT_BAD_CRC, FAULT_BAD_MAGIC, FAULT_SHORT_HEADER, BatchTable, scan
+from kcli.broker.read_only import ReadOnlyNode, known_node_id
+from kcli.broker.single_node import single_node_config
+from kcli.inspector.log_records import print_jsonl
+from kcli.log.segment_reader import Window, read_segment
+from kcli.log.source import FileSource
+from tests.broker.running import Client, RunningNode
+from tests.conftest import Json
+
+UNSOUND = FAULT_BAD_CRC | FAULT_BAD_MAGIC | FAULT_SHORT_HEADER
+
+
+class ReadOnlyRunning(RunningNode):
+    """`kcli serve --read-only` in this process."""
+
+    async def _run(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        try:
+            options = {"node.id": str(known_node_id([self._data_dir])), **self._options}
+            self.node = ReadOnlyNode(single_node_config(self._data_dir, ("127.0.0.1", 0), None, None, options))
+            await self.node.start()
+        except BaseException as error:  # noqa: BLE001  (raised by the constructor)
+            self._error = error
+            self._up.set()
+            return
+        self._up.set()
+        await self._stop.wait()
+        await self.node.stop()
+
+
+@contextmanager
+def read_only_node(data_dir: Path, **options: str) -> Iterator[ReadOnlyRunning]:
+    """A node that only reads. options: configurations, with _ for the dots."""
+    node = ReadOnlyRunning(data_dir, {name.replace("_", "."): value for name, value in options.items()})
+    try:
+        yield node
+    finally:
+        node.stop()
+
+
+def state_of(root: Path) -> dict[str, tuple[int, int, int]]:
+    """Size, mode and time of the last change in ns of everything below a directory, itself included."""
+    paths = [root, *root.rglob("*")]
+    return {str(path): ((stat := path.lstat()).st_size, stat.st_mode, stat.st_mtime_ns) for path in paths}
+
+
+class _Bytes:
+    """A source that is in memory."""
+
+    name = "memory"
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        part = self._data[position : position + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def size(self) -> int:
+        return len(self._data)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def records_of(data: bytes, topic: str, number: int) -> list[Json]:
+    """The records of some batches, as the inspector gives them."""
+    lines = bytearray()
+    print_jsonl(_Bytes(data), topic, number, lines.extend)
+    return [json.loads(line) for line in bytes(lines).split(b"\n")[:-1]]
+
+
+def sound_batches(directory: Path) -> bytes:
+    """The bytes of all batches in a partition's directory that are whole and have an offset, one after the other."""
+    out = bytearray()
+    for path in sorted(directory.glob("*.log")):
+        source = FileSource(path)
+        for part in read_segment(source):
+            if isinstance(part, Window):
+                for i in range(part.batches.count):
+                    _, start, size, base_offset, *_, faults = part.batches.row(i)
+                    if not faults & UNSOUND and base_offset >= 0:
+                        out += part.data[start : start + size]
+        source.close()
+    return bytes(out)
+
+
+def list_offset(client: Client, topic: str, number: int, timestamp: int, isolation_level: int = 0) -> Json:
+    """The answer of one partition to ListOffsets."""
+    partition = {"partition_index": number, "current_leader_epoch": -1, "timestamp": timestamp}
+    topics = [{"name": topic, "partitions": [partition]}]
+    answer = client.call("list_offsets", 9, replica_id=-1, isolation_level=isolation_level, topics=topics)
+    found: Json = answer["topics"][0]["partitions"][0]
+    return found
+
+
+def fetch(client: Client, topic: str, number: int, offset: int, **fields: Any) -> tuple[Json, bytes]:
+    """The answer of one partition to Fetch, and its records' bytes."""
+    partition = {"partition": number, "fetch_offset": offset, "partition_max_bytes": fields.pop("bytes", 20_000)}
+    unknown = {"current_leader_epoch": -1, "log_start_offset": -1}
+    asked: Json = {"max_wait": 0, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0, **fields}
+    session = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
+    topics = [{"topic": topic, "partitions": [{**partition, **unknown}]}]
+    answer = client.call("fetch", 11, replica_id=-1, topics=topics, **session, **asked)
+    found: Json = answer["responses"][0]["partitions"][0]
+    return found, base64.b64decode(found["records"] or "")
+
+
+def read_all(client: Client, topic: str, number: int, **fields: Any) -> bytes:
+    """All batches of a partition, from its start to its high watermark."""
+    offset = list_offset(client, topic, number, -2)["offset"]
+    end = list_offset(client, topic, number, -1)["offset"]
+    out = bytearray()
+    while offset < end:
+        answer, data = fetch(client, topic, number, offset, **fields)
+        assert answer["error_code"] == 0, (topic, number, offset, answer)
+        assert data, f"nothing at {offset} of {topic}-{number}, which ends at {end}"
+        table = BatchTable()
+        scan(data, 0, len(data), 0, table)
+        assert not any(table.row(i)[-1] & UNSOUND for i in range(table.count)), "only sound batches are served"
+        behind = 1 + max(table.row(i)[4] for i in range(table.count))
+        assert behind > offset, "each fetch leads on"
+        offset = behind
+        out += data
+    return bytes(out)
