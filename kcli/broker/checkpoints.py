@@ -31,7 +31,11 @@ def recovery_points(logs: Iterable[tuple[Key, PartitionLog]]) -> dict[Key, int]:
 
 def log_starts(logs: Iterable[tuple[Key, PartitionLog]]) -> dict[Key, int]:
     """What log-start-offset-checkpoint says of these logs."""
-    return {key: log.log_start_offset for key, log in logs if log.log_start_offset > log.first_base_offset}
+    return {
+        key: log.log_start_offset
+        for key, log in logs
+        if log.log_start_offset > log.first_base_offset or log.config.remote_storage
+    }
 
 
 def high_watermarks(logs: Iterable[tuple[Key, PartitionLog]]) -> dict[Key, int]:

@@ -126,10 +126,8 @@ class Partition:
 
     @property
     def log(self) -> PartitionLog:
-        """The log. Raises LogFailed where it is offline, and where it cannot be made."""
-        if self._log is None or self.is_offline:
-            return self._open()
-        return self._log
+        """The log, of one that is offline too, if it was open before. Raises LogFailed where it cannot be had."""
+        return self._open() if self._log is None else self._log
 
     @property
     def opened_log(self) -> PartitionLog | None:
@@ -205,6 +203,8 @@ class Partition:
     ) -> Appended:
         """Append one batch, see PartitionLog.append_as_leader. Raises AppendRefused; LogFailed and OSError, of which
         `failed` is to hear."""
+        if self.is_offline:
+            raise LogFailed(f"{self}: its log directory is offline")
         log = self.log
         appended = log.append_as_leader(
             data, self.state.leader_epoch, now_ms, origin=origin, transaction_version=transaction_version
