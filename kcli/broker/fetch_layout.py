@@ -17,6 +17,7 @@ from uuid import UUID
 
 from formats.txn_index import AbortedTxn
 from kcli.broker.connection import Laid
+from kcli.broker.layout import NO_TAGS, length, string, unsigned_varint
 from kcli.broker.messages import Messages
 from kcli.log.live_segments import FileRegion
 
@@ -46,18 +47,6 @@ class PartitionAnswer:
         return 0 if self.region is None else self.region.length
 
 
-def unsigned_varint(value: int) -> bytes:
-    """A number below 2^35 in 7-bit groups, the lowest first."""
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def lay_out(
     kind: Messages,
     correlation_id: int,
@@ -79,17 +68,16 @@ def lay_out(
     parts.throttle_at = throttle_at
     part = head
     total = 0
-    part += _length(len(topics), flexible)
+    part += length(len(topics), flexible=flexible)
     for topic, partitions in topics:
         if isinstance(topic, UUID):
             part += topic.bytes
         else:
-            name = topic.encode()
-            part += unsigned_varint(len(name) + 1) + name if flexible else struct.pack(">h", len(name)) + name
-        part += _length(len(partitions), flexible)
+            part += string(topic, flexible=flexible)
+        part += length(len(partitions), flexible=flexible)
         for answer in partitions:
             _head_of(answer, version, part)
-            part += _length(answer.size, flexible)
+            part += length(answer.size, flexible=flexible)
             if answer.region is not None:
                 parts.append(answer.region)
                 total += answer.region.length + len(part)
@@ -98,16 +86,12 @@ def lay_out(
             if flexible:
                 part += _tagged(answer)
         if flexible:
-            part += b"\0"
+            part += NO_TAGS
     if flexible:
-        part += b"\0"
+        part += NO_TAGS
     total += len(part)
     struct.pack_into(">i", head, 0, total - 4)
     return parts
-
-
-def _length(count: int, flexible: bool) -> bytes:
-    return unsigned_varint(count + 1) if flexible else count.to_bytes(4)
 
 
 def _head_of(answer: PartitionAnswer, version: int, part: bytearray) -> None:
@@ -119,11 +103,11 @@ def _head_of(answer: PartitionAnswer, version: int, part: bytearray) -> None:
     if answer.aborted is None:
         part += b"\0" if flexible else b"\xff\xff\xff\xff"
     else:
-        part += _length(len(answer.aborted), flexible)
+        part += length(len(answer.aborted), flexible=flexible)
         for each in answer.aborted:
             part += _ABORTED.pack(each.producer_id, each.first_offset)
             if flexible:
-                part += b"\0"
+                part += NO_TAGS
     if version >= PREFERRED_REPLICA:
         part += b"\xff\xff\xff\xff"
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,15 @@ def partition_of(answer: dict[str, Any]) -> dict[str, Any]:
 def stored(data: Bytes, base_offset: int) -> str:
     """The batch as the log has it: its offset, and the leader's epoch."""
     return b64encode(base_offset.to_bytes(8) + data[8:12] + bytes(4) + data[16:]).decode()
+
+
+@contextmanager
+def soon(call: Callable[[], object]) -> Iterator[None]:
+    """Do something in a moment, while something else waits."""
+    timer = threading.Timer(0.3, call)
+    timer.start()
+    yield
+    timer.join()
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
@@ -242,9 +252,9 @@ def test_idempotence(node: RunningNode) -> None:
 def test_fetch_waits_for_an_append(node: RunningNode) -> None:
     create(node, "wait")
     with node.client() as reader, node.client() as writer:
-        threading.Timer(0.3, lambda: produce(writer, 9, "wait", batch(b"a"))).start()
-        began = time.monotonic()
-        found = partition_of(fetch(reader, 11, "wait", 0, max_wait=10_000))
+        with soon(lambda: produce(writer, 9, "wait", batch(b"a"))):
+            began = time.monotonic()
+            found = partition_of(fetch(reader, 11, "wait", 0, max_wait=10_000))
         assert 0.2 < time.monotonic() - began < 5
         assert found["high_watermark"] == 1
         began = time.monotonic()
@@ -256,9 +266,9 @@ def test_fetch_waits_for_min_bytes(node: RunningNode) -> None:
     create(node, "enough")
     with node.client() as reader, node.client() as writer:
         produce(writer, 9, "enough", batch(b"a"))
-        threading.Timer(0.3, lambda: produce(writer, 9, "enough", batch(b"b" * 5000))).start()
-        began = time.monotonic()
-        found = partition_of(fetch(reader, 11, "enough", 0, max_wait=10_000, min_bytes=3000))
+        with soon(lambda: produce(writer, 9, "enough", batch(b"b" * 5000))):
+            began = time.monotonic()
+            found = partition_of(fetch(reader, 11, "enough", 0, max_wait=10_000, min_bytes=3000))
         assert 0.2 < time.monotonic() - began < 5
         assert found["high_watermark"] == 2
 
@@ -267,9 +277,9 @@ def test_a_waiting_fetch_learns_that_its_topic_is_gone(node: RunningNode) -> Non
     create(node, "going")
     with node.client() as reader, node.client() as other:
         names = {"topic_names": ["going"], "timeout": 1000}
-        threading.Timer(0.3, lambda: other.call("delete_topics", 5, **names)).start()
-        began = time.monotonic()
-        found = partition_of(fetch(reader, 11, "going", 0, max_wait=10_000))
+        with soon(lambda: other.call("delete_topics", 5, **names)):
+            began = time.monotonic()
+            found = partition_of(fetch(reader, 11, "going", 0, max_wait=10_000))
         assert time.monotonic() - began < 5
         assert found["error_code"] in (3, 6)
 

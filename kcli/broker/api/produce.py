@@ -9,11 +9,13 @@ acks: 0 no answer, 1 the leader has it, -1 all in-sync replicas have it; on a si
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from uuid import UUID
 
-from kcli.broker.messages import Call, Entity, ErrorCode, HangUp, date
-from kcli.log.partition_log import Appended, LogFailed
-from kcli.log.validator import AppendError, AppendRefused, RecordError
+from kcli.broker.connection import Laid
+from kcli.broker.messages import Call, Entity, ErrorCode, HangUp
+from kcli.broker.produce_layout import PartitionAnswer, lay_out
+from kcli.log.partition_log import LogFailed
+from kcli.log.validator import AppendError, AppendRefused
 
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 CODEC_MASK, ZSTD = 7, 4
@@ -27,47 +29,33 @@ WITHOUT_START_OFFSET = (
     AppendError.RECORD_LIST_TOO_LARGE,
     AppendError.CORRUPT_MESSAGE,
 )
+ZERO_ID = UUID(int=0)
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Why nothing was appended; reason and records only where single records are at fault."""
-
-    error: ErrorCode
-    log_start_offset: int = -1
-    reason: str | None = None
-    records: tuple[RecordError, ...] = ()
-
-
-Outcome = Appended | Refused
-
-
-def produce(call: Call) -> Entity | None:
+def produce(call: Call) -> Laid | None:
     """Errors: INVALID_REQUIRED_ACKS, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (internal),
-    NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, and those of kcli.log.validator."""
+    NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, and those of kcli.log.validator."""
     request = call.request
     failed = False
     size = 0
-    responses = []
+    answers: list[tuple[str | UUID, list[PartitionAnswer]]] = []
     for topic in request.topic_data:
         name = _name_of(call, topic)
         partitions = []
         for asked in topic.partition_data:
             size += len(asked.records or b"")
-            outcome = _append(call, name, asked.index, asked.records)
-            failed = failed or not isinstance(outcome, Appended)
-            partitions.append(_partition_response(call, asked.index, outcome))
-        key = {"topic_id": topic.topic_id} if call.version >= TOPIC_IDS_VERSION else {"name": topic.name}
-        responses.append(call.new("TopicProduceResponse", **key, partition_responses=tuple(partitions)))
+            answer = _append(call, name, asked.index, asked.records)
+            failed = failed or answer.error is not ErrorCode.none
+            partitions.append(answer)
+        answers.append((topic.name if call.version < TOPIC_IDS_VERSION else topic.topic_id or ZERO_ID, partitions))
     if call.broker.quotas.is_active:
         call.throttle_ms = call.broker.quotas.produce_throttle_ms(call, size)
     if request.acks == NO_ACKS:
         if failed:
             raise HangUp("a batch was refused, which with acks=0 only a closed connection can tell")
         return None
-    return call.respond(responses=tuple(responses))
+    return lay_out(call.messages, call.header.correlation_id, answers)
 
 
 def _name_of(call: Call, topic: Entity) -> str | ErrorCode:
@@ -78,56 +66,42 @@ def _name_of(call: Call, topic: Entity) -> str | ErrorCode:
     return ErrorCode.unknown_topic_id if known is None else known.name
 
 
-def _append(call: Call, topic: str | ErrorCode, index: int, records: bytes | None) -> Outcome:
-    acks = call.request.acks
-    if isinstance(topic, ErrorCode):
-        return Refused(topic)
+def _append(call: Call, topic: str | ErrorCode, index: int, records: bytes | None) -> PartitionAnswer:
+    error = _refusal(call, topic, index, records)
+    if error is not None:
+        return PartitionAnswer(index, error)
+    assert isinstance(topic, str), "no refusal"
+    assert records is not None, "no refusal"
     partition = call.broker.partitions.get(topic, index)
-    if partition is None:
-        return Refused(ErrorCode.unknown_topic_or_partition)
-    if records is None or len(records) <= ATTRIBUTES_AT or records[MAGIC_AT] != MAGIC:
-        return Refused(ErrorCode.invalid_record)
-    if call.version < ZSTD_VERSION and records[ATTRIBUTES_AT] & CODEC_MASK == ZSTD:
-        return Refused(ErrorCode.unsupported_compression_type)
-    if acks not in (NO_ACKS, LEADER_ACKS, ALL_ACKS):
-        return Refused(ErrorCode.invalid_required_acks)
-    if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
-        return Refused(ErrorCode.invalid_topic_exception)
-    log = partition.log
-    if acks == ALL_ACKS and log.config.min_insync_replicas > partition.in_sync_replicas:
-        return Refused(ErrorCode.not_enough_replicas, log.log_start_offset)
+    assert partition is not None, "no refusal"
     try:
-        return partition.append_as_leader(bytearray(records), call.now_ms)
+        log = partition.log
+        if call.request.acks == ALL_ACKS and partition.min_in_sync_replicas > partition.in_sync_replicas:
+            return PartitionAnswer(index, ErrorCode.not_enough_replicas, log_start_offset=log.log_start_offset)
+        done = partition.append_as_leader(bytearray(records), call.now_ms)
     except AppendRefused as refused:
         start = -1 if refused.error in WITHOUT_START_OFFSET else log.log_start_offset
-        reason = refused.reason if refused.records else None
-        return Refused(ErrorCode(refused.error.value), start, reason, refused.records)
-    except (OSError, LogFailed) as error:
-        partition.failed(error)
-        return Refused(ErrorCode.kafka_storage_error)
+        reason = refused.reason if refused.records else None  # Kafka gives a reason only where records are at fault
+        return PartitionAnswer(index, ErrorCode(refused.error.value), -1, -1, start, refused.records, reason)
+    except (OSError, LogFailed) as failure:
+        partition.failed(failure)
+        return PartitionAnswer(index, ErrorCode.kafka_storage_error)
+    return PartitionAnswer(index, ErrorCode.none, done.first_offset, done.log_append_time, done.log_start_offset)
 
 
-def _partition_response(call: Call, index: int, outcome: Outcome) -> Entity:
-    if isinstance(outcome, Appended):
-        return call.new(
-            "PartitionProduceResponse",
-            index=index,
-            error_code=ErrorCode.none,
-            base_offset=outcome.first_offset,
-            log_append_time=date(outcome.log_append_time),
-            log_start_offset=outcome.log_start_offset,
-            record_errors=(),
-        )
-    return call.new(
-        "PartitionProduceResponse",
-        index=index,
-        error_code=outcome.error,
-        base_offset=-1,
-        log_append_time=None,
-        log_start_offset=outcome.log_start_offset,
-        record_errors=tuple(
-            call.new("BatchIndexAndErrorMessage", batch_index=each.index, batch_index_error_message=each.reason)
-            for each in outcome.records
-        ),
-        error_message=outcome.reason,
-    )
+def _refusal(call: Call, topic: str | ErrorCode, index: int, records: bytes | None) -> ErrorCode | None:
+    """What is wrong before the log is asked."""
+    if isinstance(topic, ErrorCode):
+        return topic
+    partition = call.broker.partitions.get(topic, index)
+    if partition is None:
+        return ErrorCode.unknown_topic_or_partition
+    if records is None or len(records) <= ATTRIBUTES_AT or records[MAGIC_AT] != MAGIC:
+        return ErrorCode.invalid_record
+    if call.version < ZSTD_VERSION and records[ATTRIBUTES_AT] & CODEC_MASK == ZSTD:
+        return ErrorCode.unsupported_compression_type
+    if call.request.acks not in (NO_ACKS, LEADER_ACKS, ALL_ACKS):
+        return ErrorCode.invalid_required_acks
+    if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
+        return ErrorCode.invalid_topic_exception
+    return partition.check_leader_epoch()
