@@ -44,6 +44,7 @@ CLIENTS = [
     Client("confluent-kafka", toolchains.python("confluent"), DETAILS - {"max_timestamp"}),
     Client("java", toolchains.java, frozenset()),
     Client("franz-go", toolchains.go, frozenset()),
+    Client("kafkajs", toolchains.node, DETAILS | {"low_watermark"}, null_headers=False),
 ]
 
 
