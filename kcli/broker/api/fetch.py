@@ -196,18 +196,24 @@ async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
     """Read again whenever something was appended, until it is enough or the time is over."""
     loop = asyncio.get_running_loop()
     woken = asyncio.Event()
+    is_over = False
+
+    def end() -> None:
+        nonlocal is_over
+        is_over = True
+        woken.set()
+
     known = (_partition(one.call, wanted) for wanted in one.wanted)
     partitions = [each for each in known if isinstance(each, Partition)]
     for partition in partitions:
         partition.watch(woken.set)
-    timer = loop.call_later(max_wait_s, woken.set)
-    until = loop.time() + max_wait_s
+    timer = loop.call_later(max_wait_s, end)  # it may come a moment early: not to be compared with the clock
     try:
         while True:
             await woken.wait()
             woken.clear()
             found = _read(one)
-            if _is_enough(one, found) or loop.time() >= until:
+            if is_over or _is_enough(one, found):
                 return _answer(one, found)
     finally:
         timer.cancel()
