@@ -21,7 +21,7 @@ from kcli.errors import UnreadableInput
 from kcli.log.batch_records import decode
 from kcli.log.live_segment import FoundRecord
 from kcli.log.live_segments import FileRegion
-from kcli.log.read_only_survey import CONTROL, TRANSACTIONAL, Columns, Piece, Survey, sound_rows
+from kcli.log.read_only_survey import BEGIN, CONTROL, TRANSACTIONAL, Columns, Piece, Survey, sound_rows
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource
 
@@ -252,11 +252,11 @@ class ReadOnlySegment:
         return Found(region, transactions)
 
     def end_of_transaction(self, producer: int, offset: int) -> tuple[int, int] | None:
-        """How the transaction of which `offset` is a part goes on: offset and kind of the event; None: not in here."""
+        """How the transaction of which `offset` is a part ends: offset and kind of the event; None: not in here."""
         survey = self.survey()
         begin = bisect_right(survey.event_offsets, offset) if survey.is_ordered else 0
         for at, who, kind in survey.events(begin):
-            if who == producer and at > offset:
+            if who == producer and at > offset and kind != BEGIN:  # a survey sees it begin with its first part in here
                 return at, kind
         return None
 

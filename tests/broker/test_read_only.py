@@ -88,7 +88,9 @@ def test_every_sound_record_is_served(directory: str) -> None:
         for topic, records in served.items():
             path = DIRECTORIES[directory].format(topic)
             if path and (GOLDEN / path).exists():
-                known = [each for each in truth(path) if starts.get((topic, each["partition"]), 1 << 62) <= each["offset"]]
+                known = [
+                    each for each in truth(path) if starts.get((topic, each["partition"]), 1 << 62) <= each["offset"]
+                ]
                 assert known, f"{path} has something of what is here"
                 read = [as_truth(each) for each in records if not each["is_control"]]
                 both = [name for name in known[0] if name in read[0]]
@@ -96,3 +98,284 @@ def test_every_sound_record_is_served(directory: str) -> None:
                     [{name: each[name] for name in both} for each in known]
                 )
     assert state_of(root) == before
+
+
+@pytest.mark.parametrize("directory", OFFSETS)
+def test_offsets_are_kafkas(directory: str) -> None:
+    """ListOffsets answers what Kafka's did."""
+    root = GOLDEN / directory
+    before = state_of(root)
+    expected: dict[str, Json] = json.loads((GOLDEN / OFFSETS[directory]).read_text())
+    names = {
+        "log_start": (EARLIEST, 0),
+        "high_watermark": (LATEST, 0),
+        "last_stable_offset": (LATEST, READ_COMMITTED),
+        "earliest_read_uncommitted": (EARLIEST, 0),
+        "earliest_read_committed": (EARLIEST, READ_COMMITTED),
+        "latest_read_uncommitted": (LATEST, 0),
+        "latest_read_committed": (LATEST, READ_COMMITTED),
+    }
+    compared = 0
+    with read_only_node(root) as node, node.client() as client:
+        for topic, offsets in expected.items():
+            for name in offsets.keys() & names.keys():
+                timestamp, isolation = names[name]
+                numbers = range(len(offsets[name]))
+                found = [list_offset(client, topic, number, timestamp, isolation)["offset"] for number in numbers]
+                assert found == offsets[name], (topic, name)
+                compared += 1
+            for number, (offset, timestamp) in enumerate(offsets.get("max_timestamp", ())):
+                answer = list_offset(client, topic, number, MAX_TIMESTAMP)
+                assert (answer["offset"], answer["timestamp"]) == (offset, timestamp), topic
+            for key, asked in offsets.get("for_time", {}).items():
+                for timestamp, *wanted in asked:
+                    answer = list_offset(client, topic, int(key), timestamp)
+                    assert [answer["offset"], answer["timestamp"]] == wanted, (topic, key, timestamp)
+                    compared += 1
+    assert compared
+    assert state_of(root) == before
+
+
+def consume(bootstrap: str, topic: str, numbers: list[int]) -> set[tuple[int, int]]:
+    """Partition and offset of each record that librdkafka reads, committed ones only, as is its default."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    settings = {"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False}
+    consumer = Consumer({**settings, "enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, each, 0) for each in numbers])
+    found: set[tuple[int, int]] = set()
+    left = set(numbers)
+    while left:
+        message = consumer.poll(10)
+        assert message is not None, f"{topic}: no end of {left} within 10 s"
+        number, offset, error = message.partition(), message.offset(), message.error()
+        assert number is not None
+        assert offset is not None
+        if error is None:
+            found.add((number, offset))
+        else:
+            assert error.name() == "_PARTITION_EOF"
+            left.discard(number)
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("directory", ["txn/data", "txn/data-tv0"])
+@pytest.mark.parametrize("is_bare", [False, True], ids=["whole", "logs alone"])
+def test_a_client_reads_what_was_committed(directory: str, is_bare: bool, tmp_path: Path) -> None:
+    """librdkafka sees what the Java client saw in Kafka, also where nothing but the logs is left."""
+    expected = GOLDEN / "txn" / "expected" / Path(directory).name
+    root = GOLDEN / directory
+    if is_bare:
+        root = tmp_path / "data"
+        shutil.copytree(GOLDEN / directory, root, ignore=shutil.ignore_patterns("*index", "*checkpoint", "*.snapshot"))
+    before = state_of(root)
+    with read_only_node(root) as node:
+        for path in sorted(expected.glob("*.read_committed.jsonl.gz")):
+            topic = path.name.removesuffix(".read_committed.jsonl.gz")
+            wanted = {(each["partition"], each["offset"]) for each in truth(str(path.relative_to(GOLDEN)))}
+            assert consume(node.bootstrap, topic, list(node.node.broker.image.topics[topic].partitions)) == wanted, (
+                topic
+            )
+    assert state_of(root) == before
+
+
+REQUESTS: dict[str, tuple[int, dict[str, Any]]] = {
+    "create_topics": (
+        5,
+        {
+            "topics": [{"name": "n", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}],
+            "timeout": 1000,
+            "validate_only": False,
+        },
+    ),
+    "delete_topics": (4, {"topic_names": ["t-txn"], "timeout": 1000}),
+    "delete_records": (
+        1,
+        {"topics": [{"name": "t-txn", "partitions": [{"partition_index": 0, "offset": 5}]}], "timeout": 1000},
+    ),
+    "init_producer_id": (
+        3,
+        {"transactional_id": None, "transaction_timeout": 1000, "producer_id": -1, "producer_epoch": -1},
+    ),
+    "alter_configs": (
+        1,
+        {"resources": [{"resource_type": 2, "resource_name": "t-txn", "configs": []}], "validate_only": False},
+    ),
+    "create_partitions": (
+        1,
+        {"topics": [{"name": "t-txn", "count": 9, "assignments": None}], "timeout": 1000, "validate_only": False},
+    ),
+    "elect_leaders": (
+        1,
+        {"election_type": 0, "topic_partitions": [{"topic": "t-txn", "partitions": [0]}], "timeout": 1000},
+    ),
+    "incremental_alter_configs": (
+        1,
+        {"resources": [{"resource_type": 2, "resource_name": "t-txn", "configs": []}], "validate_only": False},
+    ),
+    "alter_client_quotas": (
+        0,
+        {"entries": [{"entity": [{"entity_type": "user", "entity_name": "u"}], "ops": []}], "validate_only": False},
+    ),
+    "update_features": (
+        1,
+        {
+            "timeout": 1000,
+            "feature_updates": [{"feature": "metadata.version", "max_version_level": 29, "upgrade_type": 1}],
+            "validate_only": False,
+        },
+    ),
+    "produce": (
+        8,
+        {
+            "transactional_id": None,
+            "acks": 1,
+            "timeout": 1000,
+            "topic_data": [{"name": "t-txn", "partition_data": [{"index": 0, "records": b"\0" * 70}]}],
+        },
+    ),
+}
+
+
+def error_codes(answer: Any) -> set[int]:
+    """Every error code in an answer."""
+    if isinstance(answer, list):
+        return set().union(*map(error_codes, answer))
+    if not isinstance(answer, dict):
+        return set()
+    found = {int(each) for name, each in answer.items() if name == "error_code"}
+    return found.union(*map(error_codes, answer.values()))
+
+
+def test_what_would_write_is_refused() -> None:
+    """With an error that says so, where the clients of each API look for it."""
+    root = GOLDEN / "txn" / "data"
+    before = state_of(root)
+    assert REQUESTS.keys() == {api.name for api in APIS.values() if api.writes}
+    with read_only_node(root) as node, node.client() as client:
+        for name, (version, request) in REQUESTS.items():
+            code = CLUSTER_AUTHORIZATION_FAILED if name == "init_producer_id" else POLICY_VIOLATION
+            assert error_codes(client.call(name, version, **request)) == {code}, name
+        asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
+        assert client.call("metadata", 4, **asked)["topics"][0]["error_code"] == 3
+        answer, _ = fetch(client, "t-txn", 0, 10_000)
+        assert answer["error_code"] == OFFSET_OUT_OF_RANGE
+    assert state_of(root) == before
+
+
+def test_metadata_is_that_of_the_directory() -> None:
+    """Ids and configurations of the metadata log, all of it led by this node; sizes of what is in the directory."""
+    root = GOLDEN / "kraft" / "broker-2"
+    with read_only_node(root) as node, node.client() as client:
+        expected = json.loads((GOLDEN / "kraft" / "expected" / "topics.json").read_text())
+        topics = {each["name"]: each for each in client.call("metadata", 12, topics=None)["topics"]}
+        for name, known in expected.items():
+            if name in topics:
+                assert topics[name]["topic_id"] == known["topic_id"]
+                highest = [
+                    list_offset(client, name, each, LATEST)["offset"] for each in range(len(known["high_watermark"]))
+                ]
+                there = {each.number for each in node.node.broker.partitions if each.topic == name}
+                assert [highest[each] for each in there] == [known["high_watermark"][each] for each in there]
+        assert {"k-0", "k-1", "k-2"} <= expected.keys() & topics.keys()
+        for topic in topics.values():
+            here = {each.number for each in node.node.broker.partitions if each.topic == topic["name"]}
+            led = {each["partition_index"] for each in topic["partitions"] if each["leader_id"] == 2}
+            assert led == here
+        described = client.call("describe_log_dirs", 4, topics=None)["results"]
+        sizes = {each["name"]: each["partitions"] for result in described for each in result["topics"]}
+        path = root / "k-0-0"
+        assert sizes["k-0"][0]["partition_size"] == sum(each.stat().st_size for each in path.glob("*.log"))
+        cluster = client.call("describe_cluster", 0)
+        assert cluster["cluster_id"] == (GOLDEN / "kraft" / "expected" / "cluster-id.txt").read_text().split()[-1]
+        assert [each["broker_id"] for each in cluster["brokers"]] == [2]
+
+
+@pytest.mark.parametrize("case", sorted(each.name for each in (GOLDEN / "corrupt" / "cases-dir").iterdir()))
+def test_broken_files_of_the_directory_are_passed_over(case: str, tmp_path: Path) -> None:
+    """All records are there all the same."""
+    root = tmp_path / "data"
+    shutil.copytree(GOLDEN / "legacy" / "data", root)
+    shutil.copytree(GOLDEN / "corrupt" / "cases-dir" / case, root, dirs_exist_ok=True)
+    before = state_of(root)
+    with read_only_node(root) as node, node.client() as client:
+        records = records_of(read_all(client, "v0-v1-v2-mixed", 0), "v0-v1-v2-mixed", 0)
+        known = truth("legacy/expected/truth/v0-v1-v2-mixed.jsonl.gz")
+        assert {each["offset"] for each in records} == {each["offset"] for each in known}
+    assert state_of(root) == before
+
+
+@pytest.mark.parametrize("broken", ["metadata log", "snapshot", "partition.metadata"])
+def test_broken_metadata_is_passed_over(broken: str, tmp_path: Path) -> None:
+    """What can be read of it counts; clients get an id for each topic."""
+    root = tmp_path / "data"
+    shutil.copytree(GOLDEN / "kraft" / "broker-1", root)
+    metadata = root / "__cluster_metadata-0"
+    names = {"metadata log": "*.log", "snapshot": "*.checkpoint", "partition.metadata": "partition.metadata"}
+    paths = list((root if broken == "partition.metadata" else metadata).rglob(names[broken]))
+    assert paths
+    for path in paths:
+        path.chmod(0o644)
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2 : len(data) // 2 + 40] = b"\xff" * 40
+        path.write_bytes(data)
+    before = state_of(root)
+    with read_only_node(root) as node, node.client() as client:
+        topics = client.call("metadata", 12, topics=None)["topics"]
+        assert {"k-0", "k-1", "k-2"} <= {each["name"] for each in topics}
+        assert len({each["topic_id"] for each in topics}) == len(topics)
+        assert read_all(client, "k-1", 1)
+    assert state_of(root) == before
+
+
+def test_one_partition_alone() -> None:
+    """Its directory is all that there is."""
+    root = GOLDEN / "codecs" / "data" / "java-zstd-0"
+    before = state_of(root)
+    with read_only_node(root) as node, node.client() as client:
+        known = [each for each in truth("codecs/expected/truth/java-zstd.jsonl.gz") if each["partition"] == 0]
+        records = records_of(read_all(client, "java-zstd", 0), "java-zstd", 0)
+        assert content([as_truth(each) for each in records]) == content(known)
+    assert state_of(root) == before
+
+
+def test_a_log_that_grows_rolls_and_is_cut(tmp_path: Path) -> None:
+    """As under a running Kafka: a fetch that waits hears of new records; segments come and go."""
+    source = GOLDEN / "codecs" / "data" / "java-none-0"
+    segments = sorted(source.glob("*.log"))
+    assert len(segments) > 2
+    root = tmp_path / "java-none-0"
+    root.mkdir()
+    first, second, *_ = segments
+    data = first.read_bytes()
+    half = len(data) // 2
+    (root / first.name).write_bytes(data[:half])
+    with read_only_node(root) as node, node.client() as client:
+
+        def offsets() -> list[int]:
+            return [each["offset"] for each in records_of(read_all(client, "java-none", 0), "java-none", 0)]
+
+        before = offsets()
+        end = list_offset(client, "java-none", 0, LATEST)["offset"]
+        assert before == list(range(end))
+        waiting = node.client()
+        asked = {"max_wait": 10_000, "bytes": 1 << 20}
+        node.run(lambda: node.loop.call_later(0.3, (root / first.name).write_bytes, data))
+        answer, records = fetch(waiting, "java-none", 0, end, **asked)
+        assert answer["error_code"] == 0
+        assert records
+        assert data.endswith(records)
+        node.run(lambda: node.loop.call_later(0.3, shutil.copy, second, root / second.name))
+        behind = int(second.stem)
+        answer, records = fetch(waiting, "java-none", 0, behind, **asked)
+        assert records == second.read_bytes()[: len(records)]
+        after = offsets()
+        assert after[: len(before)] == before
+        assert len(after) > behind
+        (root / first.name).rename(root / f"{first.name}.deleted")
+        assert list_offset(client, "java-none", 0, EARLIEST)["offset"] == behind
+        assert offsets() == [each for each in after if each >= behind]
+        (root / second.name).write_bytes(second.read_bytes()[:200])
+        assert fetch(client, "java-none", 0, after[-1])[0]["error_code"] == OFFSET_OUT_OF_RANGE
+        waiting.socket.close()
