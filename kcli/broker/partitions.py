@@ -222,8 +222,7 @@ class Partition:
 
     def _advance(self, log: PartitionLog) -> None:
         """Alone in sync: what is appended is committed."""
-        isr = self.state.isr
-        if len(isr) == 1 and isr[0] == self.node_id:
+        if self.state.isr == (self.node_id,):
             log.update_high_watermark(log.log_end_offset)
 
     def delete_records(self, offset: int) -> int:
