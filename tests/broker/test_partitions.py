@@ -95,14 +95,12 @@ def test_who_may_ask_which_replica(tmp_path: Path) -> None:
             partition.log_for()
         assert refused.value.code is ErrorCode.not_leader_or_follower
         assert node.logs.partitions.find("t", 0) is partition
+        node.create_topic("others", topic_id=UUID(int=9 << 64), replicas=[2], isr=[2], leader=2)
         for topic, number, code in (
             ("t", 1, ErrorCode.unknown_topic_or_partition),
             ("u", 0, ErrorCode.unknown_topic_or_partition),
             ("others", 0, ErrorCode.not_leader_or_follower),
         ):
-            node.image.topics.get("others") or node.create_topic(
-                "others", topic_id=UUID(int=9 << 64), replicas=[2], isr=[2], leader=2
-            )
             with pytest.raises(PartitionError) as refused:
                 node.logs.partitions.find(topic, number)
             assert refused.value.code is code
