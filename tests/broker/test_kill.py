@@ -31,12 +31,13 @@ from hypothesis import strategies as st
 
 from formats.file_name import parse_directory
 from tests.broker.running import Address, Client, Closed, ServedNode
+from tests.conftest import examples
 from tests.log.batches import batch
 
-SOAK_EXAMPLES = 10_000
-IS_SOAK = settings().max_examples >= SOAK_EXAMPLES
-SCENARIOS, ROUNDS = (10, 20) if IS_SOAK else (1, 4)
-SCENARIO = settings(max_examples=SCENARIOS, phases=[Phase.generate], database=None)  # to shrink it would take an hour
+ROUNDS = 4
+KILLED = settings(examples(1, soak=50), phases=[Phase.generate], database=None)  # 200 rounds; none is worth shrinking
+STOPPED = settings(examples(1, soak=10), phases=[Phase.generate], database=None)
+INVALID_REPLICATION_FACTOR = 38
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 4
 FIRST_PORT, LAST_PORT = 12_000, 32_000  # not of those from which the system takes the port of a client
@@ -162,7 +163,8 @@ class TopicChanger(threading.Thread):
     def _step(self, client: Client, name: str) -> None:
         answer = create(client, name, self._random.randrange(1, 4), {})
         if answer["error_code"]:
-            self.unexpected.append(answer)
+            if answer["error_code"] != INVALID_REPLICATION_FACTOR:  # the broker is in its controlled shutdown
+                self.unexpected.append(answer)
             return
         self.created[name] = answer["topic_id"]
         partition = {"index": 0, "records": bytes(batch(name.encode()))}
@@ -205,6 +207,7 @@ class Scenario:
     writers: list[Writer] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
     """What each life of the broker logged."""
+    node: ServedNode | None = None
 
     @property
     def address(self) -> Address:
@@ -215,7 +218,7 @@ class Scenario:
         return "{}:{}".format(*self.address)
 
     def start(self) -> ServedNode:
-        node = ServedNode(self.directory, *OPTIONS, listen=self.listen)
+        self.node = node = ServedNode(self.directory, *OPTIONS, listen=self.listen)
         log: list[str] = []
         reader = threading.Thread(target=lambda: log.append(stderr_of(node.process)), daemon=True)
         reader.start()
@@ -257,7 +260,12 @@ def stderr_of(process: subprocess.Popen[str]) -> str:
 def scenario(seed: int) -> Iterator[Scenario]:
     random = Random(seed)
     with TemporaryDirectory() as root:
-        yield Scenario(Path(root) / "data", random, free_port(random))
+        each = Scenario(Path(root) / "data", random, free_port(random))
+        try:
+            yield each
+        finally:
+            if each.node is not None and each.node.process.poll() is None:
+                each.end(each.node, signal.SIGKILL)
 
 
 def run(each: Scenario, rounds: int, end: Callable[[ServedNode], None]) -> None:
@@ -289,7 +297,7 @@ def run(each: Scenario, rounds: int, end: Callable[[ServedNode], None]) -> None:
         assert "Traceback" not in log, log[log.index("Traceback") - 500 :][:5000]
 
 
-@SCENARIO
+@KILLED
 @given(st.integers(0, 2**32 - 1))
 def test_killed_under_load(seed: int) -> None:
     with scenario(seed) as each:
@@ -302,7 +310,7 @@ def test_killed_under_load(seed: int) -> None:
         run(each, ROUNDS, kill)
 
 
-@settings(SCENARIO, max_examples=max(1, SCENARIOS // 5))
+@STOPPED
 @given(st.integers(0, 2**32 - 1))
 def test_stopped_under_load(seed: int) -> None:
     """SIGTERM: the same holds, and the next start finds nothing to recover."""
@@ -312,7 +320,7 @@ def test_stopped_under_load(seed: int) -> None:
             assert each.end(node, signal.SIGTERM) == 0
             assert (each.directory / ".kafka_cleanshutdown").exists()
 
-        run(each, max(1, ROUNDS // 2), stop)
+        run(each, ROUNDS // 2, stop)
         assert not any("recover" in log for log in each.logs)
 
 
@@ -417,9 +425,11 @@ def check_topics(each: Scenario, topics: TopicChanger) -> None:
 
 def check_directories(each: Scenario, topics: TopicChanger) -> None:
     """Of a deleted topic nothing is left under its name; it is a stray where the broker died before it renamed it."""
-    found = [parse_directory(path.name) for path in each.directory.iterdir() if path.is_dir()]
-    names = {(name.state, name.topic) for name in found if name is not None}
-    there = {topic for state, topic in names if not state}
+    found = [(parse_directory(path.name), path) for path in each.directory.iterdir() if path.is_dir()]
+    there = {name.topic for name, _ in found if name is not None and not name.state}
     assert topics.created.keys() <= there
     assert not topics.deleted & there
-    assert not topics.created.keys() & {topic for state, topic in names if state == "stray"}
+    for name, path in found:
+        if name is not None and name.state == "stray" and name.topic in topics.created:
+            # The broker died before the directory got its partition.metadata; Kafka sets that aside as well.
+            assert not any(file.stat().st_size for file in path.iterdir())
