@@ -42,14 +42,15 @@ def single_node_config(
     file: Mapping[str, str] | None,
     options: Mapping[str, str],
 ) -> BrokerConfig:
-    """file: of --config; options come before it. listen and advertise are of the listener PLAINTEXT.
+    """file: of --config; options come before it. listen and advertise are of the listener PLAINTEXT. Without data_dir
+    the file or the options have log.dirs.
 
     Raises InvalidConfig, UnreadableInput.
     """
     if file is None:
-        assert data_dir is not None, "there is one, or a temporary one"
         listen = listen or ("127.0.0.1", 9092)
-        node_id = options.get("node.id") or _known_node_id(data_dir)
+        first = Path(options["log.dirs"].partition(",")[0]) if data_dir is None else data_dir
+        node_id = options.get("node.id") or _known_node_id(first)
         entries = {
             "process.roles": "broker,controller",
             "node.id": node_id,
