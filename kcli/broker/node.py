@@ -24,7 +24,6 @@ from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
 from kcli.broker.fetch_sessions import FetchSessions
-from kcli.broker.format import format_directories
 from kcli.broker.log_dirs import LogDir, LogDirs, open_log_dirs
 from kcli.broker.log_manager import Listeners, LogManager
 from kcli.broker.metadata_config import MetadataLogConfig
@@ -95,14 +94,7 @@ class Node:
         self._server = server = Server(config, loop)
         advertised = self._bind(server)
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
-        self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk)
-        format_directories(
-            [*(each.path for each in dirs.online), dirs.metadata.path],
-            now_ms=self._clock.now_ms(),
-            node_id=config.node_id,
-            cluster_id=dirs.cluster_id,
-            disk=self._disk,
-        )
+        self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk, self._clock)
         journal = MetadataLog(
             dirs.metadata.path,
             node_id=config.node_id,
