@@ -51,9 +51,10 @@ def _window(window: Window) -> Iterator[LoggedBatch]:
     table = RecordTable(TABLE_RECORDS)
     for buffer in decode(window, table):
         for i in range(table.count):
-            row = RecordRow._make(table.row(i))
-            pair = _bytes(buffer, row.key_start, row.key_length), _bytes(buffer, row.value_start, row.value_length)
-            records[row.batch].append((row.offset, pair))
+            record = RecordRow._make(table.row(i))
+            key = _bytes(buffer, record.key_start, record.key_length)
+            value = _bytes(buffer, record.value_start, record.value_length)
+            records[record.batch].append((record.offset, (key, value)))
     for row, own in zip(rows, records, strict=True):
         commits = None
         if row.is_control:
