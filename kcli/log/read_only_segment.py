@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import compress
+from operator import add
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -21,7 +23,7 @@ from kcli.errors import UnreadableInput
 from kcli.log.batch_records import decode
 from kcli.log.live_segment import FoundRecord
 from kcli.log.live_segments import FileRegion
-from kcli.log.read_only_survey import BEGIN, CONTROL, TRANSACTIONAL, Columns, Piece, Survey, sound_rows
+from kcli.log.read_only_survey import BEGIN, CONTROL, TRANSACTIONAL, Columns, Piece, Survey, runs
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource
 
@@ -46,16 +48,12 @@ class Found:
     transactions: list[tuple[int, int]]
 
 
-@dataclass(slots=True)
-class _Row:
-    """A batch as a read looks at it."""
+class Place(NamedTuple):
+    """Where a batch is, and its offset."""
 
-    base_offset: int
-    last_offset: int
     position: int
     size: int
-    attributes: int
-    producer_id: int
+    base_offset: int
 
 
 class ReadOnlySegment:
@@ -103,7 +101,8 @@ class ReadOnlySegment:
             try:
                 for part in read_segment(source, stop=WINDOW_BYTES_MIN, window_bytes=WINDOW_BYTES_MIN):
                     if isinstance(part, Window):
-                        return next((row.base_offset for row in self._rows(part) if row is not None), None)
+                        columns = self._columns(part)
+                        return next(compress(columns.bases, columns.sound), None)
             finally:
                 source.close()
         except (OSError, UnreadableInput) as error:
@@ -171,15 +170,8 @@ class ReadOnlySegment:
         finally:
             source.close()
 
-    def _rows(self, window: Window) -> Iterator[_Row | None]:
-        """The batches of a window; None for one that is not sound."""
-        columns = Columns(window.batches)
-        bases = columns["base_offset"]
-        lasts = map(max, columns["last_offset"], bases)
-        sound = sound_rows(bases, columns["faults"], self.next_base)
-        others = (columns[name] for name in ("position", "size", "attributes", "producer_id"))
-        for is_sound, *row in zip(sound, bases, lasts, *others, strict=True):
-            yield _Row(*row) if is_sound else None
+    def _columns(self, window: Window) -> Columns:
+        return Columns(window.batches, self.next_base)
 
     def read(self, offset: int, limit: int, max_bytes: int, *, min_one_batch: bool) -> Found | None:
         """Whole sound batches from the one with `offset`, or the first behind it, up to below offset `limit`.
@@ -192,64 +184,60 @@ class ReadOnlySegment:
             return None
         if first.size > max_bytes and not min_one_batch:
             return Found(None, [])
-        rows: list[_Row] = []
-        size = 0
         window_bytes = min(max(max_bytes, first.size, WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
         part = next(self.windows(first.position, window_bytes=window_bytes), None)
-        if isinstance(part, Window):
-            for row in self._rows(part):
-                if row is None or row.base_offset >= limit or (rows and size + row.size > max_bytes):
-                    break
-                if rows and not self._continues(survey, rows[-1], row):
-                    break
-                rows.append(row)
-                size += row.size
-        return self._found(rows) if rows else None
+        if not isinstance(part, Window):
+            return None
+        columns = self._columns(part)
+        count = columns.sound.index(False) if False in columns.sound else len(columns.sound)
+        positions, sizes = columns["position"], columns["size"]
+        ends = list(map(add, positions, sizes))
+        count = min(count, max(1, bisect_right(ends, first.position + max_bytes)))
+        if survey.is_ordered:
+            count = bisect_left(columns.bases, limit, 0, count)
+        else:
+            count = self._count_in_turn(survey, columns, positions, limit, count)
+        if count == 0:
+            return None
+        region = FileRegion(self.path, self.fd, first.position, ends[count - 1] - first.position)
+        return Found(region, _transactions(columns, count))
 
-    def _locate(self, survey: Survey, offset: int) -> _Row | None:
+    def _locate(self, survey: Survey, offset: int) -> Place | None:
         """The batch with `offset`, or the one with the least offset behind it."""
-        best: _Row | None = None
+        best: Place | None = None
         for piece in survey.pieces_from(offset):
             if best is not None and piece.first_offset >= best.base_offset:
                 break
-            row = self._first_in(piece, offset)
-            if row is not None and (best is None or row.base_offset < best.base_offset):
-                best = row
+            place = self._first_in(piece, offset)
+            if place is not None and (best is None or place.base_offset < best.base_offset):
+                best = place
             if best is not None and (survey.is_ordered or best.base_offset <= offset):
                 break
         return best
 
-    def _first_in(self, piece: Piece, offset: int) -> _Row | None:
+    def _first_in(self, piece: Piece, offset: int) -> Place | None:
         for part in self.windows(piece.start, piece.stop):
             if isinstance(part, Window):
-                for row in self._rows(part):
-                    if row is not None and row.last_offset >= offset:
-                        return row
+                columns = self._columns(part)
+                for i, (last, is_sound) in enumerate(zip(columns.lasts, columns.sound, strict=True)):
+                    if last >= offset and is_sound:
+                        return Place(columns["position"][i], columns["size"][i], columns.bases[i])
         return None
 
-    def _continues(self, survey: Survey, last: _Row, row: _Row) -> bool:
-        """Is `row` what a client should get next? In a file out of order, only if its turn is not at another place."""
-        behind = last.last_offset + 1
-        if survey.is_ordered or row.base_offset == behind:
-            return True
-        found = self._locate(survey, min(behind, row.base_offset))
-        is_here = found is not None and found.position == row.position
-        return is_here == (row.base_offset > last.last_offset)
-
-    def _found(self, rows: list[_Row]) -> Found:
-        start = rows[0].position
-        region = FileRegion(self.path, self.fd, start, rows[-1].position + rows[-1].size - start)
-        begun: dict[int, int] = {}
-        transactions: list[tuple[int, int]] = []
-        for row in rows:
-            if not row.attributes & TRANSACTIONAL or row.producer_id < 0:
+    def _count_in_turn(self, survey: Survey, columns: Columns, positions: list[int], limit: int, count: int) -> int:
+        """In a file out of order: how many batches in a row a client should get before others have their turn."""
+        bases, lasts = columns.bases, columns.lasts
+        for i in range(count):
+            if bases[i] >= limit:
+                return i
+            behind = lasts[i - 1] + 1
+            if i == 0 or bases[i] == behind:
                 continue
-            if row.attributes & CONTROL:
-                begun.pop(row.producer_id, None)
-            elif row.producer_id not in begun:
-                begun[row.producer_id] = row.base_offset
-                transactions.append((row.producer_id, row.base_offset))
-        return Found(region, transactions)
+            found = self._locate(survey, min(behind, bases[i]))
+            is_here = found is not None and found.position == positions[i]
+            if is_here != (bases[i] > lasts[i - 1]):
+                return i
+        return count
 
     def end_of_transaction(self, producer: int, offset: int) -> tuple[int, int] | None:
         """How the transaction of which `offset` is a part ends: offset and kind of the event; None: not in here."""
@@ -269,17 +257,16 @@ class ReadOnlySegment:
         for part in self.windows(piece.start, window_bytes=WINDOW_BYTES_MAX):
             if isinstance(part, Damage):
                 continue
-            begin = stop = -1
-            for row in (*self._rows(part), None):
-                if row is not None and row.base_offset >= from_offset:
-                    begin = row.position if begin < 0 else begin
-                    stop = row.position + row.size
-                elif begin >= 0:
-                    table = BatchTable()
-                    at = part.position
-                    scan(part.data, begin - at, stop - at, begin, table, check_crc=False)
-                    yield table, part.data
-                    begin = -1
+            columns = self._columns(part)
+            wanted = [
+                is_sound and base >= from_offset for base, is_sound in zip(columns.bases, columns.sound, strict=True)
+            ]
+            positions, sizes = columns["position"], columns["size"]
+            for first, stop in runs(wanted):
+                table = BatchTable()
+                begin, end = positions[first], positions[stop - 1] + sizes[stop - 1]
+                scan(part.data, begin - part.position, end - part.position, begin, table, check_crc=False)
+                yield table, part.data
 
     # times
 
@@ -303,15 +290,32 @@ class ReadOnlySegment:
 
     def _find_time(self, window: Window, timestamp: int, from_offset: int) -> FoundRecord | None:
         records = RecordTable(256)
-        for i, row in enumerate(self._rows(window)):
-            if row is None:
+        columns = self._columns(window)
+        for i, (latest, is_sound) in enumerate(zip(columns["max_timestamp"], columns.sound, strict=True)):
+            if latest < timestamp or not is_sound:
                 continue
             batch = BatchRow._make(window.batches.row(i))
-            if batch.max_timestamp < timestamp:
-                continue
             for _ in decode(window, records, first=i, last=i + 1):
                 for k in range(records.count):
                     record = RecordRow._make(records.row(k))
                     if record.timestamp >= timestamp and record.offset >= from_offset:
                         return FoundRecord(record.timestamp, record.offset, batch.leader_epoch)
         return None
+
+
+def _transactions(columns: Columns, count: int) -> list[tuple[int, int]]:
+    """As in Found, of the first `count` batches."""
+    attributes = columns["attributes"][:count]
+    if not any(each & TRANSACTIONAL for each in set(attributes)):
+        return []
+    begun: set[int] = set()
+    found: list[tuple[int, int]] = []
+    for attribute, producer, base in zip(attributes, columns["producer_id"], columns.bases, strict=False):
+        if not attribute & TRANSACTIONAL or producer < 0:
+            continue
+        if attribute & CONTROL:
+            begun.discard(producer)
+        elif producer not in begun:
+            begun.add(producer)
+            found.append((producer, base))
+    return found

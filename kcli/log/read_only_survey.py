@@ -13,7 +13,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
-from operator import gt
+from operator import ge, gt
 from typing import Final, NamedTuple
 
 from formats.kernels.columns import BatchRow
@@ -30,6 +30,7 @@ ABORT, COMMIT, BEGIN, LOST = range(4)
 """How a producer's transaction goes on; LOST: it writes what shows that the marker before is not there any more."""
 
 CONTROL, TRANSACTIONAL = 0x20, 0x10
+INT64_MAX = (1 << 63) - 1
 _WIDTH = len(BatchRow._fields)
 _COLUMNS = {name: i for i, name in enumerate(BatchRow._fields)}
 
@@ -45,13 +46,27 @@ class Piece(NamedTuple):
 
 
 class Columns:
-    """The columns of a window's batches as lists."""
+    """The columns of a window's batches as lists. sound: which are served; lasts: none before its batch's base.
 
-    def __init__(self, table: BatchTable) -> None:
+    next_base: offsets from there on are of other segments.
+    """
+
+    def __init__(self, table: BatchTable, next_base: int | None) -> None:
         self._cells = memoryview(table).cast("B").cast("q")
+        self.bases, self.lasts = self["base_offset"], self["last_offset"]
+        if not all(map(ge, self.lasts, self.bases)):
+            self.lasts = list(map(max, self.lasts, self.bases))
+        self.is_ordered = all(map(gt, islice(self.bases, 1, None), self.lasts))
+        self.sound = self._sound(INT64_MAX if next_base is None else next_base)
 
     def __getitem__(self, name: str) -> list[int]:
         return self._cells[_COLUMNS[name] :: _WIDTH].tolist()
+
+    def _sound(self, limit: int) -> list[bool]:
+        bases, faults = self.bases, self["faults"]
+        if self.is_ordered and not any(faults) and bases[0] >= 0 and bases[-1] < limit:
+            return [True] * len(bases)
+        return [not fault & UNSOUND and 0 <= base < limit for base, fault in zip(bases, faults, strict=True)]
 
 
 class Survey:
@@ -79,13 +94,11 @@ class Survey:
 
     def add(self, window: Window, next_base: int | None) -> None:
         """Take in the batches of the next window. next_base: offsets from there on are of other segments."""
-        columns = Columns(window.batches)
-        bases, faults = columns["base_offset"], columns["faults"]
-        lasts = list(map(max, columns["last_offset"], bases))
-        sound = sound_rows(bases, faults, next_base)
+        columns = Columns(window.batches, next_base)
+        bases, lasts = columns.bases, columns.lasts
         positions, sizes, times = columns["position"], columns["size"], columns["max_timestamp"]
-        for first, stop in _runs(sound):
-            for i, k in self._ordered(bases, lasts, first, stop):
+        for first, stop in runs(columns.sound):
+            for i, k in [(first, stop)] if columns.is_ordered else _growing(bases, lasts, first, stop):
                 at = i
                 while at < k:
                     to = max(at + 1, bisect_left(positions, positions[at] + PIECE_BYTES, at, k))
@@ -93,25 +106,13 @@ class Survey:
                         positions[at],
                         positions[to - 1] + sizes[to - 1],
                         bases[at],
-                        max(lasts[at:to]),
+                        lasts[to - 1],
                         max(times[at:to]),
                     )
                     at = to
-        self._follow_epochs(columns["leader_epoch"], bases, sound)
-        self._follow_transactions(window, columns, sound)
+        self._follow_epochs(columns["leader_epoch"], bases, columns.sound)
+        self._follow_transactions(window, columns)
         self.end = window.position + window.stop
-
-    def _ordered(self, bases: list[int], lasts: list[int], first: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Parts of [first, stop) in each of which offsets grow."""
-        if all(map(gt, islice(bases, first + 1, stop), islice(lasts, first, stop))):
-            yield first, stop
-            return
-        begin = first
-        for i in range(first + 1, stop):
-            if bases[i] <= lasts[i - 1]:
-                yield begin, i
-                begin = i
-        yield begin, stop
 
     def _piece(self, start: int, stop: int, first: int, last: int, timestamp: int) -> None:
         if self.first_offset < 0 or first < self.first_offset:
@@ -162,7 +163,7 @@ class Survey:
                 self.epochs.append((epoch, base))
                 known = epoch
 
-    def _follow_transactions(self, window: Window, columns: Columns, sound: Sequence[bool]) -> None:
+    def _follow_transactions(self, window: Window, columns: Columns) -> None:
         attributes = columns["attributes"]
         if not self._open and not any(each & TRANSACTIONAL for each in set(attributes)):
             return
@@ -171,10 +172,10 @@ class Survey:
             columns["producer_id"],
             columns["producer_epoch"],
             columns["magic"],
-            columns["base_offset"],
+            columns.bases,
             columns["start"],
             columns["size"],
-            sound,
+            columns.sound,
             strict=True,
         )
         for attribute, producer, epoch, magic, offset, start, size, is_sound in rows:
@@ -206,15 +207,17 @@ class Survey:
             yield self.event_offsets[i], self.event_producers[i], self.event_kinds[i]
 
 
-def sound_rows(bases: list[int], faults: list[int], next_base: int | None) -> list[bool]:
-    """Which batches are served: whole ones with an offset that belongs here."""
-    limit = 1 << 63 if next_base is None else next_base
-    if not any(faults) and min(bases) >= 0 and max(bases) < limit:
-        return [True] * len(bases)
-    return [not fault & UNSOUND and 0 <= base < limit for base, fault in zip(bases, faults, strict=True)]
+def _growing(bases: list[int], lasts: list[int], first: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Parts of [first, stop) in each of which offsets grow."""
+    begin = first
+    for i in range(first + 1, stop):
+        if bases[i] <= lasts[i - 1]:
+            yield begin, i
+            begin = i
+    yield begin, stop
 
 
-def _runs(sound: Sequence[bool]) -> Iterator[tuple[int, int]]:
+def runs(sound: Sequence[bool]) -> Iterator[tuple[int, int]]:
     """[first, stop) of the rows in a row that are sound."""
     if all(sound):
         yield 0, len(sound)

@@ -85,15 +85,18 @@ def records_of(data: bytes, topic: str, number: int) -> list[Json]:
 
 
 def sound_batches(directory: Path) -> bytes:
-    """The bytes of all batches in a partition's directory that are whole and have an offset, one after the other."""
+    """The bytes of all batches in a partition's directory that are whole, one after the other. A base offset is in no
+    checksum: one that is none, or belongs to a later segment, is damage too."""
     out = bytearray()
-    for path in sorted(directory.glob("*.log")):
+    paths = sorted(directory.glob("*.log"))
+    limits = [*(int(path.stem) for path in paths[1:]), 1 << 63]
+    for path, limit in zip(paths, limits, strict=True):
         source = FileSource(path)
         for part in read_segment(source):
             if isinstance(part, Window):
                 for i in range(part.batches.count):
                     _, start, size, base_offset, *_, faults = part.batches.row(i)
-                    if not faults & UNSOUND and base_offset >= 0:
+                    if not faults & UNSOUND and 0 <= base_offset < limit:
                         out += part.data[start : start + size]
         source.close()
     return bytes(out)

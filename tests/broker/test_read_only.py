@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from formats.kernels.log import BatchTable, scan
 from kcli.broker.api import APIS
+from kcli.log.config import LogConfig
+from kcli.log.partition_log import Isolation
+from kcli.log.read_only_log import ReadOnlyLog
 from tests.broker.read_only_node import (
     fetch,
     list_offset,
@@ -379,3 +387,81 @@ def test_a_log_that_grows_rolls_and_is_cut(tmp_path: Path) -> None:
         (root / second.name).write_bytes(second.read_bytes()[:200])
         assert fetch(client, "java-none", 0, after[-1])[0]["error_code"] == OFFSET_OUT_OF_RANGE
         waiting.socket.close()
+
+
+SMALL = ["codecs/data/java-none-0", "codecs/data/mixed-0", "txn/data/t-txn-1", "legacy/data/v0-v1-v2-mixed-0"]
+
+
+@given(
+    st.sampled_from(SMALL),
+    st.lists(st.tuples(st.integers(0, 1 << 40), st.binary(min_size=1, max_size=30), st.booleans()), max_size=6),
+)
+@settings(max_examples=40)
+def test_whatever_is_damaged_the_sound_rest_is_served(directory: str, changes: list[tuple[int, bytes, bool]]) -> None:
+    """Bytes overwritten or put in between anywhere, in logs and all other files: no error, no batch lost."""
+    with TemporaryDirectory() as temporary:
+        root = Path(temporary) / "t-0"
+        shutil.copytree(GOLDEN / directory, root)
+        for path in sorted(root.iterdir()):
+            data = bytearray(path.read_bytes())
+            for place, new, is_between in changes:
+                at = place % (len(data) + 1)
+                data[at : at if is_between else at + len(new)] = new
+            path.write_bytes(data)
+        log = ReadOnlyLog(root, LogConfig())
+        offset, end = log.log_start_offset, log.log_end_offset
+        assert log.log_start_offset <= log.last_stable_offset <= end
+        served = bytearray()
+        while offset < end:
+            region = log.read(offset, 5000).region
+            assert region is not None, f"nothing at {offset} of {end}"
+            data = bytearray(os.pread(region.fd, region.length, region.position))
+            table = BatchTable()
+            scan(data, 0, len(data), 0, table)
+            offset = 1 + max(table.row(i)[4] for i in range(table.count))
+            served += data
+        there = sound_batches(root)
+        assert batches(bytes(served)) >= {each for each in batches(there) if each[1] >= log.log_start_offset}
+        log.read(log.log_start_offset, 1 << 20, Isolation.TXN_COMMITTED)
+        log.offset_for_timestamp(MAX_TIMESTAMP)
+        log.offset_for_timestamp(0)
+        log.offset_for_leader_epoch(1)
+        assert log.producers.table.entries() is not None
+        log.release_handles()
+
+
+def batches(data: bytes) -> set[tuple[bytes, int]]:
+    """Each batch, and its last offset."""
+    table = BatchTable()
+    scan(data, 0, len(data), 0, table)
+    rows = [table.row(i) for i in range(table.count)]
+    return {(data[row[1] : row[1] + row[2]], row[4]) for row in rows}
+
+
+@pytest.mark.parametrize("directory", ["txn/data", "txn/data-tv0"])
+def test_producers_are_kafkas(directory: str) -> None:
+    """DescribeProducers answers what Kafka's tool printed, less what it forgets with time."""
+    root = GOLDEN / directory
+    before = state_of(root)
+    with read_only_node(root) as node, node.client() as client:
+        paths = sorted((GOLDEN / "txn" / "expected" / Path(directory).name).glob("describe-producers-*.txt"))
+        assert paths
+        for path in paths:
+            topic, _, number = path.stem.removeprefix("describe-producers-").rpartition("-")
+            asked = [{"name": topic, "partition_indexes": [int(number)]}]
+            answer = client.call("describe_producers", 0, topics=asked)["topics"][0]["partitions"][0]
+            found = {
+                (
+                    each["producer_id"],
+                    each["producer_epoch"],
+                    each["coordinator_epoch"],
+                    each["last_sequence"],
+                    each["last_timestamp"],
+                    -1 if each["current_txn_start_offset"] is None else each["current_txn_start_offset"],
+                )
+                for each in answer["active_producers"]
+            }
+            lines = [line.split() for line in path.read_text().splitlines()[1:]]
+            wanted = {tuple(-1 if each == "None" else int(each) for each in line) for line in lines}
+            assert found >= wanted, path.name
+    assert state_of(root) == before
