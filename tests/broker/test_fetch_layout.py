@@ -17,6 +17,7 @@ from kcli.broker.fetch_layout import PartitionAnswer, lay_out
 from kcli.broker.messages import entity_reader, messages
 from kcli.broker.outgoing import read_region
 from kcli.log.live_segments import FileRegion
+from tests.conftest import examples
 
 FETCH = APIS[1]
 VERSIONS = range(FETCH.least, FETCH.most + 1)
@@ -47,6 +48,7 @@ answers = st.lists(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@examples(25, soak=1000)
 @given(
     topics=st.lists(st.tuples(st.text(max_size=249), st.uuids(), answers), max_size=3), numbers=st.tuples(INT32, INT32)
 )

@@ -12,6 +12,7 @@ from kcli.broker.api import APIS
 from kcli.broker.messages import ErrorCode, date, messages
 from kcli.broker.produce_layout import PartitionAnswer, lay_out
 from kcli.log.validator import RecordError
+from tests.conftest import examples
 
 PRODUCE = APIS[0]
 INT32, INT64 = st.integers(0, 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
@@ -31,6 +32,7 @@ topics = st.lists(st.tuples(st.text(max_size=249), st.uuids(), st.lists(answers,
 
 
 @pytest.mark.parametrize("version", range(PRODUCE.least, PRODUCE.most + 1))
+@examples(25, soak=1000)
 @given(found=topics, numbers=st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**31 - 1)))
 def test_as_kio_writes_it(
     version: int, found: list[tuple[str, UUID, list[PartitionAnswer]]], numbers: tuple[int, int]
