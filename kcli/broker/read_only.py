@@ -25,6 +25,7 @@ from kcli.broker.fetch_sessions import FetchSessions
 from kcli.broker.log_dirs import LogDir, LogDirs
 from kcli.broker.node import FETCH_SESSION_EVICTION_MS, PLAINTEXT, PROTOCOL_IDS, CannotServe, Node
 from kcli.broker.partitions import Partitions
+from kcli.broker.quorum import Quorum
 from kcli.broker.quotas import Quotas
 from kcli.broker.read_only_directory import (
     DEFAULT_NODE_ID,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 UNKNOWN_CLUSTER = "unknown"
+NO_DIRECTORY = "A" * 22
 UPKEEP_S = 10.0
 DESCRIPTORS_MAX = 0.5
 """Share of the limit in use from which on files are closed; they are opened again when they are read."""
@@ -81,10 +83,11 @@ class ReadOnlyLogs:
 
 
 class ReadOnlyMetadata:
-    """What handlers ask of the metadata log: how far it is."""
+    """What handlers ask of the metadata log: how far it is, and who votes: only this node, wherever it comes from."""
 
-    def __init__(self, metadata_log: ReadOnlyLog | None) -> None:
+    def __init__(self, metadata_log: ReadOnlyLog | None, node_id: int) -> None:
         self._log = metadata_log
+        self.quorum = Quorum(node_id, NO_DIRECTORY)
 
     @property
     def next_offset(self) -> int:
@@ -139,7 +142,7 @@ class ReadOnlyNode(Node):
             node_id=config.node_id,
             cluster_id=dirs.cluster_id,
             image=image,
-            metadata=cast("MetadataLog", ReadOnlyMetadata(metadata_log)),
+            metadata=cast("MetadataLog", ReadOnlyMetadata(metadata_log, config.node_id)),
             logs=cast("LogManager", ReadOnlyLogs(dirs, partitions)),
             partitions=partitions,
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, FETCH_SESSION_EVICTION_MS),

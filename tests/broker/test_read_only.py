@@ -465,3 +465,44 @@ def test_producers_are_kafkas(directory: str) -> None:
             wanted = {tuple(-1 if each == "None" else int(each) for each in line) for line in lines}
             assert found >= wanted, path.name
     assert state_of(root) == before
+
+
+READS: dict[str, tuple[int, dict[str, Any]]] = {
+    "api_versions": (3, {"client_software_name": "test", "client_software_version": "1"}),
+    "describe_client_quotas": (1, {"components": [], "strict": False}),
+    "describe_cluster": (1, {"include_cluster_authorized_operations": False, "endpoint_type": 1}),
+    "describe_configs": (
+        4,
+        {
+            "resources": [{"resource_type": 2, "resource_name": "k-0", "configuration_keys": None}],
+            "include_synonyms": True,
+            "include_documentation": True,
+        },
+    ),
+    "describe_quorum": (
+        2,
+        {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]},
+    ),
+    "describe_topic_partitions": (0, {"topics": [], "response_partition_limit": 100, "cursor": None}),
+    "list_config_resources": (1, {"resource_types": []}),
+    "offset_for_leader_epoch": (
+        4,
+        {
+            "replica_id": -1,
+            "topics": [
+                {"topic": "k-0", "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]}
+            ],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("directory", ["kraft/broker-1", "kraft/broker-2/k-0-0"])
+def test_all_that_reads_is_answered(directory: str) -> None:
+    """With metadata and without."""
+    root = GOLDEN / directory
+    before = state_of(root)
+    with read_only_node(root) as node, node.client() as client:
+        for name, (version, request) in READS.items():
+            assert error_codes(client.call(name, version, **request)) <= {0}, name
+    assert state_of(root) == before
