@@ -23,26 +23,27 @@ from tests.interop.clients.job import CODECS, Json
 
 TIMEOUT_S = 120.0
 TAIL_MS = 5000.0  # the broker may wait four times as long: a record ends the wait
-METADATA_VERSION = 30
+METADATA_VERSION = 30  # 4.3-IV0
 FIND_COORDINATOR = 10
 DETAILS = frozenset({"max_timestamp", "producers", "log_size_bytes", "metadata_version", "quorum_leader", "quota"})
 
 
 @dataclass(frozen=True)
 class Client:
-    """A client: how it is started, and the keys of the report that it has no means for."""
+    """A client: how it is started, the keys of the report that it has no means for; does it send null as a header?"""
 
     name: str
     command: Callable[[], list[str]]
     lacks: frozenset[str]
     null_headers: bool = True
+    marks: tuple[pytest.MarkDecorator, ...] = ()
 
 
 CLIENTS = [
     Client("kafka-python", toolchains.python("kafka_python"), frozenset({"quota"}), null_headers=False),
     Client("aiokafka", toolchains.python("aio_kafka"), DETAILS),
     Client("confluent-kafka", toolchains.python("confluent"), DETAILS - {"max_timestamp"}),
-    Client("java", toolchains.java, frozenset()),
+    Client("java", toolchains.java, frozenset(), marks=(pytest.mark.kafka,)),
     Client("franz-go", toolchains.go, frozenset()),
     Client("kafkajs", toolchains.node, DETAILS | {"low_watermark"}, null_headers=False),
 ]
@@ -74,7 +75,7 @@ def check_log(client: Client, data_dir: Path, run: Json) -> None:
         assert all((header.producer_id >= 0) == run["idempotent"] for header in headers)
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize("client", [pytest.param(each, id=each.name, marks=each.marks) for each in CLIENTS])
 def test_client(client: Client, tmp_path: Path) -> None:
     try:
         command = client.command()

@@ -56,7 +56,7 @@ def records(*, null_headers: bool) -> list[Json]:
 
 def job(codecs: tuple[str, ...], *, idempotent: bool = True, null_headers: bool = True) -> Json:
     """Everything that a client is told. The records are old: for brokers with log.retention.ms=-1."""
-    runs = [
+    runs: list[Json] = [
         {"topic": f"idempotent-{codec}" if exactly_once else codec, "codec": codec, "idempotent": exactly_once}
         for exactly_once in ((False, True) if idempotent else (False,))
         for codec in codecs
@@ -66,9 +66,10 @@ def job(codecs: tuple[str, ...], *, idempotent: bool = True, null_headers: bool 
     topics["large"] = {"partitions": 1, "configs": {"max.message.bytes": str(2 * LARGE_BYTES)}}
     topics["doomed"] = {"partitions": 1, "configs": DOOMED}
     auto = {"topic": "auto", "codec": "none", "idempotent": False, "partitions": 1}
+    all_runs = [run | {"partitions": PARTITIONS} for run in runs] + [auto]
     return {
         "topics": topics,
-        "runs": [run | {"partitions": PARTITIONS} for run in runs] + [auto],
+        "runs": [run | {"committed": bool(i % 2)} for i, run in enumerate(all_runs)],
         "records": records(null_headers=null_headers),
         "at_ms": BEGIN_MS + AT * STEP_MS - 1,
         "beyond_ms": BEGIN_MS + (1 << 30),

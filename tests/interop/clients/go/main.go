@@ -42,6 +42,7 @@ type job struct {
 		Codec      string `json:"codec"`
 		Idempotent bool   `json:"idempotent"`
 		Partitions int32  `json:"partitions"`
+		Committed  bool   `json:"committed"`
 	} `json:"runs"`
 	Records      []record `json:"records"`
 	AtMs         int64    `json:"at_ms"`
@@ -89,7 +90,7 @@ func (todo *job) report() map[string]any {
 	for _, run := range todo.Runs {
 		records := todo.records(run.Topic, run.Partitions)
 		acked[run.Topic] = got(produce(records, run.Codec, run.Idempotent))
-		for _, each := range consume(run.Topic, run.Partitions, len(records), run.Idempotent) {
+		for _, each := range consume(run.Topic, run.Partitions, len(records), run.Committed) {
 			read[run.Topic] = append(read[run.Topic], row(each))
 		}
 	}
@@ -173,19 +174,22 @@ func more(report map[string]any) {
 	thrifty := "thrifty"
 	entity := kadm.ClientQuotaEntity{{Type: "client-id", Name: &thrifty}}
 	set := kadm.AlterClientQuotaOp{Key: quota, Value: 1 << 20}
-	must(got(admin.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{{Entity: entity, Ops: []kadm.AlterClientQuotaOp{set}}}))[0].Err)
-	only := []kadm.DescribeClientQuotaComponent{{Type: "client-id", MatchName: &thrifty, MatchType: kmsg.QuotasMatchTypeExact}}
-	report["quota"] = got(admin.DescribeClientQuotas(ctx, true, only))[0].Values[0].Value
+	change := kadm.AlterClientQuotaEntry{Entity: entity, Ops: []kadm.AlterClientQuotaOp{set}}
+	must(got(admin.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{change}))[0].Err)
+	only := kadm.DescribeClientQuotaComponent{Type: "client-id", MatchName: &thrifty, MatchType: kmsg.QuotasMatchTypeExact}
+	described := got(admin.DescribeClientQuotas(ctx, true, []kadm.DescribeClientQuotaComponent{only}))
+	report["quota"] = described[0].Values[0].Value
 }
 
 func open(more ...kgo.Opt) *kgo.Client {
-	return got(kgo.NewClient(append(more, kgo.SeedBrokers(bootstrap))...))
+	soon := kgo.MetadataMinAge(100 * time.Millisecond) // to ask again for a topic that is being made; by default 5 s
+	return got(kgo.NewClient(append(more, kgo.SeedBrokers(bootstrap), soon)...))
 }
 
 func produce(records []*kgo.Record, codec string, idempotent bool) ([]int64, error) {
 	options := []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.AllowAutoTopicCreation(),
-		kgo.ProducerBatchCompression(codecs[codec]), kgo.ProducerBatchMaxBytes(largest), kgo.ProducerLinger(5 * time.Millisecond),
+		kgo.ProducerBatchCompression(codecs[codec]), kgo.ProducerBatchMaxBytes(largest),
 	}
 	if !idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())

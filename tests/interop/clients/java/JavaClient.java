@@ -70,7 +70,8 @@ public class JavaClient {
         job.get("topics").properties().forEach(each -> {
             Map<String, String> configs = new HashMap<>();
             each.getValue().get("configs").properties().forEach(e -> configs.put(e.getKey(), e.getValue().asText()));
-            topics.add(new NewTopic(each.getKey(), each.getValue().get("partitions").asInt(), (short) 1).configs(configs));
+            int partitions = each.getValue().get("partitions").asInt();
+            topics.add(new NewTopic(each.getKey(), partitions, (short) 1).configs(configs));
         });
         admin.createTopics(topics).all().get();
         report.put("created_again", error(admin.createTopics(List.of(new NewTopic("none", 1, (short) 1))).all()));
@@ -79,11 +80,11 @@ public class JavaClient {
         Map<String, Object> read = new LinkedHashMap<>();
         for (JsonNode run : job.get("runs")) {
             String topic = run.get("topic").asText();
-            boolean idempotent = run.get("idempotent").asBoolean();
-            List<ProducerRecord<byte[], byte[]>> records = records(job, topic, run.get("partitions").asInt());
-            acked.put(topic, produce(records, run.get("codec").asText(), idempotent));
-            read.put(topic, read(topic, run.get("partitions").asInt(), records.size(), idempotent).stream()
-                .map(JavaClient::row).toList());
+            int partitions = run.get("partitions").asInt();
+            List<ProducerRecord<byte[], byte[]>> records = records(job, topic, partitions);
+            acked.put(topic, produce(records, run.get("codec").asText(), run.get("idempotent").asBoolean()));
+            var found = read(topic, partitions, records.size(), run.get("committed").asBoolean());
+            read.put(topic, found.stream().map(JavaClient::row).toList());
         }
         report.put("acked", acked);
         report.put("read", read);
@@ -105,7 +106,8 @@ public class JavaClient {
 
         Config doomed = configs("doomed");
         Map<String, String> chosen = new LinkedHashMap<>();
-        job.at("/topics/doomed/configs").fieldNames().forEachRemaining(name -> chosen.put(name, doomed.get(name).value()));
+        for (var config : job.at("/topics/doomed/configs").properties())
+            chosen.put(config.getKey(), doomed.get(config.getKey()).value());
         report.put("configs", chosen);
         ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, "doomed");
         AlterConfigOp change = new AlterConfigOp(new ConfigEntry("retention.ms", "4711"), AlterConfigOp.OpType.SET);
@@ -113,7 +115,8 @@ public class JavaClient {
         report.put("altered", configs("doomed").get("retention.ms").value());
         int count = job.at("/topics/doomed/partitions").asInt() + 2;
         admin.createPartitions(Map.of("doomed", NewPartitions.increaseTo(count))).all().get();
-        report.put("partitions", admin.describeTopics(List.of("doomed")).allTopicNames().get().get("doomed").partitions().size());
+        var described = admin.describeTopics(List.of("doomed")).allTopicNames().get().get("doomed");
+        report.put("partitions", described.partitions().size());
         admin.deleteTopics(List.of("doomed")).all().get();
         report.put("topics", new TreeSet<>(admin.listTopics().names().get()));
         report.put("deleted_again", error(admin.deleteTopics(List.of("doomed")).all()));
@@ -124,10 +127,11 @@ public class JavaClient {
     }
 
     static void more(Map<String, Object> report) throws Exception {
-        report.put("producers", admin.describeProducers(List.of(IDEMPOTENT)).all().get().get(IDEMPOTENT).activeProducers().size());
+        var producers = admin.describeProducers(List.of(IDEMPOTENT)).all().get().get(IDEMPOTENT);
+        report.put("producers", producers.activeProducers().size());
         int node = admin.describeCluster().nodes().get().iterator().next().id();
-        var directory = admin.describeLogDirs(List.of(node)).allDescriptions().get().get(node).values().iterator().next();
-        report.put("log_size_bytes", directory.replicaInfos().get(IDEMPOTENT).size());
+        var directories = admin.describeLogDirs(List.of(node)).allDescriptions().get().get(node).values();
+        report.put("log_size_bytes", directories.iterator().next().replicaInfos().get(IDEMPOTENT).size());
         var features = admin.describeFeatures().featureMetadata().get().finalizedFeatures();
         report.put("metadata_version", features.get("metadata.version").maxVersionLevel());
         report.put("quorum_leader", admin.describeMetadataQuorum().quorumInfo().get().leaderId());
@@ -146,8 +150,9 @@ public class JavaClient {
     }
 
     static KafkaConsumer<byte[], byte[]> consumer(Map<String, Object> more) {
-        Map<String, Object> options = new HashMap<>(Map.of("bootstrap.servers", bootstrap, "auto.offset.reset", "earliest"));
-        options.putAll(more);
+        Map<String, Object> options = new HashMap<>(more);
+        options.put("bootstrap.servers", bootstrap);
+        options.put("auto.offset.reset", "earliest");
         return new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer()) {
             @Override
             public void close() {
@@ -156,7 +161,8 @@ public class JavaClient {
         };
     }
 
-    static List<Long> produce(List<ProducerRecord<byte[], byte[]>> records, String codec, boolean idempotent) throws Exception {
+    static List<Long> produce(List<ProducerRecord<byte[], byte[]>> records, String codec, boolean idempotent)
+            throws Exception {
         List<Long> offsets = new ArrayList<>();
         try (var producer = producer(codec, idempotent)) {
             List<Future<RecordMetadata>> sent = records.stream().map(producer::send).toList();

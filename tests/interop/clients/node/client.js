@@ -38,7 +38,8 @@ async function produce(topic, messages, compression, idempotent) {
   const producer = kafka.producer({ idempotent })
   await producer.connect()
   try {
-    const sent = await producer.send({ topic, messages, acks: -1, compression: CompressionTypes[COMPRESSION[compression]] })
+    const type = CompressionTypes[COMPRESSION[compression]]
+    const sent = await producer.send({ topic, messages, acks: -1, compression: type })
     const next = Object.fromEntries(sent.map(({ partition, baseOffset }) => [partition, Number(baseOffset)]))
     return messages.map(({ partition }) => next[partition]++)
   } finally {
@@ -85,8 +86,9 @@ async function fetch(broker, topic, positions, committed, maxWaitTime) {
 const read = (topic, partitions, count, committed) =>
   assigned(topic, async (broker, cluster) => {
     const places = [...Array(partitions).keys()].map(partition => ({ partition }))
-    const [{ partitions: begins }] = await cluster.fetchTopicsOffset([{ topic, fromBeginning: true, partitions: places }])
-    const positions = Object.fromEntries(begins.map(({ partition, offset }) => [partition, offset]))
+    const asked = [{ topic, fromBeginning: true, partitions: places }]
+    const [begins] = await cluster.fetchTopicsOffset(asked)
+    const positions = Object.fromEntries(begins.partitions.map(({ partition, offset }) => [partition, offset]))
     const found = []
     const end = Date.now() + WAIT_MS
     while (found.length < count) {
@@ -150,10 +152,10 @@ async function takeSteps(job, admin) {
   report.created_again = again ? 0 : TOPIC_ALREADY_EXISTS // it says false for that error, and throws for others
 
   const messages = job.records.map(toMessage)
-  for (const { topic, codec, idempotent, partitions } of job.runs) {
+  for (const { topic, codec, idempotent, partitions, committed } of job.runs) {
     const sent = messages.filter(({ partition }) => partition < partitions)
     report.acked[topic] = await produce(topic, sent, codec, idempotent)
-    report.read[topic] = (await read(topic, partitions, sent.length, idempotent)).map(row)
+    report.read[topic] = (await read(topic, partitions, sent.length, committed)).map(row)
   }
   const [{ low, high }] = (await admin.fetchTopicOffsets('none')).filter(({ partition }) => partition === 0)
   const byTime = async time =>
@@ -171,15 +173,16 @@ async function takeSteps(job, admin) {
   report.large = (await read('large', 1, 1, false))[0].value.length
   report.too_large = await errorCode(produce('none', large, 'none', false))
 
-  const upTo = offset => admin.deleteTopicRecords({ topic: 'none', partitions: [{ partition: 0, offset: String(offset) }] })
+  const upTo = offset =>
+    admin.deleteTopicRecords({ topic: 'none', partitions: [{ partition: 0, offset: String(offset) }] })
   await upTo(job.delete_before)
   report.first_left = Number((await read('none', 1, 1, false))[0].offset)
   report.deleted_beyond = await errorCode(upTo(2 ** 40))
 
   const doomed = await configs(admin, 'doomed')
   report.configs = Object.fromEntries(Object.keys(job.topics.doomed.configs).map(name => [name, doomed[name]]))
-  const change = { type: ConfigResourceTypes.TOPIC, name: 'doomed', configEntries: [{ name: 'retention.ms', value: '4711' }] }
-  await admin.alterConfigs({ resources: [change] })
+  const configEntries = [{ name: 'retention.ms', value: '4711' }]
+  await admin.alterConfigs({ resources: [{ type: ConfigResourceTypes.TOPIC, name: 'doomed', configEntries }] })
   report.altered = (await configs(admin, 'doomed'))['retention.ms']
   const count = job.topics.doomed.partitions + 2
   await admin.createPartitions({ topicPartitions: [{ topic: 'doomed', count }] })
