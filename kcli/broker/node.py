@@ -91,6 +91,7 @@ class Node:
 
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
+        _check_alone(config)
         self._server = server = Server(config, loop)
         advertised = self._bind(server)
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
@@ -258,6 +259,15 @@ class Node:
             await journal.append(registrations.fence_broker(journal.draft, node_id, properties))
         await journal.close()
         await broker.logs.stop(epoch)
+
+
+def _check_alone(config: BrokerConfig) -> None:
+    """This node is all of its cluster. Raises CannotServe."""
+    if not (config.is_broker and config.is_controller):
+        raise CannotServe("process.roles: only a node that is broker and controller can be served")
+    others = {each.partition("@")[0].strip() for each in config.words("controller.quorum.voters")}
+    if others - {str(config.node_id)}:
+        raise CannotServe("controller.quorum.voters: only a node that is its cluster's only voter can be served")
 
 
 def _endpoint(name: str, host: str, port: int, protocol: str) -> Endpoint:

@@ -1,0 +1,141 @@
+"""`kcli serve` as a process: what it prints, how it ends, what it refuses to begin."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.broker.running import served_node
+
+REFUSED = 1
+SSL_LISTENER = (
+    "-o",
+    "listeners=SSL://127.0.0.1:0,CONTROLLER://localhost:9093",
+    "-o",
+    "listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT",
+)
+
+
+def refused(*arguments: str, status: int = REFUSED) -> str:
+    """What it says when it does not begin."""
+    done = subprocess.run(
+        [sys.executable, "-m", "kcli", "serve", *arguments], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (status, ""), done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def test_ready_line_and_end(tmp_path: Path) -> None:
+    with served_node(tmp_path / "data") as node:
+        words = node.ready_line.split()
+        assert words[:2] == ["kcli", "ready"]
+        assert words[3:5] == ["node", "1"]
+        with socket.create_connection(node.address):
+            status, errors = node.signal(signal.SIGTERM)
+    assert status == 0
+    assert "shutting down" in errors
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_the_cluster_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    with served_node(tmp_path) as node:
+        first = node.ready_line.split()[6]
+        node.signal(signal.SIGINT)
+    with served_node(tmp_path) as node:
+        assert node.ready_line.split()[6] == first
+
+
+def test_temporary_directory_goes(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kcli", "serve", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={"TMPDIR": str(tmp_path)}
+    ) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline().split()
+        directory = Path(ready[ready.index("data") + 1])
+        assert directory.parent == tmp_path
+        assert directory.exists()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert not directory.exists()
+
+
+def test_json_log(tmp_path: Path) -> None:
+    with served_node(tmp_path, "--log-format", "json", "-o", "no.such.name=1") as node:
+        _, errors = node.signal(signal.SIGTERM)
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert all(set(line) >= {"time", "level", "logger", "message"} for line in lines)
+    assert any(line["level"] == "warning" and "no.such.name" in line["message"] for line in lines)
+
+
+def test_advertised_address(tmp_path: Path) -> None:
+    with served_node(tmp_path, "--advertise", "kafka.test:9999") as node:
+        assert node.bootstrap == "kafka.test:9999"
+
+
+def test_server_properties(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=7\ncontroller.quorum.voters=7@localhost:9093\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://localhost:9093\ncontroller.listener.names=CONTROLLER\n"
+        f"log.dirs={tmp_path / 'one'},{tmp_path / 'two'}\n"
+    )
+    command = [sys.executable, "-m", "kcli", "serve", "--config", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        assert "  node 7  " in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    assert (tmp_path / "two" / "meta.properties").exists()
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    with served_node(tmp_path) as node:
+        node.process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        status, _ = node.signal(signal.SIGINT)
+    assert status in (0, 130), "the first one may have been enough"
+    assert time.monotonic() - began < 10
+
+
+def test_a_taken_port(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        reason = refused("--data-dir", str(tmp_path / "data"), "--listen", f"127.0.0.1:{port}")
+    assert reason == f"kcli: cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert not (tmp_path / "data").exists(), "found out before anything is made"
+
+
+def test_a_directory_in_use(tmp_path: Path) -> None:
+    with served_node(tmp_path):
+        reason = refused("--data-dir", str(tmp_path), "--listen", "127.0.0.1:0")
+    assert "in use by a running Kafka or kcli" in reason
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "reason"),
+    [
+        (["-o", "num.partitions=many"], 2, "num.partitions"),
+        (["-o", "nonsense"], 2, "NAME=VALUE"),
+        (["--listen", "nowhere"], 2, "HOST:PORT"),
+        (["--listen", "127.0.0.1:99999"], 2, "HOST:PORT"),
+        (["-o", "process.roles=broker"], 2, "process.roles"),
+        (["-o", "controller.quorum.voters=1@a:1,2@b:2"], 1, "only voter"),
+        ([*SSL_LISTENER, "-o", "inter.broker.listener.name=SSL"], 1, "only PLAINTEXT"),
+        (["-o", "node.id=9"], 1, "node"),
+    ],
+)
+def test_refusals(tmp_path: Path, arguments: list[str], status: int, reason: str) -> None:
+    data = tmp_path / "data"
+    with served_node(data) as node:
+        node.signal(signal.SIGTERM)
+    listen = [] if "--listen" in arguments else ["--listen", "127.0.0.1:0"]
+    assert reason in refused("--data-dir", str(data), *listen, *arguments, status=status)
