@@ -24,6 +24,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import FormatError
+from kcli.broker.request_check import has_unknown_tags
+from kcli.broker.tagged_fields import without_unknown
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -203,8 +205,11 @@ def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
 def read_request(kind: Messages, frame: memoryview, position: int) -> Entity:
     """The request behind its header. Raises BadRequest."""
     try:
-        request, _ = kind.read(frame.toreadonly(), position)
-    except (SerialError, ValueError, OverflowError, TypeError) as error:
+        if has_unknown_tags(kind.request_type, frame, position):
+            request, _ = kind.read(without_unknown(kind.request_type, bytes(frame), position), 0)
+        else:
+            request, _ = kind.read(frame.toreadonly(), position)
+    except (SerialError, FormatError, ValueError, OverflowError, TypeError) as error:
         raise BadRequest(f"{kind.request_type.__name__} version {kind.version}: {error}", position) from error
     return request
 

@@ -1,0 +1,185 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
+"""Walk over a request as its schema lays it out, before anything is made of it.
+
+A reader that makes room for as many items as a request says it has can be killed with twenty bytes. This walk makes
+nothing: every length and count is held against what remains, and all items of a request against a limit.
+
+A schema is numbers, one struct behind the other, each naming others by where they begin:
+
+    struct   count of fields, is it flexible, count of tagged fields, then fields, then tags each with its field behind
+    field    kind, argument, may it be null
+
+    FIXED    argument: bytes              ARRAY_FIXED    argument: bytes of an item
+    SIZED    argument: bytes of a length  ARRAY_SIZED    argument: bytes of an item's length
+    STRUCT   argument: where it begins    ARRAY_STRUCT   argument: where it begins
+
+In flexible structs lengths and counts are unsigned varints, one more than the number, 0 for null. Source: KIP-482,
+KIP-893 (structs that may be null); kio's classes are where the schemas come from, see kcli.broker.request_check.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from formats.errors import BadCount, BadValue, BadVarint, LimitExceeded, Truncated
+
+FIXED, SIZED, STRUCT, ARRAY_FIXED, ARRAY_SIZED, ARRAY_STRUCT = range(6)
+
+cdef enum:
+    K_FIXED, K_SIZED, K_STRUCT, K_ARRAY_FIXED, K_ARRAY_SIZED, K_ARRAY_STRUCT
+
+cdef enum Fault:
+    OK, CUT, NULL_FOUND, LONG_VARINT, NEGATIVE, TOO_MANY
+
+cdef struct Walk:
+    const int32_t *schema
+    const uint8_t *data
+    int64_t position
+    int64_t end
+    int64_t items_left
+    bint unknown_tags
+
+
+cdef inline Fault skip(Walk *walk, int64_t size) noexcept nogil:
+    if size > walk.end - walk.position:
+        return CUT
+    walk.position += size
+    return OK
+
+
+cdef inline Fault varint(Walk *walk, int64_t *value) noexcept nogil:
+    cdef int shift
+    cdef uint8_t byte
+    value[0] = 0
+    for shift in range(0, 35, 7):
+        if walk.position >= walk.end:
+            return CUT
+        byte = walk.data[walk.position]
+        walk.position += 1
+        value[0] |= <int64_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            return OK
+    return LONG_VARINT
+
+
+cdef inline Fault length(Walk *walk, int width, bint flexible, bint nullable, int64_t *found) noexcept nogil:
+    """A length or count; null is 0."""
+    cdef Fault fault
+    cdef const uint8_t *at
+    if flexible:
+        fault = varint(walk, found)
+        if fault != OK:
+            return fault
+        found[0] -= 1
+    else:
+        at = walk.data + walk.position
+        fault = skip(walk, width)
+        if fault != OK:
+            return fault
+        found[0] = <int32_t>(<uint32_t>at[0] << 24 | <uint32_t>at[1] << 16)
+        if width == 4:
+            found[0] |= at[2] << 8 | at[3]
+        else:
+            found[0] >>= 16
+    if found[0] < -1:
+        return NEGATIVE
+    if found[0] == -1:
+        if not nullable:
+            return NULL_FOUND
+        found[0] = 0
+    return OK
+
+
+cdef Fault field(Walk *walk, int kind, int argument, bint nullable, bint flexible) noexcept nogil:
+    cdef int64_t count
+    cdef Fault fault
+    if kind == K_FIXED:
+        return skip(walk, argument)
+    if kind == K_STRUCT:
+        if nullable:
+            if walk.position >= walk.end:
+                return CUT
+            walk.position += 1
+            if walk.data[walk.position - 1] >= 0x80:
+                return OK
+        return structure(walk, argument)
+    if kind == K_SIZED:
+        fault = length(walk, argument, flexible, nullable, &count)
+        return fault if fault != OK else skip(walk, count)
+    fault = length(walk, 4, flexible, nullable, &count)
+    if fault != OK:
+        return fault
+    if count > walk.end - walk.position:  # no item is smaller than a byte
+        return CUT
+    walk.items_left -= count
+    if walk.items_left < 0:
+        return TOO_MANY
+    if kind == K_ARRAY_FIXED:
+        return skip(walk, count * argument)
+    while count > 0 and fault == OK:
+        count -= 1
+        if kind == K_ARRAY_STRUCT:
+            fault = structure(walk, argument)
+        else:
+            fault = field(walk, K_SIZED, argument, False, flexible)
+    return fault
+
+
+cdef Fault structure(Walk *walk, int at) noexcept nogil:
+    cdef const int32_t *schema = walk.schema + at
+    cdef int fields = schema[0], flexible = schema[1], known = schema[2], i
+    cdef const int32_t *each = schema + 3
+    cdef int64_t count, tag, size, behind
+    cdef Fault fault
+    for i in range(fields):
+        fault = field(walk, each[0], each[1], each[2], flexible)
+        if fault != OK:
+            return fault
+        each += 3
+    if not flexible:
+        return OK
+    fault = varint(walk, &count)
+    while count > 0 and fault == OK:
+        count -= 1
+        fault = varint(walk, &tag)
+        if fault == OK:
+            fault = varint(walk, &size)
+        if fault != OK:
+            return fault
+        if size > walk.end - walk.position:
+            return CUT
+        behind = walk.position + size
+        for i in range(known):
+            if each[4 * i] == tag:
+                fault = field(walk, each[4 * i + 1], each[4 * i + 2], each[4 * i + 3], True)
+                break
+        else:
+            walk.unknown_tags = True
+            walk.position = behind
+        if fault == OK and walk.position != behind:
+            return CUT
+    return fault
+
+
+def check(const int32_t[::1] schema not None, const uint8_t[::1] data not None, int64_t position, int64_t items_max):
+    """Walk over the struct at the schema's begin, from byte `position` of the data on. items_max: of all arrays.
+
+    Returns whether there are tagged fields that the schema does not know. Raises Truncated, BadCount, BadValue (null
+    where there must be a value), BadVarint, LimitExceeded.
+    """
+    cdef Walk walk
+    cdef Fault fault
+    if not 0 <= position < data.shape[0]:
+        raise Truncated("nothing is there", position)
+    walk.schema, walk.data = &schema[0], &data[0]
+    walk.position, walk.end, walk.items_left, walk.unknown_tags = position, data.shape[0], items_max, False
+    fault = structure(&walk, 0)
+    if fault == OK:
+        return walk.unknown_tags
+    if fault == CUT:
+        raise Truncated("the bytes end inside a field", walk.position)
+    if fault == NULL_FOUND:
+        raise BadValue("null where there must be a value", walk.position)
+    if fault == LONG_VARINT:
+        raise BadVarint("a varint of more than 5 bytes", walk.position)
+    if fault == NEGATIVE:
+        raise BadCount("a negative length", walk.position)
+    raise LimitExceeded(f"more than {items_max:,} items in all arrays", walk.position)

@@ -1,0 +1,611 @@
+"""Hostile clients against `kcli serve`: whatever comes, an answer or a closed connection, and then it serves as before.
+
+Every API at every version, with values at random and absurd, whole or mutated byte by byte; bombs; names that try to
+leave the directory; clients that promise, stall, storm. The broker is a child process: what it logs is read (a trace is
+a bug), its memory and its descriptors are measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import select
+import signal
+import socket
+import struct
+import threading
+import time
+import typing
+import zlib
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from types import NoneType
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from formats.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
+from formats.file_name import parse_directory
+from formats.kernels.log import crc32c
+from kcli.broker.api import APIS, is_flexible
+from kcli.broker.messages import entity_writer, messages
+from tests.broker.running import Address, Client, Closed, ServedNode
+from tests.conftest import examples
+from tests.log.batches import batch
+
+MIB = 1 << 20
+SEEDED = settings(examples(6, soak=400), phases=[Phase.generate], database=None)
+"""An example is many requests, and what one leaves behind is met by the next: nothing to be shrunk."""
+REQUESTS_AT_ONCE, TURNS = 12, 6
+ANSWER_S, PATIENCE_S = 0.4, 20.0
+RSS_GROWTH_MAX = 150 * MIB
+BOMB_BYTES = 256 * MIB
+INT_MAX, INT_MIN = 2**31 - 1, -(2**31)
+QUICK_DELETION = ("-o", "log.segment.delete.delay.ms=0", "-o", "log.index.size.max.bytes=4096")
+KNOWN = {"known": {}, "compacted": {"cleanup.policy": "compact"}}
+
+
+class Victim:
+    """A broker that is to survive."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.node = ServedNode(directory, *QUICK_DELETION)
+        self.log: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.topic_ids: dict[str, str] = {}
+        self.restore()
+        self.rss_at_first = self.rss()
+        self.descriptors_at_first = self.descriptors()
+
+    def _read(self) -> None:
+        assert self.node.process.stderr is not None, "piped"
+        for line in self.node.process.stderr:
+            self.log.append(line)
+
+    @property
+    def address(self) -> Address:
+        return self.node.address
+
+    def client(self) -> Client:
+        return Client(self.address)
+
+    def restore(self) -> None:
+        """Quotas and topics that strangers left behind go, the known topics are there."""
+        self._drop_quotas()
+        with self.client() as client:
+            there = {each["name"] for each in self.topics(client)}
+            strange = [{"name": name, "topic_id": None} for name in there - KNOWN.keys()]
+            client.call("delete_topics", 6, topics=strange, timeout=1000)
+            for name, configs in KNOWN.items():
+                create(client, name, configs=configs)
+            self.topic_ids = {each["name"]: each["topic_id"] for each in self.topics(client)}
+
+    def _drop_quotas(self) -> None:
+        with self.client() as client:
+            entries = client.call("describe_client_quotas", 1, components=[], strict=False)["entries"] or []
+            gone = [
+                {"entity": entry["entity"], "ops": [{"key": each["key"], "value": 0.0, "remove": True}]}
+                for entry in entries
+                for each in entry["values"]
+            ]
+            client.call("alter_client_quotas", 1, entries=gone, validate_only=False)
+
+    def topics(self, client: Client) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = client.call("metadata", 12, topics=None, allow_auto_topic_creation=False)[
+            "topics"
+        ]
+        return found
+
+    def check(self) -> None:
+        """It answers, it has not stumbled, it has not swollen."""
+        assert self.node.process.poll() is None, self.tail()
+        with self.client() as client:
+            assert client.call("api_versions", 0)["error_code"] == 0
+        self.check_log()
+        assert self.rss() - self.rss_at_first < RSS_GROWTH_MAX
+        strangers = {path.name for path in self.directory.parent.iterdir()} - {self.directory.name}
+        assert not strangers, "it writes only into its directory"
+        for path in self.directory.iterdir():
+            assert path.is_file() or parse_directory(path.name) is not None, path
+
+    def tail(self) -> str:
+        return "".join(self.log[-100:])
+
+    def check_log(self) -> None:
+        """No trace in what it has logged since the last look."""
+        lines, self.log = self.log, []
+        at = next((i for i, line in enumerate(lines) if "Traceback" in line), None)
+        assert at is None, "".join(lines[max(0, at - 2) : at + 40])
+
+    def rss(self, what: str = "VmRSS") -> int:
+        """Its memory in bytes; VmHWM: the most it ever had."""
+        text = Path(f"/proc/{self.node.process.pid}/status").read_text()
+        found = re.search(rf"{what}:\s+(\d+) kB", text)
+        assert found is not None
+        return int(found[1]) << 10
+
+    def descriptors(self) -> int:
+        return len(list(Path(f"/proc/{self.node.process.pid}/fd").iterdir()))
+
+    def stop(self) -> None:
+        """It ends in order, whatever has happened to it."""
+        self.node.process.send_signal(signal.SIGTERM)
+        assert self.node.process.wait(PATIENCE_S) == 0, self.tail()
+        self._reader.join()
+        self.check_log()
+        for stream in (self.node.process.stdout, self.node.process.stderr):
+            assert stream is not None, "piped"
+            stream.close()
+
+
+@pytest.fixture(scope="module")
+def victim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    found = Victim(tmp_path_factory.mktemp("victim") / "data")
+    try:
+        yield found
+    finally:
+        if found.node.process.poll() is None:
+            found.stop()
+
+
+def create(
+    client: Client,
+    name: str,
+    partitions: int = 1,
+    *,
+    factor: int = 1,
+    assignments: list[tuple[int, list[int]]] | None = None,
+    configs: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Create a topic. Returns what is said of it."""
+    topic = {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": factor,
+        "assignments": [{"partition_index": i, "broker_ids": each} for i, each in assignments or []],
+        "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+    }
+    answer = client.call("create_topics", 7, topics=[topic], timeout=5000, validate_only=False)
+    found: dict[str, Any] = answer["topics"][0]
+    return found
+
+
+# requests at random
+
+
+STRINGS = (
+    *(
+        "",
+        "known",
+        "compacted",
+        "..",
+        ".",
+        "a/b",
+        "../../x",
+        "a\0b",
+        "x" * 249,
+        "x" * 250,
+        "é",
+        "\U0001f600",
+        "a.b",
+        "a_b",
+    ),
+    *("__consumer_offsets", "__cluster_metadata", "missing", "z" * 30_000, "1", "-1", "0", "kafka.server"),
+    *("retention.ms", "cleanup.policy", "segment.bytes", "max.message.bytes", "compression.type", "compact", "zstd"),
+    *("user", "client-id", "ip", "producer_byte_rate", "consumer_byte_rate", "request_percentage", "127.0.0.1"),
+    *("controller_mutation_rate", "metadata.version", "kraft.version", "transaction.version", "9" * 40, "1e400", "١"),
+)
+FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-300, 1e300, 5e-324, float("inf"), float("-inf"), float("nan"), 1e9)
+
+
+def integer(random: Random, bits: int) -> int:
+    most = 2 ** (bits - 1) - 1
+    small = random.choice((0, 0, 1, 1, -1, 2, 3, 5, -2))
+    return random.choice((small, small, small, most, -most - 1, random.randint(-most - 1, most)))
+
+
+def records(random: Random) -> bytes | None:
+    """What a producer may send, or not."""
+    producer = random.choice(((-1, -1), (1, 0), (5, 3)))
+    whole = batch(
+        *random.choices((b"", b"value", bytes(5000)), k=random.randrange(1, 4)),
+        producer=producer,
+        sequence=random.choice((-1, 0, 7, INT_MAX)) if producer[0] >= 0 else -1,
+        transactional=random.random() < 0.2,
+        timestamp_ms=random.choice((0, -1, int(time.time() * 1000), 2**62)),
+        codec=random.randrange(5),
+    )
+    choice = random.randrange(8)
+    if choice < 3:
+        return bytes(whole)
+    if choice == 3:
+        return random.choice((None, b"", random.randbytes(61), bytes(whole) * 2))
+    broken = bytearray(mutated(random, bytes(whole)))
+    if choice > 5 and len(broken) > 61:  # past the checksum
+        struct.pack_into(">i", broken, 8, len(broken) - 12)
+        broken[16] = 2
+        struct.pack_into(">I", broken, 17, crc32c(memoryview(broken)[21:]))
+    return bytes(broken)
+
+
+Maker = Callable[[Random], Any]
+
+
+def maker(hint: Any, kafka_type: str | None) -> Maker:
+    """What makes values of a field's type."""
+    arguments = typing.get_args(hint)
+    if NoneType in arguments:
+        plain = maker(next(each for each in arguments if each is not NoneType), kafka_type)
+        return lambda random: None if random.random() < 0.2 else plain(random)
+    if typing.get_origin(hint) is tuple:
+        inner = maker(arguments[0], kafka_type)
+        return lambda random: tuple(inner(random) for _ in range(random.choice((0, 1, 1, 1, 2, 3))))
+    if dataclasses.is_dataclass(hint):
+        assert isinstance(hint, type), "a class"
+        return class_maker(hint)
+    match kafka_type:
+        case "bool":
+            return lambda random: random.random() < 0.5
+        case "int8" | "int16" | "int32" | "int64":
+            return lambda random: hint(integer(random, int(kafka_type[3:])))
+        case "timedelta_i32":
+            return lambda random: hint.parse(timedelta(milliseconds=integer(random, 32)))
+        case "float64":
+            return lambda random: random.choice(FLOATS)
+        case "string":
+            return lambda random: hint(random.choice(STRINGS)) if hint is not str else random.choice(STRINGS)
+        case "uuid":
+            return lambda random: UUID(int=random.choice((1, random.getrandbits(128))))
+        case "records":
+            return records
+    raise AssertionError(f"no values for {hint} {kafka_type}")
+
+
+@cache
+def class_maker(cls: type) -> Maker:
+    hints = typing.get_type_hints(cls)
+    fields = {each.name: maker(hints[each.name], each.metadata.get("kafka_type")) for each in dataclasses.fields(cls)}
+    return lambda random: cls(**{name: make(random) for name, make in fields.items()})
+
+
+def whole_request(random: Random, key: int, version: int) -> bytes:
+    """A request that reads well, whatever it says; without its size."""
+    request_type = messages(key, version).request_type
+    body = BytesIO()
+    body.write(struct.pack(">hhih", key, version, 1, 4) + b"fuzz" + (b"\0" if is_flexible(key, version) else b""))
+    entity_writer(request_type)(body, class_maker(request_type)(random))
+    return body.getvalue()
+
+
+EXTREMES = (
+    b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\x80\0\0\0",
+    b"\xff\xff\xff\xff\x0f",
+    b"\xff" * 10,
+    b"\x7f\xff",
+    b"\0",
+)
+
+
+def mutated(random: Random, data: bytes) -> bytes:
+    """The bytes with some changed, cut, doubled, or an absurd number put in."""
+    found = bytearray(data)
+    for _ in range(random.randrange(1, 4)):
+        at = random.randrange(len(found) + 1)
+        end = min(len(found), at + random.randrange(1, 30))
+        match random.randrange(6):
+            case 0:
+                found[at : at + 1] = random.randbytes(1)
+            case 1:
+                extreme = random.choice(EXTREMES)
+                found[at : at + len(extreme)] = extreme
+            case 2:
+                found[at:at] = random.choice(EXTREMES)
+            case 3:
+                del found[at:end]
+            case 4:
+                found[at:at] = found[at:end]
+            case 5:
+                del found[at:]
+    return bytes(found)
+
+
+def hostile_frame(random: Random) -> bytes:
+    """Something for the broker to read."""
+    choice = random.randrange(12)
+    if choice == 0:
+        return random.randbytes(random.randrange(200))
+    api = random.choice(list(APIS.values()))
+    version = random.randint(api.least, api.most)
+    body = whole_request(random, api.key, version)
+    if choice == 1:
+        body = struct.pack(">hh", random.choice((api.key, integer(random, 16))), integer(random, 16)) + body[4:]
+    elif choice > 5:
+        body = body[:8] + mutated(random, body[8:])
+    size = len(body) if random.random() < 0.95 else integer(random, 32)
+    return struct.pack(">i", size) + body
+
+
+def exchange(address: Address, frames: list[bytes]) -> list[bytes | None]:
+    """Send each on a connection of its own. Returns what came within a moment: bytes, b"" for closed, None."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(address, PATIENCE_S)) for _ in frames]
+        for client, frame in zip(clients, frames, strict=True):
+            client.sendall(frame)
+        answers: dict[socket.socket, bytes] = {}
+        deadline = time.monotonic() + ANSWER_S
+        while len(answers) < len(clients) and (left := deadline - time.monotonic()) > 0:
+            waiting = [each for each in clients if each not in answers]
+            for client in select.select(waiting, [], [], left)[0]:
+                try:
+                    answers[client] = client.recv(1 << 16)
+                except ConnectionError:
+                    answers[client] = b""
+        return [answers.get(client) for client in clients]
+
+
+@SEEDED
+@given(st.integers(0, 2**32 - 1))
+def test_anything(victim: Victim, seed: int) -> None:
+    random = Random(seed)
+    for _ in range(TURNS):
+        exchange(victim.address, [hostile_frame(random) for _ in range(REQUESTS_AT_ONCE)])
+        victim.check()
+    victim.restore()
+
+
+ANSWERED = [(api.key, version) for api in APIS.values() for version in range(api.least, api.most + 1)]
+SILENT = {0, 1}
+"""Produce with acks=0, and Fetch, may leave their clients without an answer."""
+
+
+@settings(examples(2, soak=100), phases=[Phase.generate], database=None)
+@given(st.integers(0, 2**32 - 1))
+def test_whatever_reads_well_is_answered(victim: Victim, seed: int) -> None:
+    """Every API at every version: an answer of its class; or the connection is closed, as Kafka closes it."""
+    random = Random(seed)
+    for key, version in ANSWERED:
+        body = whole_request(random, key, version)
+        with socket.create_connection(victim.address, PATIENCE_S) as sock:
+            client = Client.__new__(Client)
+            client.socket, client.client_id, client.correlation_id = sock, None, 1
+            if key in SILENT:
+                sock.settimeout(ANSWER_S)
+            sock.sendall(struct.pack(">i", len(body)) + body)
+            try:
+                client.answer(APIS[key].name, version)
+            except TimeoutError:
+                assert key in SILENT, f"{APIS[key].name} {version} is not answered"
+            except Closed:
+                pass
+    victim.check()
+    victim.restore()
+
+
+# bombs
+
+
+def bomb(codec: int, count: int, *, size: int = BOMB_BYTES) -> bytes:
+    """A batch whose payload is small and becomes large. count: of the records it claims to have."""
+    if codec == GZIP:
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        payload = b"".join(packer.compress(bytes(MIB)) for _ in range(size // MIB)) + packer.flush()
+    elif codec == ZSTD:
+        import zstandard
+
+        payload = zstandard.ZstdCompressor().compress(bytes(size))
+    else:
+        payload = compress(codec, bytes(size))
+    data = bytearray(batch(b"", codec=codec)[:61] + payload)
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    struct.pack_into(">i", data, 23, count - 1)
+    struct.pack_into(">i", data, 57, count)
+    struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("count", [1, INT_MAX])
+@pytest.mark.parametrize(
+    ("codec", "size"), [(GZIP, 256 * MIB), (SNAPPY, 20 * MIB), (LZ4, 200 * MIB), (ZSTD, 1024 * MIB)]
+)
+def test_bombs(victim: Victim, codec: int, size: int, count: int) -> None:
+    """Batches that pass max.message.bytes and would fill the memory."""
+    data = bomb(codec, count, size=size)
+    began = time.monotonic()
+    for topic in KNOWN:
+        with victim.client() as client:
+            partitions = [{"index": 0, "records": data}]
+            topics = [{"name": topic, "partition_data": partitions}]
+            answer = client.call("produce", 9, acks=-1, timeout=1000, topic_data=topics)
+        assert answer["responses"][0]["partition_responses"][0]["error_code"] in (2, 10, 87)
+    assert time.monotonic() - began < PATIENCE_S
+    assert victim.rss("VmHWM") - victim.rss_at_first < 2 * RSS_GROWTH_MAX
+    victim.check()
+
+
+def test_records_claimed_without_any(victim: Victim) -> None:
+    """2^31 records in a batch that has room for none, not compressed."""
+    data = bytearray(batch(b"value"))
+    struct.pack_into(">i", data, 57, INT_MAX)
+    struct.pack_into(">i", data, 23, INT_MAX - 1)
+    struct.pack_into(">I", data, 17, crc32c(memoryview(data)[21:]))
+    with victim.client() as client:
+        topics = [{"name": "known", "partition_data": [{"index": 0, "records": bytes(data)}]}]
+        answer = client.call("produce", 9, acks=-1, timeout=1000, topic_data=topics)
+    assert answer["responses"][0]["partition_responses"][0]["error_code"] in (2, 87)
+    victim.check()
+
+
+# names, numbers
+
+
+INVALID_TOPIC = 17
+ILLEGAL = [
+    "",
+    ".",
+    "..",
+    "a/b",
+    "../x",
+    "/etc/passwd",
+    "a\0b",
+    "a b",
+    "é",
+    "\U0001f600",
+    "x" * 250,
+    "a\\b",
+    "a\n",
+    "-\u0661",
+]
+
+
+@pytest.mark.parametrize("name", ILLEGAL)
+def test_illegal_names(victim: Victim, name: str) -> None:
+    with victim.client() as client:
+        assert create(client, name)["error_code"] == INVALID_TOPIC
+        asked = [{"topic_id": None, "name": name}]
+        answer = client.call("metadata", 12, topics=asked, allow_auto_topic_creation=True)
+        assert answer["topics"][0]["error_code"] == INVALID_TOPIC
+        topics = [{"name": name, "partition_data": [{"index": 0, "records": bytes(batch(b"a"))}]}]
+        answer = client.call("produce", 9, acks=-1, timeout=1000, topic_data=topics)
+        assert answer["responses"][0]["partition_responses"][0]["error_code"] == 3
+        assert client.call("delete_topics", 5, topic_names=[name], timeout=1000)["responses"][0]["error_code"] == 3
+    victim.check()
+
+
+def test_longest_name(victim: Victim) -> None:
+    """249 characters, and a partition's number and what a deleted directory is called behind it."""
+    name = "x" * 249
+    with victim.client() as client:
+        assert create(client, name)["error_code"] == 0
+        topics = [{"name": name, "partition_data": [{"index": 0, "records": bytes(batch(b"a"))}]}]
+        answer = client.call("produce", 9, acks=-1, timeout=1000, topic_data=topics)
+        assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0
+        assert client.call("delete_topics", 5, topic_names=[name], timeout=1000)["responses"][0]["error_code"] == 0
+    victim.check()
+
+
+INVALID_PARTITIONS, INVALID_FACTOR, INVALID_ASSIGNMENT, INVALID_REQUEST, POLICY = 37, 38, 39, 42, 44
+
+
+@pytest.mark.parametrize(
+    ("partitions", "factor", "assignments", "code"),
+    [
+        (INT_MAX, 1, [], POLICY),
+        (10_001, 1, [], POLICY),
+        (INT_MIN, 1, [], INVALID_PARTITIONS),
+        (0, 1, [], INVALID_PARTITIONS),
+        (1, 32_767, [], INVALID_FACTOR),
+        (1, -32_768, [], INVALID_FACTOR),
+        (INT_MAX, 1, [(0, [1])], INVALID_REQUEST),
+        (-1, -1, [(INT_MAX, [1])], INVALID_ASSIGNMENT),
+        (-1, -1, [(0, [1] * 100_000)], INVALID_ASSIGNMENT),
+        (-1, -1, [(0, [INT_MIN, INT_MAX])], INVALID_ASSIGNMENT),
+        (-1, -1, [(0, [])], INVALID_ASSIGNMENT),
+        (-1, -1, [(i, [1]) for i in range(10_001)], POLICY),
+    ],
+)
+def test_absurd_numbers_of_partitions(
+    victim: Victim, partitions: int, factor: int, assignments: list[tuple[int, list[int]]], code: int
+) -> None:
+    began = time.monotonic()
+    with victim.client() as client:
+        assert create(client, "absurd", partitions, factor=factor, assignments=assignments)["error_code"] == code
+    assert time.monotonic() - began < PATIENCE_S
+    victim.check()
+
+
+@pytest.mark.parametrize(("count", "code"), [(INT_MAX, -1), (20_000, -1), (INT_MIN, INVALID_PARTITIONS), (1, 37)])
+def test_absurd_numbers_of_more_partitions(victim: Victim, count: int, code: int) -> None:
+    """More than 10,000 records of one request are not written; CreatePartitions says so as it can."""
+    began = time.monotonic()
+    with victim.client() as client:
+        topics = [{"name": "known", "count": count, "assignments": None}]
+        answer = client.call("create_partitions", 3, topics=topics, timeout=1000, validate_only=False)
+        assert answer["results"][0]["error_code"] == code
+    assert time.monotonic() - began < PATIENCE_S
+    victim.check()
+
+
+# clients that stall, promise, storm
+
+
+def test_slow_readers(victim: Victim) -> None:
+    """Fifty clients ask for megabytes and read nothing; the broker keeps files open, not bytes in memory."""
+    with victim.client() as client:
+        topics = [{"name": "known", "partition_data": [{"index": 0, "records": bytes(batch(bytes(900_000)))}]}]
+        for _ in range(10):
+            answer = client.call("produce", 9, acks=-1, timeout=1000, topic_data=topics)
+            assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0
+        end = answer["responses"][0]["partition_responses"][0]["base_offset"]
+        wanted = {"partition": 0, "fetch_offset": end - 9, "partition_max_bytes": 10 * MIB}
+        body = {"replica_id": -1, "max_wait": 0, "min_bytes": 1, "max_bytes": 10 * MIB, "isolation_level": 0}
+        session = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": [], "rack_id": ""}
+        asked = client.frame("fetch", 11, {**body, **session, "topics": [{"topic": "known", "partitions": [wanted]}]})
+        with ExitStack() as stack:
+            slow = [stack.enter_context(victim.client()) for _ in range(50)]
+            for each in slow:
+                each.socket.sendall(asked * 20)
+            time.sleep(0.5)
+            victim.check()
+            slow[0].correlation_id = client.correlation_id
+            answer = slow[0].answer("fetch", 11)
+            assert len(b64decode(answer["responses"][0]["partitions"][0]["records"])) > 5 * MIB
+    victim.check()
+
+
+def test_promises(victim: Victim) -> None:
+    """Three hundred clients say that 100 MB will come, and send one byte."""
+    with ExitStack() as stack:
+        for _ in range(300):
+            each = stack.enter_context(socket.create_connection(victim.address, PATIENCE_S))
+            each.sendall(struct.pack(">i", 100_000_000) + b"\0")
+        victim.check()
+    victim.check()
+
+
+def test_storm(victim: Victim) -> None:
+    """A thousand connections that come and go at once, some in the middle of a request, some with a reset."""
+    random = Random(7)
+    reset = struct.pack("ii", 1, 0)
+    for _ in range(1000):
+        with socket.create_connection(victim.address, PATIENCE_S) as each:
+            each.sendall(hostile_frame(random)[: random.randrange(60)])
+            if random.random() < 0.5:
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+    deadline = time.monotonic() + PATIENCE_S
+    while victim.descriptors() > victim.descriptors_at_first + 60 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert victim.descriptors() <= victim.descriptors_at_first + 60, "closed ones are given back"
+    victim.check()
+
+
+def test_half_closed(victim: Victim) -> None:
+    """A client that sends no more still gets its answer."""
+    with victim.client() as client:
+        client.socket.sendall(client.frame("api_versions", 0, {}))
+        client.socket.shutdown(socket.SHUT_WR)
+        assert client.answer("api_versions", 0)["error_code"] == 0
+        assert client.is_closed()
+
+
+def test_it_stops_and_starts_in_order(victim: Victim) -> None:
+    """After all that: a clean stop, and a start that knows the topics."""
+    with victim.client() as client:
+        before = {each["topic_id"] for each in victim.topics(client)}
+    victim.stop()
+    again = Victim(victim.directory)
+    with again.client() as client:
+        assert {each["topic_id"] for each in again.topics(client)} == before
+    again.stop()

@@ -1,0 +1,103 @@
+"""Requests are looked at before kio reads them: none passes that says more than it has, none is lost that is whole."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import fields
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formats.errors import BadCount, BadValue, FormatError, LimitExceeded, Truncated
+from kcli.broker.api import APIS, is_flexible
+from kcli.broker.messages import BadRequest, messages, read_request
+from kcli.broker.request_check import ITEMS_MAX, has_unknown_tags
+from kcli.broker.tagged_fields import without_unknown
+from tests.broker.test_fuzz_wire import mutated, whole_request
+
+VERSIONS = [(api.key, version) for api in APIS.values() for version in range(api.least, api.most + 1)]
+WITHOUT_TAGS = [
+    (key, version)
+    for key, version in VERSIONS
+    if is_flexible(key, version)
+    and not any("tag" in each.metadata for each in fields(messages(key, version).request_type))
+]
+METADATA, CREATE_TOPICS = 3, 19
+UNKNOWN = b"\x02\x65\x03abc\x87\x01\x00"
+"""Two tagged fields that nobody knows: 101 and 135."""
+
+
+def body_of(random: Random, key: int, version: int) -> bytes:
+    """A request without its header, whose client id is "fuzz"."""
+    return whole_request(random, key, version)[14 + is_flexible(key, version) :]
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS)
+def test_whole_requests(key: int, version: int) -> None:
+    """They pass, nothing in them is unknown, every byte less is missed; to go through them changes nothing."""
+    kind = messages(key, version)
+    random = Random(key * 100 + version)
+    for _ in range(20):
+        data = body_of(random, key, version)
+        if not data:
+            continue
+        assert not has_unknown_tags(kind.request_type, data, 0)
+        if kind.flexible:
+            assert without_unknown(kind.request_type, data, 0) == data
+        for size in range(0, len(data), max(1, len(data) // 50)):
+            with pytest.raises(FormatError):
+                has_unknown_tags(kind.request_type, data[:size], 0)
+
+
+@pytest.mark.parametrize(("key", "version"), WITHOUT_TAGS)
+def test_unknown_tags_are_skipped(key: int, version: int) -> None:
+    """Behind the last field of the request; in between they are met by the test below."""
+    kind = messages(key, version)
+    data = body_of(Random(version), key, version)
+    request, _ = kind.read(data, 0)
+    newer = memoryview(bytearray(data[:-1] + UNKNOWN))
+    assert has_unknown_tags(kind.request_type, newer, 0)
+    assert without_unknown(kind.request_type, bytes(newer), 0) == data
+    assert str(read_request(kind, newer, 0)) == str(request)  # as nan is not nan
+
+
+def test_unknown_tags_of_inner_structs() -> None:
+    kind = messages(CREATE_TOPICS, 7)
+    config = b"\x02a\x02b" + UNKNOWN
+    topic = b"\x02t" + struct.pack(">ih", 1, 1) + b"\x01\x02" + config + UNKNOWN
+    data = memoryview(bytearray(b"\x02" + topic + struct.pack(">i", 5) + b"\0" + UNKNOWN))
+    request = read_request(kind, data, 0)
+    assert [(each.name, each.num_partitions) for each in request.topics] == [("t", 1)]
+    assert [(each.name, each.value) for each in request.topics[0].configs] == [("a", "b")]
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(VERSIONS))
+def test_changed_requests(seed: int, version: tuple[int, int]) -> None:
+    """Read, or refused."""
+    random = Random(seed)
+    data = memoryview(bytearray(mutated(random, body_of(random, *version))))
+    try:
+        read_request(messages(*version), data, 0)
+    except BadRequest:
+        return
+
+
+@pytest.mark.parametrize(
+    ("version", "data", "error"),
+    [
+        (1, struct.pack(">i", 2**31 - 1), Truncated),
+        (1, struct.pack(">i", -2), BadCount),
+        (9, b"\xff\xff\xff\xff\x0f\0\0\0\0", Truncated),
+        (9, b"\xff\xff\xff\xff\xff\x0f", FormatError),
+        (0, struct.pack(">i", -1), BadValue),
+        (1, struct.pack(">ih", 1, -1), BadValue),
+        (1, struct.pack(">ih", 1, -2), BadCount),
+        (1, struct.pack(">i", ITEMS_MAX + 1) + bytes(2 * ITEMS_MAX + 2), LimitExceeded),
+    ],
+)
+def test_absurd_numbers(version: int, data: bytes, error: type[FormatError]) -> None:
+    kind = messages(METADATA, version)
+    with pytest.raises(error):
+        has_unknown_tags(kind.request_type, data, 0)
