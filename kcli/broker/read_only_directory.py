@@ -21,7 +21,7 @@ from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC, FileKind, parse, parse_directory
 from formats.properties import MetaProperties
 from kcli.errors import KcliError, UnreadableInput
-from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory
+from kcli.log.log_directory import PARTITION_FILES, REMOTE_INDEX_CACHE, LogDirectory
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.source import read_whole
 
@@ -76,8 +76,8 @@ def _partitions(directory: Path) -> Iterator[FoundPartition]:
         if name is not None and name.state:
             log.info("%s is not served: its name says -%s", path, name.state)
             continue
-        if name is None and not any(_is_segment(each) for each in _entries(path)):
-            log.info("%s is not served: no partition's name, no segments in it", path)
+        if not _is_partition(path):
+            log.info("%s is not served: no partition's directory", path)
             continue
         key = _key(path)
         yield FoundPartition(key, path, directory, starts.get(key))
@@ -93,6 +93,19 @@ def _entries(directory: Path) -> list[Path]:
 def _is_segment(path: Path) -> bool:
     name = parse(path.name)
     return name is not None and name.kind is FileKind.LOG and not name.state and name.remote_id is None
+
+
+def _is_partition(path: Path) -> bool:
+    """By the segments in it; with a partition's name also by its other files, or where it is empty."""
+    try:
+        entries = _entries(path)
+    except UnreadableInput as error:
+        log.warning("%s", error)
+        return False
+    if parse_directory(path.name) is None:
+        return any(map(_is_segment, entries))
+    names = [parse(each.name) for each in entries]
+    return not entries or any(name is not None and name.kind in PARTITION_FILES for name in names)
 
 
 def _key(directory: Path) -> Key:

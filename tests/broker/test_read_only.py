@@ -337,6 +337,31 @@ def test_broken_metadata_is_passed_over(broken: str, tmp_path: Path) -> None:
     assert state_of(root) == before
 
 
+def test_what_is_no_partition_is_left_out(tmp_path: Path) -> None:
+    """What Kafka is about to delete or has put aside, and whatever else lies there."""
+    known = GOLDEN / "legacy" / "data" / "v1-none-0"
+    names = [
+        "t-0",
+        "an odd name",
+        f"t-1.{'0' * 32}-delete",
+        f"t-2.{'0' * 32}-stray",
+        f"t-3.{'0' * 32}-future",
+        "t-4-AAAAAAAAAAAAAAAAAAAAAQ",
+    ]
+    for name in names:
+        shutil.copytree(known, tmp_path / name)
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "node-1" / "data").mkdir(parents=True)
+    (tmp_path / "node-1" / "notes.txt").write_text("none")
+    (tmp_path / "empty-7").mkdir()
+    before = state_of(tmp_path)
+    with read_only_node(tmp_path) as node, node.client() as client:
+        assert {each.key for each in node.node.broker.partitions} == {("t", 0), ("an_odd_name", 0), ("empty", 7)}
+        assert read_all(client, "an_odd_name", 0) == read_all(client, "t", 0) == sound_batches(known)
+        assert read_all(client, "empty", 7) == b""
+    assert state_of(tmp_path) == before
+
+
 def test_one_partition_alone() -> None:
     """Its directory is all that there is."""
     root = GOLDEN / "codecs" / "data" / "java-zstd-0"
