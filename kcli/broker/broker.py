@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kcli.broker.groups import group_coordinator
 from kcli.broker.producer_ids import ProducerIds
 
 if TYPE_CHECKING:
     from kcli.broker.clock import Clock
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.coordinators import Coordinator
     from kcli.broker.fetch_sessions import FetchSessions
     from kcli.broker.log_manager import LogManager
     from kcli.broker.metadata_log import MetadataLog
@@ -38,7 +40,9 @@ class Broker:
     advertised: dict[str, tuple[str, int]]
     is_read_only: bool = False
     producer_ids: ProducerIds = field(init=False)
+    groups: Coordinator = field(init=False)
 
     def __post_init__(self) -> None:
         """What needs nothing but the others."""
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
+        self.groups = group_coordinator(self)

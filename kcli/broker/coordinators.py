@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from formats.batch_writer import write_batch
@@ -20,6 +20,7 @@ from kcli.broker.coordinator_log import LoggedBatch, read_log
 from kcli.broker.messages import ErrorCode
 from kcli.coordinator import Batch, Machine, Outcome
 from kcli.errors import KcliError
+from kcli.java import java_hash
 from kcli.log.partition_log import LogFailed
 from kcli.log.validator import TRANSACTIONAL, AppendRefused, Origin
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 SLICE_BATCHES = 200
-HASH_BITS = 32
 
 
 class CoordinatorError(KcliError):
@@ -41,13 +41,9 @@ class CoordinatorError(KcliError):
         self.code = code
 
 
-def java_hash(text: str) -> int:
-    """Java's String.hashCode."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for i in range(0, len(units), 2):
-        value = (value * 31 + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
-    return value - (1 << HASH_BITS) if value >> (HASH_BITS - 1) else value
+def partition_of(key: str, count: int) -> int:
+    """The partition, of so many, that a group or a transactional id belongs to."""
+    return (java_hash(key) & 0x7FFFFFFF) % count
 
 
 class _Shard:
@@ -129,7 +125,7 @@ class Coordinator:
         count = self.partition_count
         if not count:
             raise CoordinatorError(ErrorCode.coordinator_not_available)
-        return (java_hash(key) & 0x7FFFFFFF) % count
+        return partition_of(key, count)
 
     # loading
 
@@ -166,9 +162,9 @@ class Coordinator:
 
     # requests
 
-    def shard_numbers(self) -> Iterator[int]:
-        """The partitions whose machines can be asked now."""
-        return iter([number for number, shard in self._shards.items() if shard.is_loaded])
+    def led(self) -> list[int]:
+        """The partitions that this broker leads, loaded or not."""
+        return list(self._shards)
 
     async def ask(self, key: str, request: Any) -> Any:
         """The answer of the machine that the key belongs to. Raises CoordinatorError."""
@@ -181,7 +177,7 @@ class Coordinator:
             raise CoordinatorError(ErrorCode.not_coordinator)
         if not shard.is_loaded:
             raise CoordinatorError(ErrorCode.coordinator_load_in_progress)
-        token = self._next_token = self._next_token + 1
+        token = self._token()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         shard.waiting[token] = future
         self._do(shard, shard.machine.handle(token, request, self._broker.clock.now_ms()))
@@ -189,6 +185,16 @@ class Coordinator:
             return await future
         finally:
             shard.waiting.pop(token, None)
+
+    def tell_all(self, request: Any) -> None:
+        """Have every machine that is loaded handle the request; nobody waits for answers."""
+        for shard in list(self._shards.values()):
+            if shard.is_loaded:
+                self._do(shard, shard.machine.handle(self._token(), request, self._broker.clock.now_ms()))
+
+    def _token(self) -> int:
+        self._next_token += 1
+        return self._next_token
 
     def _do(self, shard: _Shard, outcome: Outcome) -> None:
         """Append, replay, answer, act; then wait for the machine's next deadline."""

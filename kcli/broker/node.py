@@ -20,6 +20,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from formats.file_name import FileKind
+from kcli.broker import groups
 from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
@@ -133,6 +134,7 @@ class Node:
         journal.image.take_changes()
         journal.listeners.append(self._committed)
         await self._register(previous_epoch)
+        broker.groups.start()
         gc.collect()
         gc.freeze()  # what there is stays: a full collection that looks at all of it takes 30 ms
         server.serve(broker)
@@ -178,6 +180,7 @@ class Node:
         if any(kind == BROKER_RESOURCE for kind, _ in changes.configs):
             self._take_dynamic_config(broker.metadata)
         broker.logs.apply(changes)
+        groups.follow(broker.groups, changes)
         if changes.client_quotas:
             broker.quotas.update(broker.image.client_quotas)
 
@@ -254,6 +257,7 @@ class Node:
         if not self.ended.done():
             await journal.append(registrations.begin_controlled_shutdown(journal.draft, node_id, properties))
         self._server.close()
+        broker.groups.stop()
         journal.listeners.remove(self._committed)
         if not self.ended.done():
             await journal.append(registrations.fence_broker(journal.draft, node_id, properties))

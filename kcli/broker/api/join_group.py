@@ -1,0 +1,74 @@
+"""JoinGroup (11): a member of a classic group comes; the answer waits until the rebalance ends.
+
+v1 rebalance time-out (KIP-62). v4 MEMBER_ID_REQUIRED (KIP-394). v5 static members (KIP-345). v6 flexible. v7 protocol
+type (KIP-559). v8 reason (KIP-800). v9 a leader that need not assign (KIP-814).
+"""
+
+from __future__ import annotations
+
+from kcli.broker.coordinators import CoordinatorError
+from kcli.broker.groups import ask_group, java_host, milliseconds
+from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.group.requests import JoinAnswer, JoinGroup
+
+KNOWN_MEMBER_SINCE = 4
+NULL_PROTOCOL_SINCE = 7
+SKIP_ASSIGNMENT_SINCE = 9
+
+
+async def join_group(call: Call) -> Entity:
+    """Errors: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+    INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and the coordinator's."""
+    request, config = call.request, call.broker.config
+    session_timeout_ms = milliseconds(request.session_timeout)
+    rebalance_timeout = call.get("rebalance_timeout", request.session_timeout)
+    protocols: dict[str, bytes] = {}
+    for each in request.protocols:
+        protocols.setdefault(each.name, each.metadata)
+    least, most = config.number("group.min.session.timeout.ms"), config.number("group.max.session.timeout.ms")
+    if request.group_id and not least <= session_timeout_ms <= most:
+        return _answer(call, ErrorCode.invalid_session_timeout, JoinAnswer(member_id=request.member_id))
+    try:
+        answer: JoinAnswer = await ask_group(
+            call,
+            request.group_id,
+            JoinGroup(
+                group_id=request.group_id,
+                member_id=request.member_id,
+                instance_id=call.get("group_instance_id", None),
+                protocol_type=request.protocol_type,
+                protocols=tuple(protocols.items()),
+                session_timeout_ms=session_timeout_ms,
+                rebalance_timeout_ms=milliseconds(rebalance_timeout),
+                client_id=call.client_id,
+                client_host=java_host(call.client_host),
+                requires_known_member_id=call.version >= KNOWN_MEMBER_SINCE,
+                can_skip_assignment=call.version >= SKIP_ASSIGNMENT_SINCE,
+            ),
+        )
+    except CoordinatorError as error:
+        member_id = request.member_id if error.code is ErrorCode.invalid_group_id else ""
+        return _answer(call, error.code, JoinAnswer(member_id=member_id))
+    return _answer(call, ErrorCode(answer.error), answer)
+
+
+def _answer(call: Call, code: ErrorCode, answer: JoinAnswer) -> Entity:
+    protocol = answer.protocol or (None if call.version >= NULL_PROTOCOL_SINCE else "")
+    return call.respond(
+        error_code=code,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=protocol,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=tuple(
+            call.new(
+                "JoinGroupResponseMember",
+                member_id=each.member_id,
+                group_instance_id=each.instance_id,
+                metadata=each.metadata,
+            )
+            for each in answer.members
+        ),
+    )

@@ -1,0 +1,48 @@
+"""SyncGroup (14): a member asks for its assignment, the leader brings all of them; the answer waits for the leader.
+
+v3 static members (KIP-345). v4 flexible. v5 protocol type and name, which must be there (KIP-559).
+"""
+
+from __future__ import annotations
+
+from kcli.broker.coordinators import CoordinatorError
+from kcli.broker.groups import ask_group
+from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.group.requests import SyncAnswer, SyncGroup
+
+PROTOCOL_SINCE = 5
+
+
+async def sync_group(call: Call) -> Entity:
+    """Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+    INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS, and the coordinator's."""
+    request = call.request
+    protocol_type, protocol = call.get("protocol_type", None), call.get("protocol_name", None)
+    if call.version >= PROTOCOL_SINCE and (protocol_type is None or protocol is None):
+        return _answer(call, ErrorCode.inconsistent_group_protocol, SyncAnswer())
+    try:
+        answer: SyncAnswer = await ask_group(
+            call,
+            request.group_id,
+            SyncGroup(
+                group_id=request.group_id,
+                member_id=request.member_id,
+                instance_id=call.get("group_instance_id", None),
+                generation=request.generation_id,
+                protocol_type=protocol_type,
+                protocol=protocol,
+                assignments={each.member_id: each.assignment for each in request.assignments},
+            ),
+        )
+    except CoordinatorError as error:
+        return _answer(call, error.code, SyncAnswer())
+    return _answer(call, ErrorCode(answer.error), answer)
+
+
+def _answer(call: Call, code: ErrorCode, answer: SyncAnswer) -> Entity:
+    return call.respond(
+        error_code=code,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol,
+        assignment=answer.assignment,
+    )

@@ -1,0 +1,84 @@
+"""Consumer groups on a broker: the coordinator of __consumer_offsets, and what its handlers share."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
+
+from formats.message import uuid_bytes, uuid_text
+from kcli.broker.coordinators import Coordinator, CoordinatorError
+from kcli.broker.messages import ErrorCode
+from kcli.group.config import GroupConfig
+from kcli.group.machine import GroupMachine
+from kcli.group.records import TOPIC
+from kcli.group.requests import ZERO_ID, TopicsDeleted
+from kcli.log.config import MINUTE_MS
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.messages import Call
+    from kcli.metadata.changes import Changes
+
+GROUP_OPERATIONS = 3400
+"""Authorized operations of a group where everything is allowed: read, delete, describe, describe and alter configs."""
+ONE_MS = timedelta(milliseconds=1)
+
+
+def group_coordinator(broker: Broker) -> Coordinator:
+    """The coordinator of groups, not yet started."""
+    config = _config(broker.config)
+    return Coordinator(broker, TOPIC, lambda _: GroupMachine(config, lambda: str(uuid4())))
+
+
+def _config(config: BrokerConfig) -> GroupConfig:
+    return GroupConfig(
+        classic_group_max_size=config.number("group.max.size"),
+        classic_initial_rebalance_delay_ms=config.number("group.initial.rebalance.delay.ms"),
+        offset_metadata_max_size=config.number("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.number("offsets.retention.minutes") * MINUTE_MS,
+        offsets_retention_check_interval_ms=config.number("offsets.retention.check.interval.ms"),
+    )
+
+
+def follow(groups: Coordinator, changes: Changes) -> None:
+    """The metadata has changed: offsets go with their topics."""
+    groups.apply(changes)
+    if changes.topics_deleted:
+        topics = tuple((topic.name, id_text(topic.id)) for topic in changes.topics_deleted.values())
+        groups.tell_all(TopicsDeleted(topics=topics))
+
+
+async def ask_group(call: Call, group_id: str, request: Any) -> Any:
+    """The answer of the group's machine. Raises CoordinatorError, with INVALID_GROUP_ID where there can be no such
+    group."""
+    if not group_id:
+        raise CoordinatorError(ErrorCode.invalid_group_id)
+    return await call.broker.groups.ask(group_id, request)
+
+
+def milliseconds(duration: timedelta) -> int:
+    """A field that kio reads as a duration."""
+    return duration // ONE_MS
+
+
+def id_text(value: UUID | None) -> str:
+    """A topic's id as the group coordinator has it; None: no id."""
+    return ZERO_ID if value is None else uuid_text(value.bytes)
+
+
+def id_value(text: str) -> UUID | None:
+    """The inverse of `id_text`."""
+    return None if text == ZERO_ID else UUID(bytes=uuid_bytes(text))
+
+
+def java_host(host: str) -> str:
+    """A client's address as Java's InetAddress prints it: members are shown with it, and stored."""
+    if ":" not in host:
+        return f"/{host}"
+    address = IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return f"/{address.ipv4_mapped}"
+    return "/" + ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))

@@ -1,0 +1,81 @@
+"""SyncGroup and Heartbeat: the leader's assignment reaches the members, and they say that they live.
+
+Source: GroupMetadataManager (classicGroupSync, classicGroupHeartbeat); KIP-559 (protocol type and name).
+"""
+
+from __future__ import annotations
+
+from kcli.coordinator import Token
+from kcli.group.classic.group import ClassicGroup, State
+from kcli.group.classic.rebalance import answer_syncs, extend_session, sync_key
+from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.records import classic_group_record
+from kcli.group.requests import Heartbeat, SyncAnswer, SyncGroup
+from kcli.group.turn import Turn
+
+
+def sync(turn: Turn, token: Token, request: SyncGroup) -> None:
+    """Answered when the leader has assigned. Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
+    INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS."""
+    try:
+        group = _checked(turn, request)
+    except GroupError as refused:
+        turn.answer(token, SyncAnswer(error=refused.code))
+        return
+    member = group.members[request.member_id]
+    if group.state is State.PREPARING_REBALANCE:
+        turn.answer(token, SyncAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS))
+        return
+    group.pending_sync.discard(member.id)
+    if not group.pending_sync:
+        turn.cancel(sync_key(group.id))
+    if group.state is State.STABLE:
+        answer = SyncAnswer(protocol_type=group.protocol_type, protocol=group.protocol, assignment=member.assignment)
+        turn.answer(token, answer)
+        return
+    member.sync_token = token
+    if group.leader == member.id:
+        _assign(turn, group, request)
+
+
+def _checked(turn: Turn, request: SyncGroup) -> ClassicGroup:
+    group = turn.shard.classic(request.group_id)
+    if group is None or group.is_empty:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+    group.check_member(request.member_id, request.instance_id)
+    group.check_generation(request.generation)
+    if _differ(request.protocol_type, group.protocol_type) or _differ(request.protocol, group.protocol):
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return group
+
+
+def _differ(theirs: str | None, ours: str | None) -> bool:
+    return theirs is not None and ours is not None and theirs != ours
+
+
+def _assign(turn: Turn, group: ClassicGroup, request: SyncGroup) -> None:
+    """The group is stable once its record is written; members that the leader has not thought of get nothing."""
+    assignments = {member_id: request.assignments.get(member_id, b"") for member_id in group.members}
+    turn.outcome.append(classic_group_record(group, assignments))
+    for member in group.members.values():
+        member.assignment = assignments[member.id]
+    answer_syncs(turn, group)
+    group.move(State.STABLE, turn.now_ms)
+
+
+def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
+    """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS: join again."""
+    turn.answer(token, _heartbeat(turn, request))
+
+
+def _heartbeat(turn: Turn, request: Heartbeat) -> ErrorCode:
+    group = turn.shard.classic(request.group_id)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    try:
+        group.check_member(request.member_id, request.instance_id)
+        group.check_generation(request.generation)
+    except GroupError as refused:
+        return refused.code
+    extend_session(turn, group, group.members[request.member_id])
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.PREPARING_REBALANCE else ErrorCode.NONE

@@ -1,0 +1,20 @@
+"""What of a broker's configuration the group coordinator goes by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Kafka's names and defaults; times are milliseconds.
+
+    classic_new_member_join_timeout_ms: how long a new member may wait for its first rebalance, whatever its session.
+    """
+
+    classic_group_max_size: int = 2**31 - 1
+    classic_initial_rebalance_delay_ms: int = 3000
+    classic_new_member_join_timeout_ms: int = 300_000
+    offset_metadata_max_size: int = 4096
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    offsets_retention_check_interval_ms: int = 600_000

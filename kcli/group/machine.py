@@ -1,0 +1,106 @@
+"""The group coordinator of one partition of __consumer_offsets, as `kcli.coordinator.Machine` has it.
+
+    requests   kcli.group.requests; which function answers which is in the table below
+    records    offsets, and classic groups as their leaders have assigned them (kcli.group.records)
+    kept in memory only   sessions, who waits, rebalances: after a restart groups are as at their last assignment
+
+A record of a group that this machine knows already is its own, just appended: the group is ahead of it (its members
+have sessions, and wait), so only the log that is loaded makes groups. What cannot be appended is not undone here: the
+machine is thrown away. Source: GroupCoordinatorShard, GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kcli.coordinator import Outcome, Pair, Token
+from kcli.group import listing, offsets, requests
+from kcli.group.classic import join, leave, sync
+from kcli.group.classic.group import ClassicGroup
+from kcli.group.classic.rebalance import extend_session, prepare
+from kcli.group.config import GroupConfig
+from kcli.group.records import CLASSIC_GROUP, LEGACY_OFFSET, OFFSET, Record, classic_group, committed_offset, parse
+from kcli.group.turn import Shard, Turn
+
+_HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
+    requests.JoinGroup: join.join,
+    requests.SyncGroup: sync.sync,
+    requests.Heartbeat: sync.heartbeat,
+    requests.LeaveGroup: leave.leave,
+    requests.CommitOffsets: offsets.commit,
+    requests.FetchOffsets: offsets.fetch,
+    requests.DeleteOffsets: offsets.delete_offsets,
+    requests.DeleteGroup: offsets.delete_group,
+    requests.TopicsDeleted: offsets.topics_deleted,
+    requests.ListGroups: listing.list_groups,
+    requests.DescribeGroup: listing.describe_group,
+}
+
+
+class GroupMachine:
+    """See above."""
+
+    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
+        self._shard = Shard(config, new_id)
+        self._is_loaded = False
+
+    def handle(self, token: Token, request: Any, now_ms: int) -> Outcome:
+        """A request has come."""
+        turn = Turn(self._shard, now_ms)
+        _HANDLERS[type(request)](turn, token, request)
+        return turn.outcome
+
+    def tick(self, now_ms: int) -> Outcome:
+        """Do one thing that is due: what it wants written is replayed before the next."""
+        turn = Turn(self._shard, now_ms)
+        action = self._shard.timers.take(now_ms)
+        if action is not None:
+            action(turn)
+        return turn.outcome
+
+    def deadline_ms(self) -> int | None:
+        """When `tick` is wanted next."""
+        return self._shard.timers.deadline_ms()
+
+    def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002
+        """A record of the log. Raises FormatError."""
+        parsed = parse(record)
+        if parsed is None:
+            return
+        if parsed.type in (LEGACY_OFFSET, OFFSET):
+            self._replay_offset(parsed, offset, producer_id)
+        elif parsed.type == CLASSIC_GROUP:
+            self._replay_group(parsed)
+
+    def _replay_offset(self, record: Record, record_offset: int, producer_id: int) -> None:
+        group_id, partition = record.key["group"], (record.key["topic"], record.key["partition"])
+        offset = None
+        if record.value is not None:
+            self._shard.classic_or_new(group_id, None)
+            offset = committed_offset(record.value, record_offset)
+        self._shard.committed.replay(group_id, partition, offset, producer_id)
+
+    def _replay_group(self, record: Record) -> None:
+        group_id, groups = record.key["group"], self._shard.groups
+        if record.value is None:
+            groups.pop(group_id, None)
+        elif not self._is_loaded:
+            groups[group_id] = classic_group(group_id, record.value)
+
+    def replay_marker(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:  # noqa: ARG002
+        """A producer's transaction has ended."""
+        self._shard.committed.end_transaction(producer_id, commit=commit)
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """The log's end was reached: members have a session from now on, and groups that are too large rebalance."""
+        self._is_loaded = True
+        turn = Turn(self._shard, now_ms)
+        for group in self._shard.groups.values():
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    extend_session(turn, group, member)
+                if len(group.members) > self._shard.config.classic_group_max_size:
+                    prepare(turn, group)
+        offsets.expire_later(turn)
+        return turn.outcome

@@ -1,0 +1,211 @@
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and offsets that nobody needs any more.
+
+An offset stays until it is overwritten, deleted, or its retention is over; with its topic it goes as well. A group that
+has neither members nor offsets left goes too.
+
+Source: OffsetMetadataManager, GroupCoordinatorShard.cleanupGroupMetadata; KIP-211 (retention), KIP-447 (stable
+offsets), KIP-848 (topic ids).
+"""
+
+from __future__ import annotations
+
+from kcli.coordinator import Batch, Pair, Token
+from kcli.group.classic.group import ClassicGroup, State
+from kcli.group.classic.rebalance import extend_session
+from kcli.group.committed import NONE, CommittedOffset
+from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.records import classic_group_tombstone, offset_record, offset_tombstone
+from kcli.group.requests import (
+    ZERO_ID,
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    FetchAnswer,
+    FetchedOffset,
+    FetchOffsets,
+    FetchTopic,
+    OffsetsAnswer,
+    OffsetToCommit,
+    Partition,
+    TopicsDeleted,
+)
+from kcli.group.turn import Shard, TimerKey, Turn
+
+GROUP_ID_NOT_FOUND_SINCE = 9
+"""The version of OffsetCommit whose clients know that error."""
+EXPIRE: TimerKey = ("expire",)
+
+
+# commit
+
+
+def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
+    """Errors: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS; of
+    a partition: OFFSET_METADATA_TOO_LARGE."""
+    try:
+        _check_commit(turn, request)
+    except GroupError as refused:
+        turn.answer(token, OffsetsAnswer(error=refused.code, errors={}))
+        return
+    metadata_max = turn.shard.config.offset_metadata_max_size
+    records: list[Pair] = []
+    errors: dict[Partition, ErrorCode] = {}
+    for each in request.offsets:
+        partition = each.topic, each.partition
+        if each.metadata is not None and utf16_length(each.metadata) > metadata_max:
+            errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        else:
+            records.append(offset_record(request.group_id, partition, _committed(each, request, turn.now_ms)))
+    if records:
+        turn.outcome.batches.append(Batch(records, request.producer_id, request.producer_epoch))
+    turn.answer(token, OffsetsAnswer(errors=errors))
+
+
+def _check_commit(turn: Turn, request: CommitOffsets) -> None:
+    group = turn.shard.groups.get(request.group_id)
+    if group is None:
+        if request.generation >= 0:
+            is_known = request.producer_id < 0 and request.version >= GROUP_ID_NOT_FOUND_SINCE
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND if is_known else ErrorCode.ILLEGAL_GENERATION)
+        group = turn.shard.classic_or_new(request.group_id, turn.now_ms)
+    group.check_commit(request)
+    if request.producer_id < 0 and isinstance(group, ClassicGroup):
+        member = group.members.get(request.member_id)
+        if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+            extend_session(turn, group, member)
+
+
+def _committed(offset: OffsetToCommit, request: CommitOffsets, now_ms: int) -> CommittedOffset:
+    return CommittedOffset(
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata or "",
+        commit_timestamp_ms=now_ms,
+        expire_timestamp_ms=NONE if request.retention_ms == NONE else now_ms + request.retention_ms,
+        topic_id=offset.topic_id if request.producer_id < 0 else ZERO_ID,
+    )
+
+
+def utf16_length(text: str) -> int:
+    """As Java counts characters."""
+    return len(text) + sum(character > "\uffff" for character in text)
+
+
+# fetch
+
+
+def fetch(turn: Turn, token: Token, request: FetchOffsets) -> None:
+    """A group that is not there has no offsets. Errors, of partitions: UNSTABLE_OFFSET_COMMIT where a transaction is
+    open, and the client will not have an offset that it may replace."""
+    shard, group_id = turn.shard, request.group_id
+    offsets = shard.committed.of_group(group_id)
+    topics = request.topics
+    if topics is None:
+        numbers: dict[str, list[int]] = {}
+        for name, number in offsets:
+            numbers.setdefault(name, []).append(number)
+        topics = tuple(
+            FetchTopic(name=name, topic_id=ZERO_ID, partitions=tuple(found)) for name, found in numbers.items()
+        )
+    turn.answer(
+        token,
+        FetchAnswer(
+            topics=tuple(
+                (topic, tuple(_fetched(shard, request, topic, number) for number in topic.partitions))
+                for topic in topics
+            )
+        ),
+    )
+
+
+def _fetched(shard: Shard, request: FetchOffsets, topic: FetchTopic, number: int) -> FetchedOffset:
+    partition = topic.name, number
+    if request.require_stable and shard.committed.is_open(request.group_id, partition):
+        return FetchedOffset(partition=number, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    offset = shard.committed.of_group(request.group_id).get(partition)
+    if offset is None or (topic.topic_id != offset.topic_id and ZERO_ID not in (topic.topic_id, offset.topic_id)):
+        return FetchedOffset(partition=number)
+    return FetchedOffset(
+        partition=number, offset=offset.offset, leader_epoch=offset.leader_epoch, metadata=offset.metadata
+    )
+
+
+# delete
+
+
+def delete_offsets(turn: Turn, token: Token, request: DeleteOffsets) -> None:
+    """Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; of partitions: GROUP_SUBSCRIBED_TO_TOPIC."""
+    shard, group_id = turn.shard, request.group_id
+    try:
+        group = shard.group(group_id)
+        group.check_delete_offsets()
+    except GroupError as refused:
+        turn.answer(token, OffsetsAnswer(error=refused.code, errors={}))
+        return
+    known = set(shard.committed.partitions(group_id))
+    errors: dict[Partition, ErrorCode] = {}
+    records: list[Pair] = []
+    for partition in request.partitions:
+        if group.is_subscribed_to(partition[0]):
+            errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        elif partition in known:
+            records.append(offset_tombstone(group_id, partition))
+    turn.outcome.append(*records)
+    turn.answer(token, OffsetsAnswer(errors=errors))
+
+
+def delete_group(turn: Turn, token: Token, request: DeleteGroup) -> None:
+    """Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+    try:
+        turn.shard.group(request.group_id).check_delete()
+    except GroupError as refused:
+        turn.answer(token, refused.code)
+        return
+    partitions = turn.shard.committed.partitions(request.group_id)
+    tombstones = [offset_tombstone(request.group_id, partition) for partition in partitions]
+    turn.outcome.append(*tombstones, classic_group_tombstone(request.group_id))
+    turn.answer(token, ErrorCode.NONE)
+
+
+def topics_deleted(turn: Turn, token: Token, request: TopicsDeleted) -> None:
+    """Their offsets go."""
+    gone = [each for name, topic_id in request.topics for each in turn.shard.committed.of_topic(name, topic_id)]
+    turn.outcome.append(*(offset_tombstone(group_id, partition) for group_id, partition in dict.fromkeys(gone)))
+    turn.answer(token, None)
+
+
+# expiration
+
+
+def expire_later(turn: Turn) -> None:
+    """Look for what is expired, from now on."""
+    turn.after(EXPIRE, turn.shard.config.offsets_retention_check_interval_ms, _expire)
+
+
+def _expire(turn: Turn) -> None:
+    """Groups go with their last offset. Each group is a batch of its own: one may be large."""
+    expire_later(turn)
+    for group_id in list(turn.shard.groups):
+        records, all_gone = _expired(turn, group_id)
+        if all_gone and turn.shard.groups[group_id].is_empty:
+            records.append(classic_group_tombstone(group_id))
+        turn.outcome.append(*records)
+
+
+def _expired(turn: Turn, group_id: str) -> tuple[list[Pair], bool]:
+    """Tombstones of a group's expired offsets; are then none left?"""
+    shard = turn.shard
+    group, committed = shard.groups[group_id], shard.committed
+    offsets = committed.of_group(group_id)
+    records = []
+    for partition, offset in offsets.items():
+        is_kept = group.is_subscribed_to(partition[0]) or committed.is_open(group_id, partition)
+        begins_ms = group.retention_begins_ms(offset)
+        if begins_ms is None:
+            return [], False
+        expires_ms = offset.expire_timestamp_ms
+        if expires_ms == NONE:
+            expires_ms = begins_ms + shard.config.offsets_retention_ms
+        if not is_kept and turn.now_ms >= expires_ms:
+            records.append(offset_tombstone(group_id, partition))
+    return records, len(records) == len(offsets) and not committed.has_open(group_id)

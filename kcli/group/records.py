@@ -1,0 +1,186 @@
+"""Records of __consumer_offsets: from what the coordinator knows to bytes, and back.
+
+    type  key                       value
+    0     LegacyOffsetCommitKey     as long ago, still read
+    1     group, topic, partition   an offset; version 4, or 1 where it has an expiry of its own (v2 to v4 requests)
+    2     group                     a classic group: generation, members, assignments; version 3
+
+Types that are not known are passed over, versions that are not known are an error. Source: GroupCoordinatorRecordSerde,
+GroupCoordinatorRecordHelpers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from formats.errors import BadValue, Truncated
+from formats.internal_topic import record_types
+from formats.message import reader
+from formats.message_writer import write
+from kcli.coordinator import Pair
+from kcli.group.classic.group import ClassicGroup
+from kcli.group.classic.member import Member
+from kcli.group.committed import NONE, CommittedOffset
+from kcli.group.requests import ZERO_ID, Partition
+
+TOPIC: Final = "__consumer_offsets"
+LEGACY_OFFSET, OFFSET, CLASSIC_GROUP = 0, 1, 2
+OFFSET_VERSION, OFFSET_WITH_EXPIRY_VERSION = 4, 1
+CLASSIC_GROUP_VERSION = 3
+TYPE_BYTES = VERSION_BYTES = 2
+
+
+class Record(NamedTuple):
+    """A record as it is read. value: None for a tombstone."""
+
+    type: int
+    key: dict[str, Any]
+    value: dict[str, Any] | None
+
+
+def parse(record: Pair) -> Record | None:
+    """Read a record; None for a type that is not known. Raises FormatError."""
+    key, value = record
+    if key is None or len(key) < TYPE_BYTES:
+        raise Truncated("a record of __consumer_offsets without a key", 0)
+    kind = int.from_bytes(key[:TYPE_BYTES], signed=True)
+    schemas = record_types(TOPIC).get(kind)
+    if schemas is None:
+        return None
+    parsed, _ = reader(schemas[0].name, 0)(key, TYPE_BYTES)
+    if value is None:
+        return Record(kind, parsed, None)
+    if len(value) < VERSION_BYTES:
+        raise Truncated("a value of __consumer_offsets without a version", 0)
+    version = int.from_bytes(value[:VERSION_BYTES], signed=True)
+    schemas[1].check(version)
+    return Record(kind, parsed, reader(schemas[1].name, version)(value, VERSION_BYTES)[0])
+
+
+def _key(kind: int, name: str, value: dict[str, Any]) -> bytes:
+    return kind.to_bytes(TYPE_BYTES) + write(name, 0, value)
+
+
+# offsets
+
+
+def offset_record(group_id: str, partition: Partition, offset: CommittedOffset) -> Pair:
+    """A commit."""
+    value: dict[str, Any] = {
+        "offset": offset.offset,
+        "metadata": offset.metadata,
+        "commitTimestamp": offset.commit_timestamp_ms,
+    }
+    if offset.expire_timestamp_ms == NONE:
+        version = OFFSET_VERSION
+        value |= {"leaderEpoch": offset.leader_epoch, "topicId": offset.topic_id}
+    else:
+        version = OFFSET_WITH_EXPIRY_VERSION
+        value["expireTimestamp"] = offset.expire_timestamp_ms
+    raw = write("OffsetCommitValue", version, value)
+    return _offset_key(group_id, partition), version.to_bytes(VERSION_BYTES) + raw
+
+
+def offset_tombstone(group_id: str, partition: Partition) -> Pair:
+    """An offset is gone."""
+    return _offset_key(group_id, partition), None
+
+
+def _offset_key(group_id: str, partition: Partition) -> bytes:
+    return _key(OFFSET, "OffsetCommitKey", {"group": group_id, "topic": partition[0], "partition": partition[1]})
+
+
+def committed_offset(value: Mapping[str, Any], record_offset: int) -> CommittedOffset:
+    """A commit as it is read, of any version."""
+    return CommittedOffset(
+        offset=value["offset"],
+        leader_epoch=value.get("leaderEpoch", NONE),
+        metadata=value["metadata"],
+        commit_timestamp_ms=value["commitTimestamp"],
+        expire_timestamp_ms=value.get("expireTimestamp", NONE),
+        topic_id=value.get("topicId", ZERO_ID),
+        record_offset=record_offset,
+    )
+
+
+# classic groups
+
+
+def classic_group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Pair:
+    """A group as it is, with these assignments: one for each member."""
+    members = []
+    for member in group.members.values():
+        assert group.protocol is not None, "chosen"
+        members.append(
+            {
+                "memberId": member.id,
+                "groupInstanceId": member.instance_id,
+                "clientId": member.client_id,
+                "clientHost": member.client_host,
+                "rebalanceTimeout": member.rebalance_timeout_ms,
+                "sessionTimeout": member.session_timeout_ms,
+                "subscription": member.metadata(group.protocol),
+                "assignment": assignments[member.id],
+            }
+        )
+    return _classic_group(
+        group,
+        {
+            "protocolType": group.protocol_type or "",
+            "generation": group.generation,
+            "protocol": group.protocol,
+            "leader": group.leader,
+            "members": members,
+        },
+    )
+
+
+def new_classic_group_record(group: ClassicGroup) -> Pair:
+    """A group that nobody is in yet."""
+    empty = {"protocolType": "", "generation": 0, "protocol": None, "leader": None, "members": []}
+    return _classic_group(group, empty)
+
+
+def _classic_group(group: ClassicGroup, value: dict[str, Any]) -> Pair:
+    value["currentStateTimestamp"] = NONE if group.state_timestamp_ms is None else group.state_timestamp_ms
+    raw = write("GroupMetadataValue", CLASSIC_GROUP_VERSION, value)
+    return _classic_group_key(group.id), CLASSIC_GROUP_VERSION.to_bytes(VERSION_BYTES) + raw
+
+
+def classic_group_tombstone(group_id: str) -> Pair:
+    """A group is gone."""
+    return _classic_group_key(group_id), None
+
+
+def _classic_group_key(group_id: str) -> bytes:
+    return _key(CLASSIC_GROUP, "GroupMetadataKey", {"group": group_id})
+
+
+def classic_group(group_id: str, value: Mapping[str, Any]) -> ClassicGroup:
+    """A group as it is read: Stable with members, else Empty. Raises BadValue for a member that is there twice."""
+    timestamp_ms = value.get("currentStateTimestamp", NONE)
+    group = ClassicGroup(group_id, None if timestamp_ms == NONE else timestamp_ms)
+    group.generation = value["generation"]
+    group.protocol_type = value["protocolType"] or None
+    group.protocol, group.leader = value["protocol"], value["leader"]
+    for each in value["members"]:
+        instance_id = each.get("groupInstanceId")
+        if each["memberId"] in group.members or instance_id in group.static:
+            raise BadValue(f"group {group_id} has the member {each['memberId']} twice")
+        session_timeout_ms, rebalance_timeout_ms = each["sessionTimeout"], each.get("rebalanceTimeout", NONE)
+        group.add(
+            Member(
+                id=each["memberId"],
+                instance_id=instance_id,
+                client_id=each["clientId"],
+                client_host=each["clientHost"],
+                rebalance_timeout_ms=session_timeout_ms if rebalance_timeout_ms == NONE else rebalance_timeout_ms,
+                session_timeout_ms=session_timeout_ms,
+                protocol_type=value["protocolType"],
+                protocols=((value["protocol"], each["subscription"]),),
+                assignment=each["assignment"],
+            )
+        )
+    group.load()
+    return group

@@ -1,0 +1,65 @@
+"""What is to be done later, by key: a new deadline under a key replaces the old one.
+
+Deadlines are put off far more often than they are met (each heartbeat does it), so an entry of the heap stays where it
+is while its key's deadline moves back, and goes in again when it comes up too early.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+A = TypeVar("A")
+
+
+class Timers(Generic[K, A]):
+    """Actions by key, each with its deadline in milliseconds since 1970."""
+
+    def __init__(self) -> None:
+        self._due: dict[K, tuple[int, A]] = {}
+        self._heaped: dict[K, int] = {}
+        self._heap: list[tuple[int, int, K]] = []
+        self._count = 0
+
+    def schedule(self, key: K, deadline_ms: int, action: A) -> None:
+        """Do it then, and not what was under that key."""
+        self._due[key] = deadline_ms, action
+        heaped_ms = self._heaped.get(key)
+        if heaped_ms is None or heaped_ms > deadline_ms:
+            self._push(key, deadline_ms)
+
+    def cancel(self, key: K) -> None:
+        """Do it not."""
+        self._due.pop(key, None)
+
+    def deadline_ms(self) -> int | None:
+        """When `take` has something to give; never later than that."""
+        while self._heap:
+            heaped_ms, _, key = self._heap[0]
+            due = self._due.get(key)
+            if due is not None and self._heaped.get(key) == heaped_ms == due[0]:
+                return heaped_ms
+            self._pop()
+            if due is not None and key not in self._heaped:
+                self._push(key, due[0])
+        return None
+
+    def take(self, now_ms: int) -> A | None:
+        """One action that is due, the earliest first; None when there is none."""
+        deadline_ms = self.deadline_ms()
+        if deadline_ms is None or deadline_ms > now_ms:
+            return None
+        _, action = self._due.pop(self._pop())
+        return action
+
+    def _push(self, key: K, deadline_ms: int) -> None:
+        self._heaped[key] = deadline_ms
+        self._count += 1
+        heappush(self._heap, (deadline_ms, self._count, key))
+
+    def _pop(self) -> K:
+        heaped_ms, _, key = heappop(self._heap)
+        if self._heaped.get(key) == heaped_ms:
+            del self._heaped[key]
+        return key

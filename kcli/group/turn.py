@@ -1,0 +1,69 @@
+"""One turn of a machine: what its functions read, and what they leave to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kcli.coordinator import Outcome, Token
+from kcli.group.classic.group import ClassicGroup
+from kcli.group.committed import Committed
+from kcli.group.config import GroupConfig
+from kcli.group.errors import not_found
+from kcli.group.group import Group
+from kcli.group.timers import Timers
+
+TimerKey = tuple[str, ...]
+"""What a timer is for, its group, its member."""
+
+
+@dataclass(slots=True)
+class Shard:
+    """All that a machine knows. new_id: random ids for members, from outside so that a simulation can repeat them."""
+
+    config: GroupConfig
+    new_id: Callable[[], str]
+    groups: dict[str, Group] = field(default_factory=dict)
+    committed: Committed = field(default_factory=Committed)
+    timers: Timers[TimerKey, Callable[[Turn], None]] = field(default_factory=Timers)
+
+    def group(self, group_id: str) -> Group:
+        """Raises GroupError."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise not_found(group_id)
+        return group
+
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        """The classic group of that name."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def classic_or_new(self, group_id: str, now_ms: int | None) -> Group:
+        """The group of that name; an empty classic one where there is none."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id, now_ms)
+        return group
+
+
+@dataclass(slots=True)
+class Turn:
+    """A request, or a timer, and what comes of it."""
+
+    shard: Shard
+    now_ms: int
+    outcome: Outcome = field(default_factory=Outcome)
+
+    def answer(self, token: Token | None, response: object) -> None:
+        """Answer who waits, where somebody does."""
+        if token is not None:
+            self.outcome.answer(token, response)
+
+    def after(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:
+        """Do it later, and not what was planned under that key."""
+        self.shard.timers.schedule(key, self.now_ms + delay_ms, action)
+
+    def cancel(self, key: TimerKey) -> None:
+        """Do not do it."""
+        self.shard.timers.cancel(key)
