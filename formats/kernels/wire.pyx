@@ -167,7 +167,7 @@ def check(const int32_t[::1] schema not None, const uint8_t[::1] data not None, 
     """
     cdef Walk walk
     cdef Fault fault
-    if not 0 <= position < data.shape[0]:
+    if not 0 <= position <= data.shape[0]:
         raise Truncated("nothing is there", position)
     walk.schema, walk.data = &schema[0], &data[0]
     walk.position, walk.end, walk.items_left, walk.unknown_tags = position, data.shape[0], items_max, False

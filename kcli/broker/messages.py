@@ -209,7 +209,10 @@ def read_request(kind: Messages, frame: memoryview, position: int) -> Entity:
             request, _ = kind.read(without_unknown(kind.request_type, bytes(frame), position), 0)
         else:
             request, _ = kind.read(frame.toreadonly(), position)
-    except (SerialError, FormatError, ValueError, OverflowError, TypeError) as error:
+    except FormatError as error:
+        reason = f"{kind.request_type.__name__} version {kind.version}: {error.reason}"
+        raise BadRequest(reason, error.position) from error
+    except (SerialError, ValueError, OverflowError, TypeError) as error:
         raise BadRequest(f"{kind.request_type.__name__} version {kind.version}: {error}", position) from error
     return request
 
