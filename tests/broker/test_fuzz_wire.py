@@ -261,12 +261,16 @@ def maker(hint: Any, kafka_type: str | None) -> Maker:
             return lambda random: hint(integer(random, int(kafka_type[3:])))
         case "timedelta_i32":
             return lambda random: hint.parse(timedelta(milliseconds=integer(random, 32)))
+        case "timedelta_i64":
+            return lambda random: hint.parse(timedelta(milliseconds=integer(random, 50) // 100))
         case "float64":
             return lambda random: random.choice(FLOATS)
         case "string":
             return lambda random: hint(random.choice(STRINGS)) if hint is not str else random.choice(STRINGS)
         case "uuid":
             return lambda random: UUID(int=random.choice((1, random.getrandbits(128))))
+        case "bytes":
+            return lambda random: random.randbytes(random.choice((0, 1, 20)))
         case "records":
             return records
     raise AssertionError(f"no values for {hint} {kafka_type}")
