@@ -1,5 +1,8 @@
 """Requests to a broker that only reads: writes are refused; what must read whole segments first does so in a thread.
 
+ApiVersions offers what reads from logs and metadata, and what would write to them, so that a client is told why not.
+The rest, such as groups, is not there: clients that assign partitions to themselves do without.
+
 Where a handler would have to survey segments that nobody has looked at yet, that is done before it is called, so that
 other clients go on being answered meanwhile.
 """
@@ -8,15 +11,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from kcli.broker.api import Api, handler
+from kcli.broker.api import APIS, Api, handler
 from kcli.broker.fetch_sessions import topic_key
+from kcli.broker.messages import HangUp
 from kcli.broker.read_only_partitions import ReadOnlyPartition
-from kcli.broker.read_only_refusals import refuse
+from kcli.broker.read_only_refusals import REFUSALS, refuse
 
 if TYPE_CHECKING:
     from kcli.broker.messages import Call, Entity
@@ -33,11 +38,20 @@ class Look(NamedTuple):
 
 def answer(api: Api, call: Call) -> Entity | Awaitable[Entity]:
     """The answer to a request. Raises HangUp."""
-    if api.writes:
+    if api.name not in OFFERED:
+        raise HangUp(f"{api.name} asked of a broker that only reads, which does not offer it")
+    if api.name in REFUSALS:
         return refuse(api.name, call)
+    if api.name == "api_versions":
+        return _api_versions(api, call)
     looks = _LOOKS.get(api.name)
     todo = [] if looks is None else list(_preparations(call, looks(call)))
     return _later(api, call, todo) if todo else handler(api.key)(call)
+
+
+def _api_versions(api: Api, call: Call) -> Entity:
+    found: Any = handler(api.key)(call)
+    return replace(found, api_keys=tuple(each for each in found.api_keys if APIS[each.api_key].name in OFFERED))
 
 
 async def _later(api: Api, call: Call, todo: list[Callable[[], object]]) -> Entity:
@@ -93,3 +107,20 @@ _LOOKS: dict[str, Callable[[Call], Iterator[Look]]] = {
     "offset_for_leader_epoch": _offset_for_leader_epoch,
     "describe_producers": _describe_producers,
 }
+
+OFFERED = frozenset(
+    (
+        "api_versions",
+        "describe_client_quotas",
+        "describe_cluster",
+        "describe_configs",
+        "describe_log_dirs",
+        "describe_quorum",
+        "describe_topic_partitions",
+        "list_config_resources",
+        "metadata",
+        *_LOOKS,
+        *REFUSALS,
+    )
+)
+"""The APIs of a broker that only reads."""

@@ -79,32 +79,28 @@ def test_every_sound_record_is_served(directory: str) -> None:
     """Through the wire comes what the inspector reads from the files, and what a consumer read from Kafka."""
     root = GOLDEN / directory
     before = state_of(root)
+    compared = 0
     with read_only_node(root) as node, node.client() as client:
-        served: dict[str, list[Json]] = {}
-        starts: dict[tuple[str, int], int] = {}
         for partition in node.node.broker.partitions:
             topic, number = partition.key
-            records = records_of(read_all(client, topic, number), topic, number)
+            served, there = read_all(client, topic, number), sound_batches(partition.log.directory)
             start = list_offset(client, topic, number, EARLIEST)["offset"]
-            there = records_of(sound_batches(partition.log.directory), topic, number)
-            wanted = content([each for each in there if each["offset"] >= start])
-            assert content(records) >= wanted, partition.log.directory
-            assert content(records) <= content(there)
-            served.setdefault(topic, []).extend(each for each in records if each["offset"] >= start)
-            starts[topic, number] = start
-        assert served
-        for topic, records in served.items():
+            if served != there:  # some lie below the log start, or out of order
+                found, wanted = records_of(served, topic, number), records_of(there, topic, number)
+                assert content(found) <= content(wanted)
+                assert content(found) >= content([each for each in wanted if each["offset"] >= start]), partition
             path = DIRECTORIES[directory].format(topic)
             if path and (GOLDEN / path).exists():
-                known = [
-                    each for each in truth(path) if starts.get((topic, each["partition"]), 1 << 62) <= each["offset"]
-                ]
-                assert known, f"{path} has something of what is here"
+                known = [each for each in truth(path) if each["partition"] == number and each["offset"] >= start]
+                records = [each for each in records_of(served, topic, number) if each["offset"] >= start]
                 read = [as_truth(each) for each in records if not each["is_control"]]
-                both = [name for name in known[0] if name in read[0]]
-                assert content([{name: each[name] for name in both} for each in read]) == content(
-                    [{name: each[name] for name in both} for each in known]
+                names = read[0].keys() & known[0].keys() if read and known else set()
+                assert content([{name: each[name] for name in names} for each in read]) == content(
+                    [{name: each[name] for name in names} for each in known]
                 )
+                compared += len(read)
+        assert len(node.node.broker.partitions)
+    assert compared or not DIRECTORIES[directory]
     assert state_of(root) == before
 
 
@@ -260,8 +256,9 @@ def test_what_would_write_is_refused() -> None:
     """With an error that says so, where the clients of each API look for it."""
     root = GOLDEN / "txn" / "data"
     before = state_of(root)
-    assert REQUESTS.keys() == {api.name for api in APIS.values() if api.writes}
     with read_only_node(root) as node, node.client() as client:
+        offered = {each["api_key"] for each in client.call("api_versions", 0)["api_keys"]}
+        assert REQUESTS.keys() == {APIS[key].name for key in offered if APIS[key].writes}
         for name, (version, request) in REQUESTS.items():
             code = CLUSTER_AUTHORIZATION_FAILED if name == "init_producer_id" else POLICY_VIOLATION
             assert error_codes(client.call(name, version, **request)) == {code}, name
