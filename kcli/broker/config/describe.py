@@ -32,6 +32,16 @@ from kcli.metadata.image import (
 from kcli.metadata.result import ErrorCode, Refused
 from kcli.metadata.topic_names import fault
 
+FIRST: Final = (
+    "segment.bytes",
+    "flush.messages",
+    "retention.bytes",
+    "retention.ms",
+    "index.interval.bytes",
+    "max.compaction.lag.ms",
+)
+"""Configurations of topics that come before the others, as they do from Kafka: Java's AdminClient keeps those that
+share a bucket of its hash table in the order in which they came, and kafka-topics shows them so."""
 RESOURCES: Final = frozenset(
     (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 )
@@ -80,12 +90,14 @@ class Entry:
 def describe(
     config: BrokerConfig, image: MetadataImage, resource_type: int, name: str, keys: Sequence[str] | None = None
 ) -> list[Entry]:
-    """The configurations of a resource, by name. keys: only these, where there are any.
+    """The configurations of a resource, by name but for FIRST. keys: only these, where there are any.
 
     Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
     """
     entries = _DESCRIBE[resource_type](config, image, name)
-    return sorted((each for each in entries if not keys or each.name in keys), key=lambda entry: entry.name)
+    found = {each.name: each for each in entries if not keys or each.name in keys}
+    first = FIRST if resource_type == TOPIC_RESOURCE else ()
+    return [found.pop(name) for name in first if name in found] + [found[name] for name in sorted(found)]
 
 
 def effective_topic_configs(config: BrokerConfig, topic: Mapping[str, str]) -> list[Entry]:
