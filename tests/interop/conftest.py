@@ -10,7 +10,7 @@ from tests.conftest import GOLDEN
 from tests.interop import kit
 
 KafkaDump = Callable[..., kit.Output]
-FIRST_PORT, PORTS_PER_WORKER = 42_000, 500
+FIRST_PORT, PORTS_PER_WORKER = 22_000, 500  # below those that Linux gives to clients
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,10 +35,10 @@ def kafka_dump(kafka_jars: Path) -> Iterator[KafkaDump]:
 
     One JVM serves all calls in the same directory: call often, change the directory seldom. The tool makes an empty
     index where it misses one: let it work on a copy where that can happen."""
-    server = kit.DumpServer(kafka_jars)
+    server = kit.ToolServer(kafka_jars)
 
     def dump(args: Sequence[str], cwd: Path = GOLDEN) -> kit.Output:
-        return server.dump(args, cwd)
+        return server.run(kit.DUMP, args, cwd)
 
     yield dump
     server.close()

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 SCRIPT = Path(__file__).with_name("kafka")
-DUMP_SERVER = Path(__file__).with_name("DumpServer.java")
+TOOL_SERVER = Path(__file__).with_name("ToolServer.java")
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
 OLDEST_JAVA = 17
 
 
@@ -22,7 +23,7 @@ class KafkaUnavailableError(Exception):
 
 
 class Output(NamedTuple):
-    """What a run of kafka-dump-log printed (bytes that are not UTF-8 replaced), and its exit status."""
+    """What a run of one of Kafka's tools printed (bytes that are not UTF-8 replaced), and its exit status."""
 
     stdout: str
     stderr: str
@@ -54,30 +55,31 @@ def set_up() -> Path:
 
 
 @dataclass
-class DumpServer:
-    """kafka-dump-log in one JVM that stays up while it is asked from the same working directory."""
+class ToolServer:
+    """Kafka's tools in one JVM that stays up while it is asked from the same working directory."""
 
     jars: Path
+    log_level: str = "error"
     cwd: Path | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
-    def dump(self, args: Sequence[str], cwd: Path) -> Output:
-        """Run kafka-dump-log with these arguments in a directory: paths are printed as they are given."""
+    def run(self, tool: str, args: Sequence[str], cwd: Path, stdin: bytes = b"") -> Output:
+        """Run a class of Kafka's with these arguments in a directory: paths are printed as they are given."""
         if self.process is None or self.cwd != cwd:
             self.close()
             self.process, self.cwd = self._start(cwd), cwd
         requests, answers = self.process.stdin, self.process.stdout
         assert requests is not None
         assert answers is not None
-        requests.write(("\t".join(args) + "\n").encode())
+        requests.write("\t".join([str(len(stdin)), tool, *args]).encode() + b"\n" + stdin)
         requests.flush()
         status, out_size, err_size = map(int, answers.readline().split())
         return Output(_text(answers, out_size), _text(answers, err_size), status)
 
     def _start(self, cwd: Path) -> subprocess.Popen[bytes]:
         quick = ["-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
-        logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-        command = ["java", *quick, logger, "-cp", f"{self.jars}/*", str(DUMP_SERVER)]
+        logger = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={self.log_level}"
+        command = ["java", *quick, logger, "-cp", f"{self.jars}/*", str(TOOL_SERVER)]
         return subprocess.Popen(command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def close(self) -> None:
