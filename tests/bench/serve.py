@@ -10,7 +10,6 @@ import argparse
 import os
 import re
 import shutil
-import signal
 import socket
 import struct
 import subprocess
@@ -158,45 +157,30 @@ TEXT_SIZE = 500
 
 
 def consume(broker: BrokerProcess, topic: str, records: int, rounds: int) -> tuple[float, float]:
-    """MB/s (the median of the rounds behind the first), and CPU seconds per GB."""
+    """kafka-consumer-perf-test: MB/s while it fetches (the median of the rounds behind the first), and the broker's CPU
+    seconds per GB."""
     before = broker.cpu_s()
-    source = Path(__file__).with_name("Consume.java")
-    jars = kit.set_up()
-    logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    command = ["java", "-Xmx512M", "-XX:+UseG1GC", logger, "-cp", f"{jars}/*", str(source)]
-    done = subprocess.run(
-        [*command, broker.bootstrap, topic, str(records), str(rounds)], capture_output=True, text=True, check=False
-    )
-    lines = [tuple(map(float, line.split())) for line in done.stdout.splitlines()]
-    if len(lines) != rounds:
-        raise BenchError(f"Consume: {done.stderr[-1000:]}")
-    total = sum(size for _, size in lines)
-    speed = median(size / seconds / 1e6 for seconds, size in lines[1:])
-    return speed, (broker.cpu_s() - before) / (total / 1e9)
+    speeds, total_mb = [], 0.0
+    for i in range(rounds):
+        text = script(
+            "consumer-perf", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--messages", str(records),
+            "--group", f"perf-{i}", "--timeout", "60000",
+        )  # fmt: skip
+        fields = text.splitlines()[-1].split(",")
+        total_mb += float(fields[2])
+        speeds.append(float(fields[8]))
+    return median(speeds[1:]), (broker.cpu_s() - before) / (total_mb * (1 << 20) / 1e9)
 
 
 def latency(broker: BrokerProcess, topic: str, messages: int) -> tuple[float, float]:
-    """kafka-e2e-latency: mean and 99th percentile in ms. It is ended once it has printed them: it would commit."""
-    command = [str(kit.SCRIPT), "run", "org.apache.kafka.tools.EndToEndLatency", broker.bootstrap, topic, str(messages)]
-    process = subprocess.Popen(
-        [*command, "all", "100"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT,
-        start_new_session=True,
+    """kafka-e2e-latency: mean and 99th percentile in ms."""
+    text = script(
+        "run", "org.apache.kafka.tools.EndToEndLatency", broker.bootstrap, topic, str(messages), "all", "100"
     )  # fmt: skip
-    mean = p99 = None
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("Avg latency"):
-            mean = float(line.split()[2])
-        if line.startswith("Percentiles"):
-            found = re.search(r"99th = (\d+)", line)
-            assert found, line
-            p99 = float(found[1])
-            break
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    mean, p99 = re.search(r"Avg latency: ([\d.]+) ms", text), re.search(r"99th = (\d+)", text)
     if mean is None or p99 is None:
-        raise BenchError("EndToEndLatency printed no result")
-    return mean, p99
+        raise BenchError(f"EndToEndLatency printed {text[-500:]}")
+    return float(mean[1]), float(p99[1])
 
 
 def hold(broker: BrokerProcess, idle: int, busy: int, seconds: float) -> tuple[int, float]:
