@@ -46,7 +46,8 @@ def serve(
         Path | None, typer.Option(help="Log directory, formatted if it is new. Default: a temporary one.")
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address for clients, port 0: any free one. [127.0.0.1:9092]")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address for clients; port 0: any free one. [127.0.0.1:9092]"),
     ] = None,
     advertise: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Address that clients are told, if it is another one.")
