@@ -43,6 +43,7 @@ from kcli.log.segment_reader import Window
 
 NO_TIMESTAMP = -1
 ERRORS_SHOWN = 3
+NO_KEY = "Compacted topic cannot accept message without key"
 SLICE_RECORDS = 1024  # small enough for memory that is used again and again
 MAGIC = 2
 HEADER_BYTES = 61
@@ -267,8 +268,8 @@ def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: in
     if plain is not None:
         return plain
     table = RecordTable(min(max(row.count, 1), SLICE_RECORDS))
-    errors: list[tuple[int, int]] = []
-    consecutive = True
+    errors: list[RecordError] = []
+    keys_only = consecutive = True
     seen = 0
     for _ in decode(window, table):
         found, in_order = check_append(
@@ -279,14 +280,17 @@ def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: in
             earliest=earliest,
             latest=latest,
         )
-        errors += found
+        for index, code in found:
+            record = RecordRow._make(table.row(index - seen))
+            errors.append(RecordError(index, _record_reason(code, record, earliest, latest)))
+            keys_only = keys_only and code == APPEND_NO_KEY
         consecutive = consecutive and in_order
         seen += table.count
     faults = window.batches.field(0, FAULTS)
     if faults & UNREADABLE:
         raise _unreadable(window, row, faults)
     if errors:
-        raise _refused_records(errors)
+        raise _refused_records(tuple(errors), keys_only=keys_only)
     return seen, consecutive, table.max_timestamp if seen else NO_TIMESTAMP
 
 
@@ -300,9 +304,8 @@ def _unreadable(window: Window, row: BatchRow, faults: int) -> AppendRefused:
     return AppendRefused(error, reason.reason)
 
 
-def _refused_records(errors: list[tuple[int, int]]) -> AppendRefused:
-    records = tuple(RecordError(index, _record_reason(code)) for index, code in errors)
-    if any(code != APPEND_NO_KEY for _, code in errors):
+def _refused_records(records: tuple[RecordError, ...], *, keys_only: bool) -> AppendRefused:
+    if not keys_only:
         reason = "One or more records have been rejected due to invalid timestamp"
         return AppendRefused(AppendError.INVALID_TIMESTAMP, reason, records)
     shown = ", ".join(f"record {error.index}: {error.reason}" for error in records[:ERRORS_SHOWN])
@@ -310,12 +313,15 @@ def _refused_records(errors: list[tuple[int, int]]) -> AppendRefused:
     return AppendRefused(AppendError.INVALID_RECORD, reason, records)
 
 
-def _record_reason(code: int) -> str:
+def _record_reason(code: int, row: RecordRow, earliest: int, latest: int) -> str:
     if code == APPEND_NO_KEY:
-        return "Compacted topic cannot accept message without key"
+        return NO_KEY
     if code == APPEND_TIMESTAMP_TYPE:
         return "Producer should not set timestamp type to LogAppendTime"
-    return "Timestamp of message is out of range"
+    return (
+        f"Timestamp {row.timestamp} of message with offset {row.offset} is out of range. "
+        f"The timestamp should be within [{earliest}, {latest}]"
+    )
 
 
 def _rewritten(

@@ -15,7 +15,7 @@ from kcli.broker.connection import Laid
 from kcli.broker.messages import Call, Entity, ErrorCode, HangUp
 from kcli.broker.produce_layout import PartitionAnswer, lay_out
 from kcli.log.partition_log import LogFailed
-from kcli.log.validator import AppendError, AppendRefused
+from kcli.log.validator import NO_KEY, AppendError, AppendRefused, RecordError
 
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 CODEC_MASK, ZSTD = 7, 4
@@ -82,11 +82,17 @@ def _append(call: Call, topic: str | ErrorCode, index: int, records: bytes | Non
     except AppendRefused as refused:
         start = -1 if refused.error in WITHOUT_START_OFFSET else log.log_start_offset
         reason = refused.reason if refused.records else None  # Kafka gives a reason only where records are at fault
-        return PartitionAnswer(index, ErrorCode(refused.error.value), -1, -1, start, refused.records, reason)
+        records_at_fault = tuple(_told(each, f"{topic}-{index}") for each in refused.records)
+        return PartitionAnswer(index, ErrorCode(refused.error.value), -1, -1, start, records_at_fault, reason)
     except (OSError, LogFailed) as failure:
         partition.failed(failure)
         return PartitionAnswer(index, ErrorCode.kafka_storage_error)
     return PartitionAnswer(index, ErrorCode.none, done.first_offset, done.log_append_time, done.log_start_offset)
+
+
+def _told(error: RecordError, partition: str) -> RecordError:
+    """Kafka names the partition where a key is missing, and only there."""
+    return error if error.reason != NO_KEY else RecordError(error.index, f"{NO_KEY} in topic partition {partition}")
 
 
 def _refusal(call: Call, topic: str | ErrorCode, index: int, records: bytes | None) -> ErrorCode | None:
