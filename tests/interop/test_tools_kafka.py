@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli.broker.api import APIS
 from tests.broker.running import Client, ServedNode
 from tests.interop import kit
 from tests.interop.kit import SCRIPT, Output, ToolServer
@@ -44,6 +45,7 @@ ID = "[A-Za-z0-9_-]{22}"
 VARIES = [
     (rf"(TopicId: |Cluster ID: |ClusterId: +){ID}", r"\1ID"),
     (r"(CreateTime:|LogAppendTime:)\d+", r"\1TIME"),
+    (r"Timestamp \d+ of (.* within) \[\d+, \d+\]", r"Timestamp TIME of \1 [TIME, TIME]"),
     (r"(Epoch|HighWatermark): +\d+$", r"\1: OFFSET"),
     (r"^(1 +\t\S+\t)\d+ *\t0 *\t(\d+|\d+ ms ago) *\t(\d+|\d+ ms ago) *\t", r"\1OFFSET\t0\tTIME\tTIME\t"),
     (r"(deadlineMs|tries|nextAllowedTryMs)=\d+", r"\1=N"),
@@ -198,3 +200,18 @@ def test_tools_print_the_same(both: tuple[Broker, Broker], script: Path) -> None
             lines = difflib.unified_diff(expected.splitlines(), found.splitlines(), "kafka", "kcli", lineterm="")
             differences.append("\n".join([f"$ {command.line}", *lines]))
     assert not differences, "\n\n".join(differences)
+
+
+def test_api_versions_are_those_of_kafka(both: tuple[Broker, Broker]) -> None:
+    """Of every API that kcli has; what it has not it does not claim."""
+    versions = Command("api-versions", "")
+    expected, found = (apis(broker.run(versions)) for broker in both)
+    assert expected.keys() == found.keys()
+    served = {name for name, text in found.items() if text != "UNSUPPORTED"}
+    assert len(served) >= len(APIS)
+    assert {name: found[name] for name in served} == {name: expected[name] for name in served}
+
+
+def apis(report: str) -> dict[str, str]:
+    """What kafka-broker-api-versions says of each API."""
+    return dict(re.findall(r"^\t(\w+\(\d+\)): (.*?),?$", report, re.MULTILINE))
