@@ -53,7 +53,7 @@ _APIS = (
     Api(19, "create_topics", 2, 7, 5, writes=True),
     Api(20, "delete_topics", 1, 6, 4, writes=True),
     Api(21, "delete_records", 0, 2, 2, writes=True),
-    Api(22, "init_producer_id", 0, 6, 2, writes=True),
+    Api(22, "init_producer_id", 0, 5, 2, writes=True),
     Api(23, "offset_for_leader_epoch", 2, 4, 4),
     Api(32, "describe_configs", 1, 4, 4),
     Api(33, "alter_configs", 0, 2, 2, writes=True),
