@@ -134,6 +134,11 @@ class Connection:
             self._loop.remove_reader(self._fd)
             self._is_reading = False
 
+    def look(self) -> None:
+        """Notice where the client is gone: of a reset that comes with the last bytes uvloop tells only the bytes."""
+        if self._is_reading:
+            self._readable()
+
     def _readable(self) -> None:
         if self._held or self._out:
             self._look_whether_gone()

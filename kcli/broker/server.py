@@ -110,10 +110,12 @@ class Server:
             del self._per_ip[connection.client_host]
 
     def _drop_idle(self) -> None:
-        idle_s = self.config.connections_max_idle_ms / 1000
-        oldest = self.loop.time() - idle_s if idle_s > 0 else 0.0
-        for connection in [each for each in self.connections if each.last_active < oldest and not each.is_busy]:
-            connection.close("idle for connections.max.idle.ms")
+        now, idle_s = self.loop.time(), self.config.connections_max_idle_ms / 1000
+        oldest = now - idle_s if idle_s > 0 else 0.0
+        for connection in [each for each in self.connections if each.last_active < now - IDLE_CHECK_S]:
+            connection.look()
+            if connection.last_active < oldest and not connection.is_busy:
+                connection.close("idle for connections.max.idle.ms")
         self._idle_timer = self.loop.call_later(IDLE_CHECK_S, self._drop_idle)
 
     def stop_listening(self) -> None:
