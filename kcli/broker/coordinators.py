@@ -146,7 +146,7 @@ class Coordinator:
             return
         shard.task = None
         shard.is_loaded = True
-        self._do(shard, shard.machine.loaded(self._broker.clock.now_ms()))
+        self._do(shard, shard.machine.loaded)
 
     async def _replay_slices(self, shard: _Shard, batches: Sequence[LoggedBatch]) -> None:
         for i, batch in enumerate(batches):
@@ -166,6 +166,11 @@ class Coordinator:
         """The partitions that this broker leads, loaded or not."""
         return list(self._shards)
 
+    def is_loaded(self, number: int) -> bool:
+        """Can that partition's machine be asked?"""
+        shard = self._shards.get(number)
+        return shard is not None and shard.is_loaded
+
     async def ask(self, key: str, request: Any) -> Any:
         """The answer of the machine that the key belongs to. Raises CoordinatorError."""
         return await self.ask_shard(self.partition_of(key), request)
@@ -180,7 +185,7 @@ class Coordinator:
         token = self._token()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         shard.waiting[token] = future
-        self._do(shard, shard.machine.handle(token, request, self._broker.clock.now_ms()))
+        self._do(shard, lambda now_ms: shard.machine.handle(token, request, now_ms))
         try:
             return await future
         finally:
@@ -190,18 +195,22 @@ class Coordinator:
         """Have every machine that is loaded handle the request; nobody waits for answers."""
         for shard in list(self._shards.values()):
             if shard.is_loaded:
-                self._do(shard, shard.machine.handle(self._token(), request, self._broker.clock.now_ms()))
+                self._tell(shard, request)
+
+    def _tell(self, shard: _Shard, request: Any) -> None:
+        self._do(shard, lambda now_ms: shard.machine.handle(self._token(), request, now_ms))
 
     def _token(self) -> int:
         self._next_token += 1
         return self._next_token
 
-    def _do(self, shard: _Shard, outcome: Outcome) -> None:
-        """Append, replay, answer, act; then wait for the machine's next deadline."""
+    def _do(self, shard: _Shard, step: Callable[[int], Outcome]) -> None:
+        """Have the machine do something, at a time; then append, replay, answer, act, and wait for its deadline."""
         try:
+            outcome = step(self._broker.clock.now_ms())
             for batch in outcome.batches:
                 self._append(shard, batch)
-        except (AppendRefused, LogFailed, CoordinatorError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  (a machine that was interrupted is never asked again)
             self._start_again(shard, error)
             return
         for token, response in outcome.answers:
@@ -239,7 +248,8 @@ class Coordinator:
 
     def _start_again(self, shard: _Shard, error: Exception) -> None:
         """What the machine wanted written is not: it may not go on as if it were."""
-        log.error("%s-%d: not appended: %s", self.topic, shard.number, error)
+        is_expected = isinstance(error, AppendRefused | LogFailed | CoordinatorError | OSError)
+        log.error("%s-%d: not appended: %s", self.topic, shard.number, error, exc_info=None if is_expected else error)
         shard.end(ErrorCode.coordinator_not_available)
         if self._shards.get(shard.number) is shard:
             self._load(shard.number)
@@ -255,7 +265,7 @@ class Coordinator:
 
     def _tick(self, shard: _Shard) -> None:
         shard.timer = None
-        self._do(shard, shard.machine.tick(self._broker.clock.now_ms()))
+        self._do(shard, shard.machine.tick)
 
 
 def _replay(machine: Machine, batch: LoggedBatch) -> None:

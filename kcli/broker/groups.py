@@ -37,6 +37,7 @@ def _config(config: BrokerConfig) -> GroupConfig:
     return GroupConfig(
         classic_group_max_size=config.number("group.max.size"),
         classic_initial_rebalance_delay_ms=config.number("group.initial.rebalance.delay.ms"),
+        batch_bytes_max=config.number("message.max.bytes"),
         offset_metadata_max_size=config.number("offset.metadata.max.bytes"),
         offsets_retention_ms=config.number("offsets.retention.minutes") * MINUTE_MS,
         offsets_retention_check_interval_ms=config.number("offsets.retention.check.interval.ms"),

@@ -41,7 +41,7 @@ EXPIRE: TimerKey = ("expire",)
 
 def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
     """Errors: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS; of
-    a partition: OFFSET_METADATA_TOO_LARGE."""
+    a partition: OFFSET_METADATA_TOO_LARGE. Too many for one batch: UNKNOWN_SERVER_ERROR."""
     try:
         _check_commit(turn, request)
     except GroupError as refused:
@@ -56,6 +56,9 @@ def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
             errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             records.append(offset_record(request.group_id, partition, _committed(each, request, turn.now_ms)))
+    if not turn.fits(records):
+        turn.answer(token, OffsetsAnswer(error=ErrorCode.UNKNOWN_SERVER_ERROR, errors={}))
+        return
     if records:
         turn.outcome.batches.append(Batch(records, request.producer_id, request.producer_epoch))
     turn.answer(token, OffsetsAnswer(errors=errors))
@@ -150,7 +153,7 @@ def delete_offsets(turn: Turn, token: Token, request: DeleteOffsets) -> None:
             errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         elif partition in known:
             records.append(offset_tombstone(group_id, partition))
-    turn.outcome.append(*records)
+    turn.append_all(records)
     turn.answer(token, OffsetsAnswer(errors=errors))
 
 
@@ -163,14 +166,14 @@ def delete_group(turn: Turn, token: Token, request: DeleteGroup) -> None:
         return
     partitions = turn.shard.committed.partitions(request.group_id)
     tombstones = [offset_tombstone(request.group_id, partition) for partition in partitions]
-    turn.outcome.append(*tombstones, classic_group_tombstone(request.group_id))
+    turn.append_all([*tombstones, classic_group_tombstone(request.group_id)])
     turn.answer(token, ErrorCode.NONE)
 
 
 def topics_deleted(turn: Turn, token: Token, request: TopicsDeleted) -> None:
     """Their offsets go."""
     gone = [each for name, topic_id in request.topics for each in turn.shard.committed.of_topic(name, topic_id)]
-    turn.outcome.append(*(offset_tombstone(group_id, partition) for group_id, partition in dict.fromkeys(gone)))
+    turn.append_all(offset_tombstone(group_id, partition) for group_id, partition in dict.fromkeys(gone))
     turn.answer(token, None)
 
 
@@ -183,13 +186,15 @@ def expire_later(turn: Turn) -> None:
 
 
 def _expire(turn: Turn) -> None:
-    """Groups go with their last offset. Each group is a batch of its own: one may be large."""
+    """Groups go with their last offset."""
     expire_later(turn)
+    gone: list[Pair] = []
     for group_id in list(turn.shard.groups):
         records, all_gone = _expired(turn, group_id)
         if all_gone and turn.shard.groups[group_id].is_empty:
             records.append(classic_group_tombstone(group_id))
-        turn.outcome.append(*records)
+        gone += records
+    turn.append_all(gone)
 
 
 def _expired(turn: Turn, group_id: str) -> tuple[list[Pair], bool]:

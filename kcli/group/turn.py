@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kcli.coordinator import Outcome, Token
+from kcli.coordinator import Outcome, Pair, Token
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.committed import Committed
 from kcli.group.config import GroupConfig
 from kcli.group.errors import not_found
 from kcli.group.group import Group
 from kcli.group.timers import Timers
+
+BATCH_BYTES, RECORD_BYTES = 61, 32
+"""A batch's header, and more than any record takes beside its key and value."""
 
 TimerKey = tuple[str, ...]
 """What a timer is for, its group, its member."""
@@ -60,6 +63,23 @@ class Turn:
         if token is not None:
             self.outcome.answer(token, response)
 
+    def fits(self, records: Iterable[Pair]) -> bool:
+        """Can they be appended at once?"""
+        return BATCH_BYTES + sum(map(_size, records)) <= self.shard.config.batch_bytes_max
+
+    def append_all(self, records: Iterable[Pair]) -> None:
+        """Append records that need not go together, in as many batches as it takes."""
+        left, batch = 0, []
+        for record in records:
+            if _size(record) > left and batch:
+                self.outcome.append(*batch)
+                batch = []
+            if not batch:
+                left = self.shard.config.batch_bytes_max - BATCH_BYTES
+            batch.append(record)
+            left -= _size(record)
+        self.outcome.append(*batch)
+
     def after(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:
         """Do it later, and not what was planned under that key."""
         self.shard.timers.schedule(key, self.now_ms + delay_ms, action)
@@ -67,3 +87,7 @@ class Turn:
     def cancel(self, key: TimerKey) -> None:
         """Do not do it."""
         self.shard.timers.cancel(key)
+
+
+def _size(record: Pair) -> int:
+    return RECORD_BYTES + sum(len(part) for part in record if part is not None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kcli.coordinator import Token
 from kcli.group.classic.group import ClassicGroup, State
-from kcli.group.classic.rebalance import answer_syncs, extend_session, sync_key
+from kcli.group.classic.rebalance import answer_syncs, extend_session, rebalance, sync_key
 from kcli.group.errors import ErrorCode, GroupError
 from kcli.group.records import classic_group_record
 from kcli.group.requests import Heartbeat, SyncAnswer, SyncGroup
@@ -54,9 +54,15 @@ def _differ(theirs: str | None, ours: str | None) -> bool:
 
 
 def _assign(turn: Turn, group: ClassicGroup, request: SyncGroup) -> None:
-    """The group is stable once its record is written; members that the leader has not thought of get nothing."""
+    """The group is stable once its record is written; members that the leader has not thought of get nothing. What is
+    too much for one record is refused: UNKNOWN_SERVER_ERROR."""
     assignments = {member_id: request.assignments.get(member_id, b"") for member_id in group.members}
-    turn.outcome.append(classic_group_record(group, assignments))
+    record = classic_group_record(group, assignments)
+    if not turn.fits([record]):
+        answer_syncs(turn, group, ErrorCode.UNKNOWN_SERVER_ERROR)
+        rebalance(turn, group)
+        return
+    turn.outcome.append(record)
     for member in group.members.values():
         member.assignment = assignments[member.id]
     answer_syncs(turn, group)
