@@ -23,7 +23,6 @@ from tests.broker.running import Client, ServedNode
 from tests.interop import kit
 from tests.interop.kit import SCRIPT, Output, ToolServer
 
-NODE = "kcli-tools"
 SCRIPTS = sorted(Path(__file__).with_name("tools").glob("*.txt"))
 PACKAGE = "org.apache.kafka.tools."
 CLASSES = {
@@ -154,15 +153,16 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def both(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Broker]]:
+def both(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[tuple[Broker, Broker]]:
     """Real Kafka, and kcli with the same properties at another place."""
+    name = f"kcli-tools-{worker_id}"
     directory = tmp_path_factory.mktemp("tools")
     tools = ToolServer(kafka_jars, "warn")
     try:
-        kafka("start", NODE)
-        theirs = (kit.kit_dir() / "nodes" / NODE / "server.properties").read_text()
+        kafka("start", name)
+        theirs = (kit.kit_dir() / "nodes" / name / "server.properties").read_text()
         own, controller = ports(theirs)
-        places = [(kafka("dir", NODE), "/data"), *ports_named(own, controller)]
+        places = [(kafka("dir", name), "/data"), *ports_named(own, controller)]
         our_places = [(str(directory / "data"), "/data"), *ports_named(free_port(), free_port())]
         ours = theirs
         for (place, _), (our_place, _) in zip(places, our_places, strict=True):
@@ -180,9 +180,9 @@ def both(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             node.process.communicate()
     finally:
         tools.close()
-        if re.search(rf"^{NODE} .* running", kafka("ls"), re.MULTILINE):
-            kafka("kill", NODE)
-        kafka("rm", NODE)
+        if re.search(rf"^{name} .* running", kafka("ls"), re.MULTILINE):
+            kafka("kill", name)
+        kafka("rm", name)
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
