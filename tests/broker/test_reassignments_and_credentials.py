@@ -1,0 +1,63 @@
+"""What a node tells of moving replicas and of SCRAM credentials, which only a real Kafka may have written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kcli.metadata.partition import from_uuid
+from tests.broker.running import RunningNode, running_node
+
+RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE = 91, 92
+SHA_256, SHA_512 = 1, 2
+
+
+def apply(node: RunningNode, name: str, /, **record: Any) -> None:
+    image = node.node.broker.image
+    node.run(lambda: image.apply(name, record, image.offset))
+
+
+def test_reassignments(tmp_path: Path) -> None:
+    with running_node(tmp_path / "d") as node, node.client() as client:
+        made = {"num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}
+        topics = [{"name": name, **made} for name in ("still", "moves")]
+        client.call("create_topics", 7, topics=topics, timeout=1000, validate_only=False)
+        assert client.call("list_partition_reassignments", 0, timeout=1000, topics=None)["topics"] == []
+        topic_id = from_uuid(node.node.broker.image.topics["moves"].id)
+        change = {"replicas": [1, 2], "addingReplicas": [2], "removingReplicas": [1]}
+        apply(node, "PartitionChangeRecord", topicId=topic_id, partitionId=1, **change)
+        moving = {"partition_index": 1, "replicas": [1, 2], "adding_replicas": [2], "removing_replicas": [1]}
+        expected = [{"name": "moves", "partitions": [moving]}]
+        asked = [{"name": name, "partition_indexes": [0, 1, 7]} for name in ("still", "moves", "unknown")]
+        for wanted in (None, asked):
+            assert client.call("list_partition_reassignments", 0, timeout=1000, topics=wanted)["topics"] == expected
+
+
+def test_scram_credentials(tmp_path: Path) -> None:
+    with running_node(tmp_path / "d") as node, node.client() as client:
+
+        def ask(*names: str) -> list[tuple[str, int, list[tuple[int, int]]]]:
+            users = [{"name": name} for name in names]
+            results = client.call("describe_user_scram_credentials", 0, users=users)["results"]
+            return [
+                (
+                    each["user"],
+                    each["error_code"],
+                    [(info["mechanism"], info["iterations"]) for info in each["credential_infos"]],
+                )
+                for each in results
+            ]
+
+        assert ask() == []
+        secret: dict[str, Any] = {"salt": b"s", "storedKey": b"k", "serverKey": b"k"}
+        for name, mechanism, iterations in (("ann", SHA_256, 4096), ("ann", SHA_512, 8192), ("bob", SHA_512, 4097)):
+            record = {"name": name, "mechanism": mechanism, "iterations": iterations, **secret}
+            apply(node, "UserScramCredentialRecord", **record)
+        ann, bob = ("ann", 0, [(SHA_256, 4096), (SHA_512, 8192)]), ("bob", 0, [(SHA_512, 4097)])
+        assert ask() == [ann, bob]
+        assert ask("bob") == [bob]
+        assert ask("ann", "bob", "eve", "bob") == [
+            ann,
+            ("bob", DUPLICATE_RESOURCE, []),
+            ("eve", RESOURCE_NOT_FOUND, []),
+        ]
