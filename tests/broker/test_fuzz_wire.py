@@ -580,12 +580,12 @@ def test_promises(victim: Victim) -> None:
 
 
 def test_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand connections that come and go at once, some in the middle of a request, some with a reset."""
+    """Five hundred connections that come and go at once, some in the middle of a request, some with a reset."""
     monkeypatch.setattr("kcli.broker.server.IDLE_CHECK_S", 0.2)
     random = Random(7)
     reset = struct.pack("ii", 1, 0)
     with running_node(tmp_path, auto_create_topics_enable="false") as node:
-        for _ in range(1000):
+        for _ in range(500):
             with socket.create_connection(node.address, PATIENCE_S) as each:
                 each.sendall(hostile_frame(random)[: random.randrange(60)])
                 if random.random() < 0.5:
