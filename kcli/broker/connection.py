@@ -246,7 +246,7 @@ class Connection:
         call = Call(broker, kind, header, request, broker.clock.now_ms(), self.client_host, self.listener)
         began = perf_counter_ns()
         try:
-            answer = _handle(api, call)
+            answer = self._server.handle(api, call)
             if isawaitable(answer):
                 self._held = True
                 self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))
@@ -333,7 +333,8 @@ class Connection:
             self._is_writing = False
 
 
-def _handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:
+def handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:
+    """Give a request to its handler. See Server.handle."""
     if call.broker.is_read_only:
         from kcli.broker.read_only_requests import answer
 

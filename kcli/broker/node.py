@@ -11,7 +11,6 @@ Source: KafkaRaftServer, BrokerServer, ControllerServer, BrokerLifecycleManager.
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import socket
@@ -75,6 +74,12 @@ class Node:
         return self._broker
 
     @property
+    def server(self) -> Server:
+        """Its sockets."""
+        assert self._server is not None, "started"
+        return self._server
+
+    @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
         """Listener -> the address that clients are told."""
         return self.broker.advertised
@@ -135,8 +140,6 @@ class Node:
         journal.listeners.append(self._committed)
         await self._register(previous_epoch)
         broker.groups.start()
-        gc.collect()
-        gc.freeze()  # what there is stays: a full collection that looks at all of it takes 30 ms
         server.serve(broker)
         journal.start_background()
 

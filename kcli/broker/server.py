@@ -13,7 +13,7 @@ import socket
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kcli.broker.connection import Connection
+from kcli.broker.connection import Connection, handle
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -35,6 +35,8 @@ class Server:
         self.config = config
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))  # one request is read at a time, into this
         self.connections: set[Connection] = set()
+        self.handle = handle
+        """Who answers requests; kcli.testing puts itself in between."""
         self._broker: Broker | None = None
         self._listening: list[tuple[socket.socket, str]] = []
         self._per_ip: Counter[str] = Counter()
