@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 SLICE_BATCHES = 200
+INT_MIN = -(1 << 31)
 
 
 class CoordinatorError(KcliError):
@@ -43,7 +44,8 @@ class CoordinatorError(KcliError):
 
 def partition_of(key: str, count: int) -> int:
     """The partition, of so many, that a group or a transactional id belongs to."""
-    return (java_hash(key) & 0x7FFFFFFF) % count
+    value = java_hash(key)
+    return 0 if value == INT_MIN else abs(value) % count
 
 
 class _Shard:
