@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.groups import group_coordinator
 from kcli.broker.producer_ids import ProducerIds
+from kcli.broker.transactions import transaction_coordinator
 
 if TYPE_CHECKING:
     from kcli.broker.clock import Clock
@@ -41,8 +42,10 @@ class Broker:
     is_read_only: bool = False
     producer_ids: ProducerIds = field(init=False)
     groups: Coordinator = field(init=False)
+    transactions: Coordinator = field(init=False)
 
     def __post_init__(self) -> None:
         """What needs nothing but the others."""
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
         self.groups = group_coordinator(self)
+        self.transactions = transaction_coordinator(self)

@@ -140,6 +140,7 @@ class Node:
         journal.listeners.append(self._committed)
         await self._register(previous_epoch)
         broker.groups.start()
+        broker.transactions.start()
         server.serve(broker)
         journal.start_background()
 
@@ -184,6 +185,7 @@ class Node:
             self._take_dynamic_config(broker.metadata)
         broker.logs.apply(changes)
         groups.follow(broker.groups, changes)
+        broker.transactions.apply(changes)
         if changes.client_quotas:
             broker.quotas.update(broker.image.client_quotas)
 
@@ -261,6 +263,7 @@ class Node:
             await journal.append(registrations.begin_controlled_shutdown(journal.draft, node_id, properties))
         self._server.close()
         broker.groups.stop()
+        broker.transactions.stop()
         journal.listeners.remove(self._committed)
         if not self.ended.done():
             await journal.append(registrations.fence_broker(journal.draft, node_id, properties))
@@ -311,4 +314,3 @@ def _epoch_in(marker: Path) -> int:
     except (OSError, ValueError, AttributeError):
         return registrations.NO_EPOCH
     return epoch if isinstance(epoch, int) else registrations.NO_EPOCH
-

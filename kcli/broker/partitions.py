@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from formats.kernels.log import producer_entry
+from formats.producer_snapshot import ProducerEntry
 from kcli.broker.messages import ErrorCode
 from kcli.errors import KcliError
 from kcli.log.partition_log import Appended, LogFailed, PartitionLog
@@ -212,6 +214,18 @@ class Partition:
         if not appended.duplicate:
             self._appended(log)
         return appended
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Has a producer's transaction begun in this partition, in that epoch? Raises LogFailed."""
+        entry = producer_entry(self.log.producers.table, producer_id)
+        if entry is None:
+            return False
+        state = ProducerEntry._make(entry)
+        return state.producer_epoch == producer_epoch and state.current_txn_first_offset >= 0
+
+    def knows_producer(self, producer_id: int) -> bool:
+        """Has it heard of a producer? Raises LogFailed."""
+        return producer_entry(self.log.producers.table, producer_id) is not None
 
     def _appended(self, log: PartitionLog) -> None:
         self._advance(log)

@@ -13,9 +13,14 @@ from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import NO_NODE, Node, View
 from kcli.broker.topic_changes import create_missing
 from kcli.group.records import TOPIC as GROUPS
+from kcli.txn.records import TOPIC as TRANSACTIONS
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-TOPICS = {GROUP: GROUPS}
+TOPICS = {GROUP: GROUPS, TRANSACTION: TRANSACTIONS}
+READ_ONLY = {
+    GROUP: ErrorCode.group_authorization_failed,
+    TRANSACTION: ErrorCode.transactional_id_authorization_failed,
+}
 BATCHED_SINCE = 4
 SHARE_SINCE = 6
 NOBODY = Node(NO_NODE, "", -1, None, is_fenced=False)
@@ -25,13 +30,15 @@ MESSAGES = {
     ErrorCode.invalid_request: "This most likely occurs because of a request being malformed by the client library or"
     " the message was sent to an incompatible broker. See the broker logs for more details.",
     ErrorCode.group_authorization_failed: "Not authorized to access group: Group authorization failed.",
+    ErrorCode.transactional_id_authorization_failed: "The transactional id authorization failed.",
     ErrorCode.unknown_server_error: "The server experienced an unexpected error when processing the request.",
 }
 
 
 def find_coordinator(call: Call) -> Entity:
-    """Errors: COORDINATOR_NOT_AVAILABLE while there is none, INVALID_REQUEST; GROUP_AUTHORIZATION_FAILED from a broker
-    that only reads: nothing else keeps clients from asking for ever."""
+    """Errors: COORDINATOR_NOT_AVAILABLE while there is none, INVALID_REQUEST; from a broker that only reads
+    GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED: nothing else keeps clients from asking for ever.
+    """
     key_type, view = call.get("key_type", GROUP), View(call)
     if call.version < BATCHED_SINCE:
         code, node = _find(call, view, key_type, call.request.key)
@@ -57,7 +64,7 @@ def _find(call: Call, view: View, key_type: int, key: str) -> tuple[ErrorCode, N
     if name is None:
         return ErrorCode.coordinator_not_available, NOBODY
     if call.broker.is_read_only:
-        return ErrorCode.group_authorization_failed, NOBODY
+        return READ_ONLY[key_type], NOBODY
     topic = call.broker.image.topic(name)
     if topic is None:
         create_missing(call, [name])

@@ -1,34 +1,48 @@
 """InitProducerId (22): an id and an epoch for a producer.
 
 v1 the same. v2 flexible. v3 the id and epoch that the producer has (KIP-360). v4 PRODUCER_FENCED. v5 abortable errors
-(KIP-890). v6 two-phase commit (KIP-939). KIP-98.
+(KIP-890). v6 two-phase commit (KIP-939), not stable in Kafka 4.3 and not offered. KIP-98.
 
-A producer without a transactional id gets a new id, of epoch 0, whatever it had. One with a transactional id is its
-transaction coordinator's, which this broker does not have.
+A producer without a transactional id gets a new id, of epoch 0, whatever it had; one with a transactional id what its
+transaction coordinator says.
 """
 
 from __future__ import annotations
 
+from kcli.broker.groups import milliseconds
 from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.transactions import ask_producer, for_version
 from kcli.metadata.result import Refused
+from kcli.txn.requests import InitProducerId
 
 NONE = -1
+FENCED_SINCE = 4
 
 
 async def init_producer_id(call: Call) -> Entity:
-    """Errors: INVALID_REQUEST; COORDINATOR_NOT_AVAILABLE for a transactional id; UNKNOWN_SERVER_ERROR."""
+    """Errors: INVALID_REQUEST, UNKNOWN_SERVER_ERROR, and the transaction coordinator's."""
     known = call.get("producer_id", NONE), call.get("producer_epoch", NONE)
     transactional_id = call.request.transactional_id
-    if (known[0] == NONE) != (known[1] == NONE) or transactional_id == "":
-        return _refused(call, ErrorCode.invalid_request)
+    if (known[0] == NONE) != (known[1] == NONE):
+        return call.respond(error_code=ErrorCode.invalid_request, producer_id=NONE, producer_epoch=NONE)
     if transactional_id is not None:
-        return _refused(call, ErrorCode.coordinator_not_available)
+        code, producer_id, epoch = await ask_producer(call.broker, transactional_id, _request(call, known))
+        return call.respond(
+            error_code=for_version(code, call.version, FENCED_SINCE), producer_id=producer_id, producer_epoch=epoch
+        )
     try:
         producer_id = await call.broker.producer_ids.next()
     except Refused:
-        return _refused(call, ErrorCode.unknown_server_error)
+        return call.respond(error_code=ErrorCode.unknown_server_error, producer_id=NONE, producer_epoch=NONE)
     return call.respond(error_code=ErrorCode.none, producer_id=producer_id, producer_epoch=0)
 
 
-def _refused(call: Call, code: ErrorCode) -> Entity:
-    return call.respond(error_code=code, producer_id=NONE, producer_epoch=NONE)
+def _request(call: Call, known: tuple[int, int]) -> InitProducerId:
+    return InitProducerId(
+        transactional_id=call.request.transactional_id,
+        timeout_ms=milliseconds(call.request.transaction_timeout),
+        producer_id=known[0],
+        producer_epoch=known[1],
+        two_phase_commit=call.get("enable2_pc", default=False),
+        keep_prepared=call.get("keep_prepared_txn", default=False),
+    )

@@ -9,11 +9,21 @@ acks: 0 no answer, 1 the leader has it, -1 all in-sync replicas have it; on a si
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping
 from uuid import UUID
 
 from kcli.broker.connection import Laid
 from kcli.broker.messages import Call, Entity, ErrorCode, HangUp
+from kcli.broker.partitions import Partition
 from kcli.broker.produce_layout import PartitionAnswer, lay_out
+from kcli.broker.transaction_check import (
+    ADDS_SINCE,
+    Producer,
+    Verdict,
+    transactional_producer,
+    unverified,
+    verify,
+)
 from kcli.log.partition_log import LogFailed
 from kcli.log.validator import NO_KEY, AppendError, AppendRefused, RecordError
 
@@ -33,9 +43,68 @@ ZERO_ID = UUID(int=0)
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
-def produce(call: Call) -> Laid | None:
+Refusals = Mapping[tuple[str, int], Verdict]
+"""By topic and partition."""
+
+
+def produce(call: Call) -> Laid | Awaitable[Laid | None] | None:
     """Errors: INVALID_REQUIRED_ACKS, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (internal),
-    NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, and those of kcli.log.validator."""
+    NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, those of kcli.log.validator; of transactional
+    batches TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id, and those of transaction_check."""
+    batches = _transactional(call)
+    if not batches:
+        return _append_all(call, {})
+    if call.request.transactional_id is None:
+        return _refuse_all(call, ErrorCode.transactional_id_authorization_failed)
+    if len({(producer.id, producer.epoch) for _, _, producer in batches}) > 1:
+        return _refuse_all(call, ErrorCode.invalid_producer_id_mapping)
+    if call.version < ADDS_SINCE and not call.broker.config.get("transaction.partition.verification.enable"):
+        return _append_all(call, {})
+    waiting = unverified(_existing(call, batches))
+    if not waiting:
+        return _append_all(call, {})
+    return _verify_and_append(call, waiting)
+
+
+def _transactional(call: Call) -> list[tuple[str | ErrorCode, int, Producer]]:
+    """Topic, partition and producer of each transactional batch."""
+    return [
+        (_name_of(call, topic), asked.index, producer)
+        for topic in call.request.topic_data
+        for asked in topic.partition_data
+        if (producer := transactional_producer(asked.records)) is not None and producer.id >= 0
+    ]
+
+
+def _existing(call: Call, batches: list[tuple[str | ErrorCode, int, Producer]]) -> list[tuple[Partition, Producer]]:
+    found = []
+    for topic, index, producer in batches:
+        partition = None if isinstance(topic, ErrorCode) else call.broker.partitions.get(topic, index)
+        if partition is not None and partition.check_leader_epoch() is None:
+            found.append((partition, producer))
+    return found
+
+
+async def _verify_and_append(call: Call, waiting: list[tuple[Partition, Producer]]) -> Laid | None:
+    refusals = await verify(call.broker, call.request.transactional_id, call.version, waiting)
+    return _append_all(call, refusals)
+
+
+def _refuse_all(call: Call, code: ErrorCode) -> Laid | None:
+    """The request is refused as a whole."""
+    if call.request.acks == NO_ACKS:
+        return None
+    return lay_out(
+        call.messages,
+        call.header.correlation_id,
+        [
+            (_key_of(call, topic), [PartitionAnswer(asked.index, code) for asked in topic.partition_data])
+            for topic in call.request.topic_data
+        ],
+    )
+
+
+def _append_all(call: Call, refusals: Refusals) -> Laid | None:
     request = call.request
     failed = False
     size = 0
@@ -45,10 +114,14 @@ def produce(call: Call) -> Laid | None:
         partitions = []
         for asked in topic.partition_data:
             size += len(asked.records or b"")
-            answer = _append(call, name, asked.index, asked.records)
+            refusal = refusals.get((name, asked.index)) if refusals and isinstance(name, str) else None
+            if refusal is None:
+                answer = _append(call, name, asked.index, asked.records)
+            else:
+                answer = PartitionAnswer(asked.index, refusal.code, error_message=refusal.reason)
             failed = failed or answer.error is not ErrorCode.none
             partitions.append(answer)
-        answers.append((topic.name if call.version < TOPIC_IDS_VERSION else topic.topic_id or ZERO_ID, partitions))
+        answers.append((_key_of(call, topic), partitions))
     if call.broker.quotas.is_active:
         call.throttle_ms = call.broker.quotas.produce_throttle_ms(call, size)
     if request.acks == NO_ACKS:
@@ -56,6 +129,11 @@ def produce(call: Call) -> Laid | None:
             raise HangUp("a batch was refused, which with acks=0 only a closed connection can tell")
         return None
     return lay_out(call.messages, call.header.correlation_id, answers)
+
+
+def _key_of(call: Call, topic: Entity) -> str | UUID:
+    """What names a topic in the answer."""
+    return topic.name if call.version < TOPIC_IDS_VERSION else topic.topic_id or ZERO_ID
 
 
 def _name_of(call: Call, topic: Entity) -> str | ErrorCode:

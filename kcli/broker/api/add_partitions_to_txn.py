@@ -1,0 +1,101 @@
+"""AddPartitionsToTxn (24): partitions become part of a transaction, before a producer writes to them.
+
+v1 the same. v2 PRODUCER_FENCED. v3 flexible. v4 many transactions, from brokers, also only to verify (KIP-890). v5
+abortable errors. Clients of transaction version 2 leave the request out: Produce adds. KIP-98.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from kcli.broker.coordinators import CoordinatorError
+from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.transactions import for_version
+from kcli.txn.requests import AddPartitions, VerifyPartitions
+from kcli.txn.transaction import EPOCH_BUMP_VERSION, Partition
+
+FENCED_SINCE = 2
+BATCHED_SINCE = 4
+
+
+class _Asked(NamedTuple):
+    """What one transaction is to hold."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[Partition]
+    verify_only: bool
+
+
+async def add_partitions_to_txn(call: Call) -> Entity:
+    """Errors: UNKNOWN_TOPIC_OR_PARTITION and, for the partitions beside it, OPERATION_NOT_ATTEMPTED; INVALID_REQUEST,
+    INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE, the coordinator's."""
+    request = call.request
+    if call.version < BATCHED_SINCE:
+        asked = _Asked(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            _partitions(request.v3_and_below_topics),
+            verify_only=False,
+        )
+        return call.respond(results_by_topic_v3_and_below=_topics(call, await _result(call, asked)))
+    results = []
+    for each in request.transactions:
+        asked = _Asked(
+            each.transactional_id, each.producer_id, each.producer_epoch, _partitions(each.topics), each.verify_only
+        )
+        topics = _topics(call, await _result(call, asked))
+        results.append(
+            call.new("AddPartitionsToTxnResult", transactional_id=each.transactional_id, topic_results=topics)
+        )
+    return call.respond(error_code=ErrorCode.none, results_by_transaction=tuple(results))
+
+
+def _partitions(topics: Any) -> frozenset[Partition]:
+    return frozenset((topic.name, number) for topic in topics for number in topic.partitions)
+
+
+async def _result(call: Call, asked: _Asked) -> Mapping[Partition, ErrorCode]:
+    unknown = {each for each in asked.partitions if not _exists(call, each)}
+    if unknown:
+        return {
+            each: ErrorCode.unknown_topic_or_partition if each in unknown else ErrorCode.operation_not_attempted
+            for each in asked.partitions
+        }
+    transactional_id, producer_id, epoch, partitions, verify_only = asked
+    if not transactional_id:
+        return dict.fromkeys(partitions, ErrorCode.invalid_request)
+    try:
+        if verify_only:
+            verify = VerifyPartitions(transactional_id, producer_id, epoch, partitions)
+            verified = await call.broker.transactions.ask(transactional_id, verify)
+            return {each: ErrorCode(code.value) for each, code in verified.items()}
+        version = EPOCH_BUMP_VERSION if call.version >= BATCHED_SINCE else 0
+        add = AddPartitions(transactional_id, producer_id, epoch, partitions, version)
+        code = ErrorCode((await call.broker.transactions.ask(transactional_id, add)).value)
+    except CoordinatorError as error:
+        code = error.code
+    return dict.fromkeys(partitions, for_version(code, call.version, FENCED_SINCE))
+
+
+def _exists(call: Call, partition: Partition) -> bool:
+    topic = call.broker.image.topic(partition[0])
+    return topic is not None and partition[1] in topic.partitions
+
+
+def _topics(call: Call, codes: Mapping[Partition, ErrorCode]) -> tuple[Entity, ...]:
+    return tuple(
+        call.new(
+            "AddPartitionsToTxnTopicResult",
+            name=name,
+            results_by_partition=tuple(
+                call.new("AddPartitionsToTxnPartitionResult", partition_index=each[1], partition_error_code=codes[each])
+                for each in group
+            ),
+        )
+        for name, group in groupby(sorted(codes), key=lambda partition: partition[0])
+    )

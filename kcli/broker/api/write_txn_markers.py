@@ -1,0 +1,41 @@
+"""WriteTxnMarkers (27): a transaction coordinator, or an administrator, ends transactions in partitions.
+
+v1 flexible. v2 the transaction version, which says how epochs are compared (KIP-1228). KIP-98, KIP-664.
+"""
+
+from __future__ import annotations
+
+from kcli.broker.messages import Call, Entity
+from kcli.broker.transactions import Marker, write_marker
+
+
+def write_txn_markers(call: Call) -> Entity:
+    """Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR,
+    INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+    return call.respond(markers=tuple(_result(call, each) for each in call.request.markers))
+
+
+def _result(call: Call, asked: Entity) -> Entity:
+    marker = Marker(
+        producer_id=asked.producer_id,
+        producer_epoch=asked.producer_epoch,
+        commit=asked.transaction_result,
+        coordinator_epoch=asked.coordinator_epoch,
+        transaction_version=getattr(asked, "transaction_version", 0),
+    )
+    topics = tuple(
+        call.new(
+            "WritableTxnMarkerTopicResult",
+            name=topic.name,
+            partitions=tuple(
+                call.new(
+                    "WritableTxnMarkerPartitionResult",
+                    partition_index=number,
+                    error_code=write_marker(call.broker, topic.name, number, marker),
+                )
+                for number in topic.partition_indexes
+            ),
+        )
+        for topic in asked.topics
+    )
+    return call.new("WritableTxnMarkerResult", producer_id=asked.producer_id, topics=topics)

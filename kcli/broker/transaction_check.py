@@ -1,0 +1,133 @@
+"""May a producer's batches be the first of its transaction in their partitions? Asked before they are appended.
+
+    Produce 3 to 11   AddPartitionsToTxn must have named the partition: the coordinator verifies it
+    Produce 12 on     the coordinator adds it (KIP-890)
+
+Once a batch is in the log, its transaction is open there until its marker comes, and nobody asks again. What the
+coordinator says is translated for the producer: what passes becomes NOT_ENOUGH_REPLICAS, on which old clients try
+again. Source: ReplicaManager.handleProduceAppend, AddPartitionsToTxnManager, ProducerAppendInfo.checkSequence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kcli.broker.coordinators import CoordinatorError
+from kcli.broker.messages import ErrorCode
+from kcli.log.partition_log import LogFailed
+from kcli.log.validator import TRANSACTIONAL
+from kcli.txn.requests import AddPartitions, VerifyPartitions
+from kcli.txn.transaction import EPOCH_BUMP_VERSION
+from kcli.txn.transaction import Partition as Place
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.partitions import Partition
+
+ABORTABLE_SINCE, ADDS_SINCE = 11, 12
+ATTRIBUTES_AT: Final = 22  # the low byte
+PRODUCER: Final = struct.Struct(">qhi")  # id, epoch, base sequence
+PRODUCER_AT: Final = 43
+NOT_ADDED: Final = "Partition was not added to the transaction"
+PASSING: Final = (
+    ErrorCode.network_exception,
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.not_coordinator,
+)
+
+
+class Verdict(NamedTuple):
+    """Why a batch is not appended, with the message that goes with it."""
+
+    code: ErrorCode
+    reason: str | None = None
+
+
+class Producer(NamedTuple):
+    """Who sends a batch, and where in its sequence."""
+
+    id: int
+    epoch: int
+    sequence: int
+
+
+def transactional_producer(records: bytes | None) -> Producer | None:
+    """The producer of a transactional batch of magic 2; None for any other bytes."""
+    if records is None or len(records) < PRODUCER_AT + PRODUCER.size or not records[ATTRIBUTES_AT] & TRANSACTIONAL:
+        return None
+    return Producer._make(PRODUCER.unpack_from(records, PRODUCER_AT))
+
+
+def unverified(batches: Iterable[tuple[Partition, Producer]]) -> list[tuple[Partition, Producer]]:
+    """Those whose transaction is not open in their partition."""
+    return [(partition, producer) for partition, producer in batches if not _is_open(partition, producer)]
+
+
+def _is_open(partition: Partition, producer: Producer) -> bool:
+    try:
+        return partition.has_open_transaction(producer.id, producer.epoch)
+    except LogFailed:
+        return True  # the append says so
+
+
+async def verify(
+    broker: Broker, transactional_id: str, version: int, batches: list[tuple[Partition, Producer]]
+) -> Mapping[Place, Verdict]:
+    """Ask the coordinator. version: of Produce. Returns what is wrong, by partition."""
+    codes = await _ask_until_added(broker, transactional_id, version, batches)
+    verdicts = {place: _verdict(code, version) for place, code in codes.items() if code is not ErrorCode.none}
+    if version >= ADDS_SINCE:
+        for partition, producer in batches:
+            if producer.sequence and partition.key not in verdicts and not partition.knows_producer(producer.id):
+                verdicts[partition.key] = Verdict(ErrorCode.out_of_order_sequence_number)
+    return verdicts
+
+
+async def _ask_until_added(
+    broker: Broker, transactional_id: str, version: int, batches: list[tuple[Partition, Producer]]
+) -> Mapping[Place, ErrorCode]:
+    """New clients wait a little for the markers of the transaction before."""
+    producer = batches[0][1]
+    places = frozenset(partition.key for partition, _ in batches)
+    left_ms = broker.config.number("add.partitions.to.txn.retry.backoff.max.ms")
+    wait_ms = broker.config.number("add.partitions.to.txn.retry.backoff.ms")
+    while True:
+        codes = await _ask(broker, transactional_id, version, producer, places)
+        if left_ms <= 0 or version < ADDS_SINCE or ErrorCode.concurrent_transactions not in codes.values():
+            return codes
+        left_ms -= wait_ms
+        await asyncio.sleep(wait_ms / 1000)
+
+
+async def _ask(
+    broker: Broker, transactional_id: str, version: int, producer: Producer, places: frozenset[Place]
+) -> Mapping[Place, ErrorCode]:
+    if not transactional_id:
+        return dict.fromkeys(places, ErrorCode.invalid_request)
+    try:
+        if version >= ADDS_SINCE:
+            add = AddPartitions(transactional_id, producer.id, producer.epoch, places, EPOCH_BUMP_VERSION)
+            code = await broker.transactions.ask(transactional_id, add)
+            return dict.fromkeys(places, ErrorCode(code.value))
+        request = VerifyPartitions(transactional_id, producer.id, producer.epoch, places)
+        verified = await broker.transactions.ask(transactional_id, request)
+    except CoordinatorError as error:
+        return dict.fromkeys(places, error.code)
+    return {place: ErrorCode(code.value) for place, code in verified.items()}
+
+
+def _verdict(code: ErrorCode, version: int) -> Verdict:
+    if code is ErrorCode.producer_fenced:
+        return Verdict(ErrorCode.invalid_producer_epoch)
+    if code is ErrorCode.transaction_abortable and version < ABORTABLE_SINCE:
+        return Verdict(ErrorCode.invalid_txn_state, NOT_ADDED)
+    if code in PASSING or (code is ErrorCode.concurrent_transactions and version < ADDS_SINCE):
+        reason = (
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name.upper()}"
+        )
+        return Verdict(ErrorCode.not_enough_replicas, reason)
+    return Verdict(code)

@@ -1,0 +1,127 @@
+"""EndTxn: commit or abort, in two steps.
+
+    prepare   a record says how the transaction ends: from here on nothing changes that
+    markers   the broker writes them to the transaction's partitions, as often as it takes
+    complete  a record says that all are written; the next transaction may begin
+
+The client is answered after the first. Versions 0 and 1 (before KIP-890) know a repeated request by the state alone,
+version 2 by the epoch, which is one behind then. Source: TransactionCoordinator.endTransaction, endTransactionWithTV1.
+"""
+
+from __future__ import annotations
+
+from kcli.txn.errors import ErrorCode, Refused
+from kcli.txn.requests import (
+    NEEDS_PRODUCER_ID,
+    AbortTimedOut,
+    EndTransaction,
+    MarkersWritten,
+    NeedsProducerId,
+    Producer,
+)
+from kcli.txn.transaction import EPOCHS_END, NONE, State, Transaction, bumps_epoch
+from kcli.txn.turn import Turn
+
+
+def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProducerId:
+    """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS while markers are
+    written, INVALID_TXN_STATE."""
+    transaction = turn.shard.get(request.transactional_id)
+    state = State.PREPARE_COMMIT if request.commit else State.PREPARE_ABORT
+    check = _check if bumps_epoch(request.client_version) else _check_old
+    if check(transaction, request):
+        return Producer(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch)
+    new_producer_id = NONE
+    if bumps_epoch(request.client_version) and transaction.epochs_are_used_up:
+        if request.new_producer_id == NONE:
+            return NEEDS_PRODUCER_ID
+        new_producer_id = request.new_producer_id
+    completed = _prepare(turn, request.transactional_id, transaction, state, request.client_version, new_producer_id)
+    return Producer(ErrorCode.NONE, completed.producer_id, completed.producer_epoch)
+
+
+def _prepare(
+    turn: Turn, transactional_id: str, transaction: Transaction, state: State, version: int, new_producer_id: int
+) -> Transaction:
+    """Returns what the transaction will be once it is completed."""
+    prepared = transaction.prepared(state, version, new_producer_id, turn.now_ms)
+    turn.write(transactional_id, prepared)
+    turn.write_markers(transactional_id, prepared)
+    return prepared.completed(turn.now_ms)
+
+
+def _check(transaction: Transaction, request: EndTransaction) -> bool:
+    """May it be ended like that? True: it was, by this very request. Raises Refused."""
+    epoch, was_epoch = request.producer_epoch, transaction.producer_epoch
+    overflowed = transaction.previous_producer_id == request.producer_id and epoch == EPOCHS_END and was_epoch == 0
+    again = overflowed or was_epoch == epoch + 1
+    if transaction.state.is_prepared:
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if transaction.producer_id != request.producer_id and not overflowed:
+        raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    is_complete = transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+    if epoch != was_epoch and not (is_complete and again):
+        raise Refused(ErrorCode.PRODUCER_FENCED)
+    if transaction.state is State.ONGOING:
+        return False
+    if is_complete and again:
+        if request.commit == (transaction.state is State.COMPLETE_COMMIT):
+            return True
+        raise Refused(ErrorCode.INVALID_TXN_STATE)
+    if request.commit:
+        raise Refused(ErrorCode.INVALID_TXN_STATE)
+    return False
+
+
+def _check_old(transaction: Transaction, request: EndTransaction) -> bool:
+    """As above, for clients of transaction versions 0 and 1."""
+    if transaction.producer_id != request.producer_id:
+        raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.producer_epoch != request.producer_epoch:
+        raise Refused(ErrorCode.PRODUCER_FENCED)
+    if transaction.state.is_prepared:
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if transaction.state is State.ONGOING:
+        return False
+    if transaction.state is (State.COMPLETE_COMMIT if request.commit else State.COMPLETE_ABORT):
+        return True
+    raise Refused(ErrorCode.INVALID_TXN_STATE)
+
+
+def abort_open(
+    turn: Turn, transactional_id: str, transaction: Transaction, new_producer_id: int
+) -> NeedsProducerId | None:
+    """Abort a transaction without its producer, whose epoch is worth nothing from now on."""
+    assert transaction.state is State.ONGOING, "open"
+    version = turn.shard.version()
+    if not bumps_epoch(version):
+        _prepare(turn, transactional_id, transaction.fenced(), State.PREPARE_ABORT, 0, NONE)
+        return None
+    if not transaction.epochs_are_used_up:
+        new_producer_id = NONE
+    elif new_producer_id == NONE:
+        return NEEDS_PRODUCER_ID
+    _prepare(turn, transactional_id, transaction, State.PREPARE_ABORT, version, new_producer_id)
+    return None
+
+
+def abort_timed_out(turn: Turn, request: AbortTimedOut) -> None:
+    """A transaction that has taken too long, if it is still the same."""
+    transaction = turn.shard.transactions.get(request.transactional_id)
+    if (
+        transaction is not None
+        and transaction.state is State.ONGOING
+        and (transaction.producer_id, transaction.producer_epoch) == (request.producer_id, request.producer_epoch)
+    ):
+        abort_open(turn, request.transactional_id, transaction, request.new_producer_id)
+
+
+def markers_written(turn: Turn, request: MarkersWritten) -> None:
+    """The transaction is over, if it is still the one whose markers they are."""
+    transaction = turn.shard.transactions.get(request.transactional_id)
+    if (
+        transaction is not None
+        and transaction.state.is_prepared
+        and (transaction.producer_id, transaction.producer_epoch) == (request.producer_id, request.producer_epoch)
+    ):
+        turn.write(request.transactional_id, transaction.completed(turn.now_ms))

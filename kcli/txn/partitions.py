@@ -1,0 +1,37 @@
+"""AddPartitionsToTxn: which partitions a transaction writes to, before it does. Source: TransactionCoordinator."""
+
+from __future__ import annotations
+
+from kcli.txn.errors import ErrorCode, Refused
+from kcli.txn.requests import AddPartitions, VerifyPartitions
+from kcli.txn.transaction import Partition, State, Transaction
+from kcli.txn.turn import Turn
+
+
+def add_partitions(turn: Turn, request: AddPartitions) -> ErrorCode:
+    """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS."""
+    transaction = turn.shard.get(request.transactional_id)
+    if transaction.state.is_prepared:
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    _check_producer(transaction, request.producer_id, request.producer_epoch)
+    if transaction.state is not State.ONGOING or not request.partitions <= transaction.partitions:
+        added = transaction.with_partitions(request.partitions, request.client_version, turn.now_ms)
+        turn.write(request.transactional_id, added)
+    return ErrorCode.NONE
+
+
+def verify_partitions(turn: Turn, request: VerifyPartitions) -> dict[Partition, ErrorCode]:
+    """Errors: as above, TRANSACTION_ABORTABLE for what is not part of the transaction."""
+    transaction = turn.shard.get(request.transactional_id)
+    _check_producer(transaction, request.producer_id, request.producer_epoch)
+    if transaction.state.is_prepared:
+        raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
+    known = transaction.partitions
+    return {each: ErrorCode.NONE if each in known else ErrorCode.TRANSACTION_ABORTABLE for each in request.partitions}
+
+
+def _check_producer(transaction: Transaction, producer_id: int, epoch: int) -> None:
+    if transaction.producer_id != producer_id:
+        raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.producer_epoch != epoch:
+        raise Refused(ErrorCode.PRODUCER_FENCED)

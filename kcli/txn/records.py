@@ -1,0 +1,106 @@
+"""Records of __transaction_state: from what the coordinator knows to bytes, and back.
+
+    key    int16 0, TransactionLogKey     the transactional id
+    value  int16 version, TransactionLogValue; none: the transactional id is forgotten
+             version 0  transaction.version 0
+             version 1  flexible: previous and next producer id, the client's transaction version (KIP-890)
+
+Partitions are null in state Empty. Keys and values of versions that are not known are passed over: what an upgrade that
+was given up has left. Source: TransactionLog.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from formats.errors import BadValue, Truncated
+from formats.message import reader
+from formats.message_writer import write
+from kcli.coordinator import Pair
+from kcli.txn.transaction import NONE, State, Transaction
+
+TOPIC: Final = "__transaction_state"
+KEY, VALUE = "TransactionLogKey", "TransactionLogValue"
+TYPE_BYTES = VERSION_BYTES = 2
+KEY_TYPE = 0
+VALUE_VERSIONS = (0, 1)
+
+
+class Record(NamedTuple):
+    """A record as it is read. transaction: None for a tombstone."""
+
+    transactional_id: str
+    transaction: Transaction | None
+
+
+def tombstone(transactional_id: str) -> Pair:
+    """A transactional id is forgotten."""
+    return KEY_TYPE.to_bytes(TYPE_BYTES) + write(KEY, 0, {"transactionalId": transactional_id}), None
+
+
+def transaction_record(transactional_id: str, transaction: Transaction, transaction_version: int) -> Pair:
+    """A transactional id as it is. transaction_version: the cluster's feature."""
+    value: dict[str, Any] = {
+        "producerId": transaction.producer_id,
+        "producerEpoch": transaction.producer_epoch,
+        "transactionTimeoutMs": transaction.timeout_ms,
+        "transactionStatus": int(transaction.state),
+        "transactionPartitions": _topics(transaction),
+        "transactionLastUpdateTimestampMs": transaction.last_update_ms,
+        "transactionStartTimestampMs": transaction.start_ms,
+    }
+    version = 0 if transaction_version == 0 else 1
+    if version:
+        value |= {
+            "previousProducerId": transaction.previous_producer_id,
+            "nextProducerId": transaction.next_producer_id,
+            "clientTransactionVersion": transaction.client_version,
+        }
+    key, _ = tombstone(transactional_id)
+    return key, version.to_bytes(VERSION_BYTES) + write(VALUE, version, value)
+
+
+def _topics(transaction: Transaction) -> list[dict[str, Any]] | None:
+    if transaction.state is State.EMPTY:
+        return None
+    by_topic = groupby(sorted(transaction.partitions), key=lambda partition: partition[0])
+    return [{"topic": topic, "partitionIds": [number for _, number in each]} for topic, each in by_topic]
+
+
+def parse(record: Pair) -> Record | None:
+    """Read a record; None for a type or a version that is not known. Raises FormatError."""
+    key, value = record
+    if key is None or len(key) < TYPE_BYTES:
+        raise Truncated("a record of __transaction_state without a key", 0)
+    if int.from_bytes(key[:TYPE_BYTES], signed=True) != KEY_TYPE:
+        return None
+    transactional_id: str = reader(KEY, 0)(key, TYPE_BYTES)[0]["transactionalId"]
+    if value is None:
+        return Record(transactional_id, None)
+    if len(value) < VERSION_BYTES:
+        raise Truncated("a value of __transaction_state without a version", 0)
+    version = int.from_bytes(value[:VERSION_BYTES], signed=True)
+    if version not in VALUE_VERSIONS:
+        return None
+    return Record(transactional_id, _transaction(reader(VALUE, version)(value, VERSION_BYTES)[0]))
+
+
+def _transaction(value: dict[str, Any]) -> Transaction:
+    try:
+        state = State(value["transactionStatus"])
+    except ValueError:
+        raise BadValue(f"a transaction in state {value['transactionStatus']}") from None
+    topics = value["transactionPartitions"] if state is not State.EMPTY else None
+    return Transaction(
+        producer_id=value["producerId"],
+        previous_producer_id=value.get("previousProducerId", NONE),
+        next_producer_id=value.get("nextProducerId", NONE),
+        producer_epoch=value["producerEpoch"],
+        timeout_ms=value["transactionTimeoutMs"],
+        state=state,
+        partitions=frozenset((each["topic"], number) for each in topics or () for number in each["partitionIds"]),
+        start_ms=value["transactionStartTimestampMs"],
+        last_update_ms=value["transactionLastUpdateTimestampMs"],
+        client_version=value.get("clientTransactionVersion", 0),
+    )

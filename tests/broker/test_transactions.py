@@ -1,0 +1,531 @@
+"""Transactions over the wire: what is answered, what readers of committed records see, what a crash leaves."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.record_batch import parse_batch
+from kcli.broker.api import APIS
+from kcli.broker.messages import ErrorCode
+from kcli.broker.transactions import Marker, write_marker
+from tests.broker.running import Client, RunningNode, running_node
+from tests.broker.test_produce_fetch import create
+from tests.log.batches import batch
+
+FIND, INIT, ADD, ADD_OFFSETS, END, MARKERS = (APIS[key] for key in (10, 22, 24, 25, 26, 27))
+NONE = ErrorCode.none
+WAIT_S = 10.0
+OPTIONS = {
+    "auto_create_topics_enable": "false",
+    "transaction_state_log_num_partitions": "2",
+    "offsets_topic_num_partitions": "2",
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": "100",
+}
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    with running_node(tmp_path_factory.mktemp("data"), None, **OPTIONS) as running:
+        yield running
+
+
+OPEN: list[Client] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Connections end with the test."""
+    yield
+    while OPEN:
+        OPEN.pop().socket.close()
+
+
+class Transactional:
+    """A producer with a transactional id. modern: it speaks transaction version 2 (KIP-890)."""
+
+    def __init__(self, node: RunningNode, name: str, *, modern: bool = True, timeout_ms: int = 60_000) -> None:
+        self.client, self.name, self.modern, self.timeout_ms = node.client(), name, modern, timeout_ms
+        OPEN.append(self.client)
+        self.id = self.epoch = -1
+        self.sequences: dict[tuple[str, int], int] = {}
+        find_coordinator(self.client, 1, name)
+
+    def init(self) -> ErrorCode:
+        """InitProducerId, again while the coordinator is not ready."""
+        answer = until_ready(
+            lambda: self.client.call(
+                "init_producer_id",
+                5 if self.modern else 4,
+                transactional_id=self.name,
+                transaction_timeout=self.timeout_ms,
+                producer_id=self.id,
+                producer_epoch=self.epoch,
+            )
+        )
+        self.id, self.epoch = answer["producer_id"], answer["producer_epoch"]
+        self.sequences.clear()
+        return ErrorCode(answer["error_code"])
+
+    def add(self, topic: str, number: int = 0) -> ErrorCode:
+        """AddPartitionsToTxn, as clients send it."""
+        answer = self.client.call(
+            "add_partitions_to_txn",
+            3,
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self.id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[{"name": topic, "partitions": [number]}],
+        )
+        ((found,),) = (each["results_by_partition"] for each in answer["results_by_topic_v3_and_below"])
+        return ErrorCode(found["partition_error_code"])
+
+    def send(self, topic: str, *values: bytes, number: int = 0, version: int | None = None) -> ErrorCode:
+        """Produce."""
+        sequence = self.sequences.get((topic, number), 0)
+        data = batch(*values, producer=(self.id, self.epoch), sequence=sequence, transactional=True)
+        found = produce(self.client, version or (12 if self.modern else 9), self.name, topic, number, data)
+        if found["error_code"] == NONE:
+            self.sequences[topic, number] = sequence + len(values)
+        return ErrorCode(found["error_code"])
+
+    def end(self, *, commit: bool = True) -> ErrorCode:
+        """EndTxn."""
+        answer = self.client.call(
+            "end_txn",
+            5 if self.modern else 4,
+            transactional_id=self.name,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            committed=commit,
+        )
+        if self.modern and answer["error_code"] == NONE:
+            self.id, self.epoch = answer["producer_id"], answer["producer_epoch"]
+            self.sequences.clear()
+        return ErrorCode(answer["error_code"])
+
+
+def until_ready(ask: Any) -> dict[str, Any]:
+    """The answer of a coordinator once it is there, and done with what was before."""
+    passing = (
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.concurrent_transactions,
+    )
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        answer: dict[str, Any] = ask()
+        if answer["error_code"] not in passing or time.monotonic() > deadline:
+            return answer
+        time.sleep(0.02)
+
+
+def find_coordinator(client: Client, key_type: int, key: str) -> None:
+    """Have the coordinator's topic made."""
+    until_ready(
+        lambda: client.call("find_coordinator", 6, key_type=key_type, coordinator_keys=[key])["coordinators"][0]
+    )
+
+
+def produce(
+    client: Client, version: int, transactional_id: str | None, topic: str, number: int, data: bytes | bytearray
+) -> dict[str, Any]:
+    answer = client.call(
+        "produce",
+        version,
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout=1000,
+        topic_data=[{"name": topic, "partition_data": [{"index": number, "records": bytes(data)}]}],
+    )
+    found: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
+    return found
+
+
+def committed(node: RunningNode, topic: str, number: int = 0) -> list[bytes]:
+    """The values that a reader of committed records sees, by the log and the aborted transactions of Fetch."""
+    with node.client() as client:
+        found = client.call(
+            "fetch",
+            12,
+            max_wait=0,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            isolation_level=1,
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                {
+                    "topic": topic,
+                    "partitions": [
+                        {
+                            "partition": number,
+                            "current_leader_epoch": -1,
+                            "fetch_offset": 0,
+                            "last_fetched_epoch": -1,
+                            "log_start_offset": -1,
+                            "partition_max_bytes": 1 << 20,
+                        }
+                    ],
+                }
+            ],
+            forgotten_topics_data=[],
+            rack_id="",
+        )["responses"][0]["partitions"][0]
+    aborted = {(each["producer_id"], each["first_offset"]) for each in found["aborted_transactions"] or ()}
+    return list(visible(as_bytes(found["records"]), aborted))
+
+
+def as_bytes(value: Any) -> bytes:
+    from base64 import b64decode
+
+    return b64decode(value) if isinstance(value, str) else bytes(value or b"")
+
+
+def visible(data: bytes, aborted: set[tuple[int, int]]) -> Iterator[bytes]:
+    dead: set[int] = set()
+    while data:
+        read = parse_batch(data)
+        header = read.header
+        dead |= {each for each, first in aborted if each == header.producer_id and first <= header.base_offset}
+        if read.header.attributes & 32:
+            aborted = {(each, first) for each, first in aborted if not (each in dead and each == header.producer_id)}
+            dead.discard(header.producer_id)
+        elif not (header.attributes & 16 and header.producer_id in dead):
+            yield from (record.value or b"" for record in read.records)
+        data = data[12 + int.from_bytes(data[8:12]) :]
+
+
+@pytest.mark.parametrize("modern", [True, False])
+def test_only_what_is_committed_is_seen(node: RunningNode, modern: bool) -> None:
+    topic = f"seen-{modern}"
+    create(node, topic, 2)
+    producer = Transactional(node, f"seen-{modern}", modern=modern)
+    assert producer.init() is NONE
+    for round_, commit in enumerate((True, False, True)):
+        for number in (0, 1):
+            if not modern:
+                assert producer.add(topic, number) is NONE
+            assert producer.send(topic, b"%d" % round_, number=number) is NONE
+            assert producer.send(topic, b"more", number=number) is NONE
+        assert committed(node, topic) == ([] if round_ == 0 else [b"0", b"more"])
+        assert producer.end(commit=commit) is NONE
+    for number in (0, 1):
+        assert committed(node, topic, number) == [b"0", b"more", b"2", b"more"]
+
+
+def test_old_clients_must_name_partitions_first(node: RunningNode) -> None:
+    create(node, "named", 2)
+    producer = Transactional(node, "named", modern=False)
+    producer.init()
+    assert producer.send("named", b"a") is ErrorCode.invalid_txn_state
+    assert producer.send("named", b"a", version=11) is ErrorCode.transaction_abortable
+    assert producer.add("named", 0) is NONE
+    assert producer.send("named", b"a") is NONE
+    assert producer.send("named", b"a", number=1) is ErrorCode.invalid_txn_state
+    assert producer.end() is NONE
+    assert committed(node, "named") == [b"a"]
+
+
+def test_a_partition_that_is_not_there_spoils_the_others(node: RunningNode) -> None:
+    create(node, "there")
+    producer = Transactional(node, "there", modern=False)
+    producer.init()
+    answer = producer.client.call(
+        "add_partitions_to_txn",
+        3,
+        v3_and_below_transactional_id="there",
+        v3_and_below_producer_id=producer.id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=[{"name": "there", "partitions": [0, 9]}],
+    )
+    (topic,) = answer["results_by_topic_v3_and_below"]
+    assert {each["partition_index"]: each["partition_error_code"] for each in topic["results_by_partition"]} == {
+        0: ErrorCode.operation_not_attempted,
+        9: ErrorCode.unknown_topic_or_partition,
+    }
+
+
+def test_brokers_add_and_verify_for_many_transactions_at_once(node: RunningNode) -> None:
+    create(node, "batched", 2)
+    first, second = (Transactional(node, name, modern=False) for name in ("batched-1", "batched-2"))
+    assert (first.init(), second.init()) == (NONE, NONE)
+
+    def ask(*each: tuple[Transactional, int, bool]) -> dict[str, int]:
+        answer = first.client.call(
+            "add_partitions_to_txn",
+            5,
+            transactions=[
+                {
+                    "transactional_id": producer.name,
+                    "producer_id": producer.id,
+                    "producer_epoch": producer.epoch,
+                    "verify_only": verify,
+                    "topics": [{"name": "batched", "partitions": [number]}],
+                }
+                for producer, number, verify in each
+            ],
+        )
+        assert answer["error_code"] == NONE
+        return {
+            each["transactional_id"]: each["topic_results"][0]["results_by_partition"][0]["partition_error_code"]
+            for each in answer["results_by_transaction"]
+        }
+
+    assert ask((first, 0, False), (second, 1, True)) == {"batched-1": 0, "batched-2": ErrorCode.transaction_abortable}
+    assert ask((first, 0, True), (second, 1, False)) == {"batched-1": 0, "batched-2": 0}
+
+
+@pytest.mark.parametrize("modern", [True, False])
+def test_a_new_producer_fences_the_old_one(node: RunningNode, modern: bool) -> None:
+    topic = f"fence-{modern}"
+    create(node, topic)
+    old, new = (Transactional(node, topic, modern=modern) for _ in range(2))
+    old.init()
+    if not modern:
+        old.add(topic)
+    assert old.send(topic, b"old") is NONE
+    assert new.init() is NONE
+    assert new.id == old.id
+    assert new.epoch == old.epoch + 2
+    assert old.send(topic, b"late") is ErrorCode.invalid_producer_epoch
+    assert old.end() is ErrorCode.producer_fenced
+    if not modern:
+        assert old.add(topic) is ErrorCode.producer_fenced
+        new.add(topic)
+    assert new.send(topic, b"new") is NONE
+    assert new.end() is NONE
+    assert committed(node, topic) == [b"new"]
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(node: RunningNode) -> None:
+    create(node, "slow")
+    producer = Transactional(node, "slow", timeout_ms=300)
+    producer.init()
+    assert producer.send("slow", b"a") is NONE
+    deadline = time.monotonic() + WAIT_S
+    while described(node, "slow")["transaction_state"] != "CompleteAbort":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert producer.end() is ErrorCode.invalid_txn_state
+    assert committed(node, "slow") == []
+
+
+def described(node: RunningNode, name: str) -> dict[str, Any]:
+    with node.client() as client:
+        state: dict[str, Any] = client.call("describe_transactions", 0, transactional_ids=[name])["transaction_states"][
+            0
+        ]
+    return state
+
+
+def listed(node: RunningNode, **filters: Any) -> dict[str, Any]:
+    with node.client() as client:
+        request = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+        return client.call("list_transactions", 2, **request | {"transactional_id_pattern": None} | filters)
+
+
+def test_transactions_are_described_and_listed(node: RunningNode) -> None:
+    create(node, "shown", 2)
+    producer = Transactional(node, "shown")
+    producer.init()
+    producer.client.socket.sendall(producer.client.frame("describe_transactions", 0, {"transactional_ids": ["shown"]}))
+    never = struct.pack(">iq", 60_000, -1)  # kio does not read a time before 1970
+    assert b"\x06Empty" + never + struct.pack(">qh", producer.id, 0) in producer.client.read_frame()
+    producer.send("shown", b"a", number=1)
+    open_ = described(node, "shown")
+    assert (open_["transaction_state"], open_["producer_id"]) == ("Ongoing", producer.id)
+    assert open_["topics"] == [{"topic": "shown", "partitions": [1]}]
+    assert described(node, "nobody")["error_code"] == ErrorCode.transactional_id_not_found
+
+    def names(**filters: Any) -> set[str]:
+        answer = listed(node, **filters)
+        assert answer["error_code"] == NONE
+        return {each["transactional_id"] for each in answer["transaction_states"]}
+
+    assert "shown" in names()
+    assert names(producer_id_filters=[producer.id]) == {"shown"}
+    assert "shown" in names(state_filters=["Ongoing"])
+    assert "shown" not in names(state_filters=["Empty"])
+    assert "shown" not in names(duration_filter=60_000)
+    assert names(transactional_id_pattern="sh[o]wn?") == {"shown"}
+    assert names(transactional_id_pattern="how") == set()
+    assert listed(node, state_filters=["Odd"])["unknown_state_filters"] == ["Odd"]
+    assert listed(node, transactional_id_pattern="(")["error_code"] == ErrorCode.invalid_regular_expression
+    producer.end()
+
+
+def test_offsets_of_a_group_are_part_of_a_transaction(node: RunningNode) -> None:
+    with node.client() as client:
+        find_coordinator(client, 0, "offsets-group")
+    producer = Transactional(node, "offsets", modern=False)
+    producer.init()
+    asked = {"transactional_id": "offsets", "producer_id": producer.id, "group_id": "offsets-group"}
+    answer = producer.client.call("add_offsets_to_txn", 4, **asked, producer_epoch=producer.epoch)
+    assert answer["error_code"] == NONE
+    assert described(node, "offsets")["topics"][0]["topic"] == "__consumer_offsets"
+    answer = producer.client.call("add_offsets_to_txn", 4, **asked, producer_epoch=producer.epoch + 1)
+    assert answer["error_code"] == ErrorCode.producer_fenced
+    answer = producer.client.call("add_offsets_to_txn", 1, **asked, producer_epoch=producer.epoch + 1)
+    assert answer["error_code"] == ErrorCode.invalid_producer_epoch
+    assert producer.end() is NONE
+    assert described(node, "offsets")["transaction_state"] == "CompleteCommit"
+
+
+# what is refused
+
+
+def test_transactional_batches_need_a_transactional_id(node: RunningNode) -> None:
+    create(node, "plain")
+    with node.client() as client:
+        data = batch(b"a", producer=(5, 0), sequence=0, transactional=True)
+        found = produce(client, 12, None, "plain", 0, data)
+        assert found["error_code"] == ErrorCode.transactional_id_authorization_failed
+        assert produce(client, 12, "nobody", "plain", 0, data)["error_code"] == ErrorCode.invalid_producer_id_mapping
+        assert produce(client, 12, "", "plain", 0, data)["error_code"] == ErrorCode.invalid_request
+        plain = batch(b"a", producer=(5, 0), sequence=0)
+        assert produce(client, 12, "nobody", "plain", 0, plain)["error_code"] == NONE
+
+
+def test_a_producer_that_nobody_knows_begins_at_sequence_0(node: RunningNode) -> None:
+    create(node, "sequence")
+    producer = Transactional(node, "sequence")
+    producer.init()
+    producer.sequences["sequence", 0] = 3
+    assert producer.send("sequence", b"a") is ErrorCode.out_of_order_sequence_number
+
+
+@pytest.mark.parametrize("version", range(INIT.least, INIT.most + 1))
+def test_each_version_of_init_producer_id(node: RunningNode, version: int) -> None:
+    producer = Transactional(node, f"init-{version}")
+    request: dict[str, Any] = {"transaction_timeout": 60_000}
+    request |= {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}
+
+    def init(transactional_id: str | None, **more: Any) -> tuple[ErrorCode, int, int]:
+        answer = until_ready(
+            lambda: producer.client.call(
+                "init_producer_id", version, **request | {"transactional_id": transactional_id} | more
+            )
+        )
+        return ErrorCode(answer["error_code"]), answer["producer_id"], answer["producer_epoch"]
+
+    code, producer_id, epoch = init(producer.name)
+    assert (code, epoch) == (NONE, 0)
+    assert init(producer.name) == (NONE, producer_id, 1)
+    assert init("")[0] is ErrorCode.invalid_request
+    assert init(producer.name, transaction_timeout=10**9)[0] is ErrorCode.invalid_transaction_timeout
+    assert init(None)[1] > producer_id
+    if version >= 3:
+        fenced = ErrorCode.producer_fenced if version >= 4 else ErrorCode.invalid_producer_epoch
+        assert init(producer.name, producer_id=producer_id, producer_epoch=7)[0] is fenced
+        assert init(producer.name, producer_id=producer_id)[0] is ErrorCode.invalid_request
+
+
+def test_markers_of_administrators_end_what_hangs(node: RunningNode) -> None:
+    create(node, "hangs")
+    producer = Transactional(node, "hangs")
+    producer.init()
+    producer.send("hangs", b"a")
+
+    def mark(epoch: int, number: int = 0) -> ErrorCode:
+        answer = producer.client.call(
+            "write_txn_markers",
+            2,
+            markers=[
+                {
+                    "producer_id": producer.id,
+                    "producer_epoch": epoch,
+                    "transaction_result": False,
+                    "topics": [{"name": "hangs", "partition_indexes": [number]}],
+                    "coordinator_epoch": 0,
+                    "transaction_version": 0,
+                }
+            ],
+        )
+        return ErrorCode(answer["markers"][0]["topics"][0]["partitions"][0]["error_code"])
+
+    assert mark(producer.epoch, 9) is ErrorCode.unknown_topic_or_partition
+    assert mark(producer.epoch - 1) is ErrorCode.invalid_producer_epoch
+    partition = node.node.broker.partitions.get("hangs", 0)
+    assert partition is not None
+    assert partition.log.last_stable_offset == 0
+    assert mark(producer.epoch) is NONE
+    assert partition.log.last_stable_offset == 2
+
+
+# crashes
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_was_decided_before_a_crash_is_completed(tmp_path: Path, commit: bool) -> None:
+    with running_node(tmp_path, None, **OPTIONS) as node:
+        create(node, "t", 2)
+        producer = Transactional(node, "x")
+        producer.init()
+        for number in (0, 1):
+            producer.send("t", b"a", number=number)
+        partition = node.node.broker.partitions.get("t", 1)
+        assert partition is not None
+        partition.is_offline = True  # no marker can be written there
+        assert producer.end(commit=commit) is NONE
+        assert described(node, "x")["transaction_state"] == ("PrepareCommit" if commit else "PrepareAbort")
+        assert producer.send("t", b"b", number=0) is ErrorCode.concurrent_transactions
+        partition.is_offline = False
+    with running_node(tmp_path, None, **OPTIONS) as node:
+        again = Transactional(node, "x")
+        assert again.init() is NONE
+        for number in (0, 1):
+            assert committed(node, "t", number) == ([b"a"] if commit else [])
+
+
+def test_markers_are_written_when_their_partition_is_back(node: RunningNode) -> None:
+    create(node, "back")
+    producer = Transactional(node, "back")
+    producer.init()
+    producer.send("back", b"a")
+    partition = node.node.broker.partitions.get("back", 0)
+    assert partition is not None
+    partition.is_offline = True
+    assert producer.end() is NONE
+    partition.is_offline = False
+    deadline = time.monotonic() + WAIT_S
+    while described(node, "back")["transaction_state"] != "CompleteCommit":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert committed(node, "back") == [b"a"]
+
+
+def test_a_topic_that_is_deleted_needs_no_markers(node: RunningNode) -> None:
+    create(node, "deleted")
+    producer = Transactional(node, "deleted")
+    producer.init()
+    producer.send("deleted", b"a")
+    producer.client.call("delete_topics", 6, topics=[{"name": "deleted", "topic_id": None}], timeout=10_000)
+    assert producer.end() is NONE
+    assert until_complete(node, "deleted")
+
+
+def until_complete(node: RunningNode, name: str) -> bool:
+    deadline = time.monotonic() + WAIT_S
+    while not described(node, name)["transaction_state"].startswith("Complete"):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_a_marker_of_version_2_is_written_again_but_fences_what_is_older(node: RunningNode) -> None:
+    create(node, "again")
+    producer = Transactional(node, "again")
+    producer.init()
+    producer.send("again", b"a")
+    stale = Marker(producer.id, producer.epoch, commit=True, coordinator_epoch=0, transaction_version=2)
+    bumped = Marker(producer.id, producer.epoch + 1, commit=True, coordinator_epoch=0, transaction_version=2)
+    codes = [node.run(partial(write_marker, node.node.broker, "again", 0, each)) for each in (stale, bumped, bumped)]
+    assert codes == [ErrorCode.invalid_producer_epoch, NONE, NONE]
