@@ -246,7 +246,7 @@ class Background:
 
     async def write_log_starts(self) -> None:
         """Write log-start-offset-checkpoint."""
-        await self._write(FileKind.LOG_START_OFFSETS)
+        await self._write(FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS)
 
     async def write_high_watermarks(self) -> None:
         """Write replication-offset-checkpoint."""
@@ -256,10 +256,11 @@ class Background:
         """Partitions went from a directory: its checkpoints forget them."""
         self.compactor.forget_all_but(directory, {key for key, _ in self._logs.logs_in(directory)})
         if self._is_running:
-            kinds = (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.CLEANER_OFFSETS)
-            self.spawn(self._write_in(directory, *kinds))
+            kinds = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS
+            self.spawn(self._write_in(directory, *kinds, FileKind.CLEANER_OFFSETS))
 
     async def _write(self, *kinds: FileKind) -> None:
+        """Write checkpoints, in this order: no log start is to be found beyond its high watermark, or Kafka warns."""
         for directory in self._logs.dirs.online:
             await self._write_in(directory, *kinds)
 
