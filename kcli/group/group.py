@@ -29,9 +29,6 @@ class Group(Protocol):
     def check_commit(self, request: CommitOffsets) -> None:
         """May this member commit now? Raises GroupError."""
 
-    def check_fetch(self) -> None:
-        """May offsets be asked for? Raises GroupError."""
-
     def check_delete_offsets(self) -> None:
         """May offsets be deleted? Raises GroupError."""
 

@@ -20,6 +20,7 @@ from kcli.group.classic import join, leave, sync
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.rebalance import extend_session, prepare
 from kcli.group.config import GroupConfig
+from kcli.group.foreign import GROUP_RECORDS, MEMBER_RECORDS, ForeignGroup
 from kcli.group.records import CLASSIC_GROUP, LEGACY_OFFSET, OFFSET, Record, classic_group, committed_offset, parse
 from kcli.group.turn import Shard, Turn
 
@@ -72,6 +73,10 @@ class GroupMachine:
             self._replay_offset(parsed, offset, producer_id)
         elif parsed.type == CLASSIC_GROUP:
             self._replay_group(parsed)
+        elif parsed.key_name in GROUP_RECORDS:
+            self._replay_foreign_group(parsed)
+        elif parsed.key_name in MEMBER_RECORDS:
+            self._replay_foreign_member(parsed)
 
     def _replay_offset(self, record: Record, record_offset: int, producer_id: int) -> None:
         group_id, partition = record.key["group"], (record.key["topic"], record.key["partition"])
@@ -87,6 +92,25 @@ class GroupMachine:
             groups.pop(group_id, None)
         elif not self._is_loaded:
             groups[group_id] = classic_group(group_id, record.value)
+
+    def _replay_foreign_group(self, record: Record) -> None:
+        group_id = record.key["groupId"]
+        if record.value is None:
+            self._shard.groups.pop(group_id, None)
+        else:
+            self._foreign(group_id, GROUP_RECORDS[record.key_name])
+
+    def _replay_foreign_member(self, record: Record) -> None:
+        group_id, member_id = record.key["groupId"], record.key["memberId"]
+        if record.value is not None or isinstance(self._shard.groups.get(group_id), ForeignGroup):
+            self._foreign(group_id, MEMBER_RECORDS[record.key_name]).replay_member(member_id, record.value)
+
+    def _foreign(self, group_id: str, type_name: str) -> ForeignGroup:
+        """Made once; a simple group that its offsets made before gives way."""
+        group = self._shard.groups.get(group_id)
+        if not isinstance(group, ForeignGroup):
+            group = self._shard.groups[group_id] = ForeignGroup(group_id, type_name)
+        return group
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:  # noqa: ARG002
         """A producer's transaction has ended."""

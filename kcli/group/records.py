@@ -4,6 +4,7 @@
     0     LegacyOffsetCommitKey     as long ago, still read
     1     group, topic, partition   an offset; version 4, or 1 where it has an expiry of its own (v2 to v4 requests)
     2     group                     a classic group: generation, members, assignments; version 3
+    3..   of other kinds of groups
 
 Types that are not known are passed over, versions that are not known are an error. Source: GroupCoordinatorRecordSerde,
 GroupCoordinatorRecordHelpers.
@@ -35,6 +36,7 @@ class Record(NamedTuple):
     """A record as it is read. value: None for a tombstone."""
 
     type: int
+    key_name: str
     key: dict[str, Any]
     value: dict[str, Any] | None
 
@@ -50,12 +52,12 @@ def parse(record: Pair) -> Record | None:
         return None
     parsed, _ = reader(schemas[0].name, 0)(key, TYPE_BYTES)
     if value is None:
-        return Record(kind, parsed, None)
+        return Record(kind, schemas[0].name, parsed, None)
     if len(value) < VERSION_BYTES:
         raise Truncated("a value of __consumer_offsets without a version", 0)
     version = int.from_bytes(value[:VERSION_BYTES], signed=True)
     schemas[1].check(version)
-    return Record(kind, parsed, reader(schemas[1].name, version)(value, VERSION_BYTES)[0])
+    return Record(kind, schemas[0].name, parsed, reader(schemas[1].name, version)(value, VERSION_BYTES)[0])
 
 
 def _key(kind: int, name: str, value: dict[str, Any]) -> bytes:

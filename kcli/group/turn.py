@@ -69,7 +69,7 @@ class Turn:
 
     def append_all(self, records: Iterable[Pair]) -> None:
         """Append records that need not go together, in as many batches as it takes."""
-        left, batch = 0, []
+        left, batch = 0, list[Pair]()
         for record in records:
             if _size(record) > left and batch:
                 self.outcome.append(*batch)

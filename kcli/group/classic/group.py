@@ -106,9 +106,6 @@ class ClassicGroup:
         if not is_transactional and self.state is State.COMPLETING_REBALANCE:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def check_fetch(self) -> None:
-        """Anyone may ask."""
-
     def check_delete_offsets(self) -> None:
         """Of consumers it is known which topics they read; other members might read any."""
         if not self.is_empty and self.protocol_type != CONSUMER:
