@@ -1,0 +1,26 @@
+"""Kafka for tests: a pytest plugin around `kcli serve`, and the broker that it hands to a test.
+
+Nothing is loaded here: pytest imports this package in every run, also of those that have no use for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kcli.testing.faults import Fault as Fault
+    from kcli.testing.kafka import Kafka as Kafka
+    from kcli.testing.records import Record as Record
+    from kcli.testing.requests import Request as Request
+
+__all__ = ["Fault", "Kafka", "Record", "Request"]
+_HOMES = {"Fault": "faults", "Kafka": "kafka", "Record": "records", "Request": "requests"}
+
+
+def __getattr__(name: str) -> Any:
+    """What __all__ names, at its first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,177 @@
+"""What a broker has before a test begins: topics and their records, from a dict or a YAML, JSON or TOML file.
+
+    topics:
+      orders:                            # no more than the name: one partition, nothing in it
+        partitions: 3                    # 1 if not said
+        config: {cleanup.policy: compact}
+        records:
+          - plain text                   # a value
+          - {key: order-1, value: {id: 1, total: 41.90}}       # a mapping or list is written as JSON
+          - {key: order-1, value: null, partition: 2, timestamp_ms: 1763700000000, headers: {trace: abc}}
+
+A record without `partition` goes where Kafka's default partitioner sends its key (murmur2), without a key to 0.
+Also short: {"orders": ["a", "b"]} is topics with records, {"orders": 3} with partitions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kcli.errors import UsageError
+
+TOPIC_WORDS = {"partitions", "config", "records"}
+RECORD_WORDS = {"key", "value", "partition", "timestamp_ms", "headers"}
+
+
+class BadSeed(UsageError):
+    """A seed that is not as it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRecord:
+    """A record to append."""
+
+    key: bytes | None
+    value: bytes | None
+    partition: int
+    timestamp_ms: int | None = None
+    headers: Mapping[str, bytes | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedTopic:
+    """A topic to make, if it is not there, and what to append to it."""
+
+    name: str
+    partitions: int = 1
+    config: Mapping[str, str] = field(default_factory=dict)
+    records: tuple[SeedRecord, ...] = ()
+
+
+def load(path: Path) -> Any:
+    """What a seed file says. Raises BadSeed."""
+    try:
+        text = path.read_text("utf-8")
+        match path.suffix:
+            case ".json":
+                return json.loads(text)
+            case ".toml":
+                import tomllib
+
+                return tomllib.loads(text)
+            case ".yaml" | ".yml":
+                return _load_yaml(path, text)
+    except (OSError, ValueError) as error:
+        raise BadSeed(f"{path}: {error}") from None
+    raise BadSeed(f"{path}: a seed file is .yaml, .yml, .json or .toml")
+
+
+def _load_yaml(path: Path, text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise BadSeed(f"{path}: YAML needs the extra: pip install 'kcli[testing]'") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise BadSeed(f"{path}: {error}") from None
+
+
+def parse(seed: Any) -> list[SeedTopic]:
+    """The topics of a seed. Raises BadSeed, which names the place."""
+    if isinstance(seed, Mapping) and set(seed) == {"topics"}:
+        seed = seed["topics"]
+    if seed is None:
+        return []
+    if isinstance(seed, Sequence) and not isinstance(seed, str | bytes):
+        return [_topic(each, None) for each in seed]
+    if not isinstance(seed, Mapping):
+        raise BadSeed(f"a seed is a mapping of topics, not {seed!r}")
+    return [_topic(name, value) for name, value in seed.items()]
+
+
+def _topic(name: Any, value: Any) -> SeedTopic:
+    if not isinstance(name, str):
+        raise BadSeed(f"a topic's name is a string, not {name!r}")
+    if value is None:
+        return SeedTopic(name)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return SeedTopic(name, _count(name, value))
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        value = {"records": value}
+    if not isinstance(value, Mapping):
+        raise BadSeed(f"topic {name}: a mapping of {_words(TOPIC_WORDS)}, a list of records or a count of partitions")
+    if unknown := set(value) - TOPIC_WORDS:
+        raise BadSeed(f"topic {name}: {_words(unknown)}: it has {_words(TOPIC_WORDS)}")
+    partitions = _count(name, value.get("partitions", 1))
+    config = {str(key): _config_text(each) for key, each in (value.get("config") or {}).items()}
+    given = value.get("records") or []
+    records = tuple(_record(f"topic {name}, record {i}", each, partitions) for i, each in enumerate(given))
+    return SeedTopic(name, partitions, config, records)
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise BadSeed(f"topic {name}: partitions is a count from 1 on, not {value!r}")
+    return value
+
+
+def _record(where: str, record: Any, partitions: int) -> SeedRecord:
+    if not isinstance(record, Mapping):
+        record = {"value": record}
+    elif not set(record) <= RECORD_WORDS:
+        raise BadSeed(f"{where}: {_words(set(record) - RECORD_WORDS)}: it has {_words(RECORD_WORDS)}")
+    key, value = as_bytes(record.get("key")), as_bytes(record.get("value"))
+    partition = record.get("partition")
+    if partition is None:
+        partition = 0 if key is None else partition_of(key, partitions)
+    if not isinstance(partition, int) or not 0 <= partition < partitions:
+        raise BadSeed(f"{where}: partition {partition!r} of {partitions}")
+    timestamp_ms = record.get("timestamp_ms")
+    if timestamp_ms is not None and not isinstance(timestamp_ms, int):
+        raise BadSeed(f"{where}: timestamp_ms is a whole number, not {timestamp_ms!r}")
+    headers = {str(name): as_bytes(each) for name, each in (record.get("headers") or {}).items()}
+    return SeedRecord(key, value, partition, timestamp_ms, headers)
+
+
+def as_bytes(value: Any) -> bytes | None:
+    """Bytes as they are, a string in UTF-8, None as null, anything else as JSON. Raises BadSeed."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    try:
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise BadSeed(f"{value!r} is neither bytes nor text nor JSON: {error}") from None
+
+
+def _config_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _words(words: set[Any]) -> str:
+    return ", ".join(sorted(map(str, words)))
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition that Kafka's clients choose for a key: murmur2, as in Utils.murmur2 and BuiltInPartitioner."""
+    return (_murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def _murmur2(data: bytes) -> int:
+    factor, mask = 0x5BD1E995, 0xFFFFFFFF
+    value = (0x9747B28C ^ len(data)) & mask
+    whole = len(data) & ~3
+    for i in range(0, whole, 4):
+        part = int.from_bytes(data[i : i + 4], "little") * factor & mask
+        part = (part ^ part >> 24) * factor & mask
+        value = value * factor & mask ^ part
+    if rest := data[whole:]:
+        value = (value ^ int.from_bytes(rest, "little")) * factor & mask
+    value = (value ^ value >> 13) * factor & mask
+    return value ^ value >> 15
