@@ -81,6 +81,9 @@ class Writer(threading.Thread):
                 "bootstrap.servers": "{}:{}".format(*address),
                 "enable.idempotence": True,
                 "acks": "all",
+                # A producer snapshot has one batch of each producer (as Kafka's): of two in flight that were written
+                # before it, the first is not known for a duplicate after a start, and librdkafka gives up.
+                "max.in.flight.requests.per.connection": 1,
                 "compression.type": codec,
                 "linger.ms": 5,
                 "batch.num.messages": 60,
@@ -118,6 +121,9 @@ class Writer(threading.Thread):
             self._producer.produce(self.topic, value, key, partition, on_delivery=delivered)
         except BufferError:
             self._producer.poll(0.05)
+        except KafkaException as error:
+            self.errors.append(f"record {number} of partition {partition}: {error}")
+            self._stop_asked.set()
         else:
             self.sent[partition] += 1
 
