@@ -26,12 +26,14 @@ from tests.interop.kit import SCRIPT, Output, ToolServer
 SCRIPTS = sorted(Path(__file__).with_name("tools").glob("*.txt"))
 PACKAGE = "org.apache.kafka.tools."
 CLASSES = {
+    "all-groups": PACKAGE + "GroupsCommand",
     "api-versions": PACKAGE + "BrokerApiVersionsCommand",
     "cluster": PACKAGE + "ClusterTool",
     "configs": "kafka.admin.ConfigCommand",
     "consumer": PACKAGE + "consumer.ConsoleConsumer",
     "delete-records": PACKAGE + "DeleteRecordsCommand",
     "features": PACKAGE + "FeatureCommand",
+    "groups": PACKAGE + "consumer.group.ConsumerGroupCommand",
     "get-offsets": PACKAGE + "GetOffsetShell",
     "leader-election": PACKAGE + "LeaderElectionCommand",
     "log-dirs": PACKAGE + "LogDirsCommand",

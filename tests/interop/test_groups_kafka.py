@@ -1,0 +1,115 @@
+"""Groups with members, as Kafka's tools show them; and directories with groups, from Kafka to kcli and back.
+
+Groups without members are in tools/groups.txt.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.interop import test_tools_kafka as tools
+from tests.interop.test_tools_kafka import Broker, Command
+
+with warnings.catch_warnings():  # it reads its own version in an old way
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaConsumer, KafkaProducer
+
+both = tools.both
+UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+TOPIC, OTHER, GROUP = "members-a", "members-b", "with-members"
+PARTITIONS = 3
+ENOUGH_S = 60.0
+COMMANDS = [
+    f"groups --describe --group {GROUP}",
+    f"groups --describe --group {GROUP} --offsets --verbose",
+    f"groups --describe --group {GROUP} --members",
+    f"groups --describe --group {GROUP} --members --verbose",
+    f"groups --describe --group {GROUP} --state",
+    f"groups --describe --group {GROUP} --state --verbose",
+    "groups --list --state",
+    f"groups --reset-offsets --group {GROUP} --topic {TOPIC} --to-earliest --execute",
+    f"groups --delete-offsets --group {GROUP} --topic {TOPIC}",
+    f"groups --delete-offsets --group {GROUP} --topic {OTHER}",
+    f"groups --delete --group {GROUP}",
+]
+
+
+def in_no_order(report: str) -> list[str]:
+    """Members are listed by their ids, which are random."""
+    return sorted(UUID.sub("UUID", report).splitlines())
+
+
+@contextmanager
+def member(broker: Broker, client_id: str, **config: Any) -> Iterator[Callable[[], set[tuple[str, int]]]]:
+    """A consumer that polls on a thread of its own, and its assignment."""
+    consumer = KafkaConsumer(
+        TOPIC,
+        bootstrap_servers=broker.address,
+        group_id=GROUP,
+        client_id=client_id,
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=100,
+        heartbeat_interval_ms=200,
+        session_timeout_ms=6000,
+        **config,
+    )
+    stop = threading.Event()
+
+    def run() -> None:
+        while not stop.is_set():
+            consumer.poll(timeout_ms=100)
+        consumer.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield lambda: {(each.topic, each.partition) for each in consumer.assignment()}
+    finally:
+        stop.set()
+        thread.join(ENOUGH_S)
+
+
+@pytest.mark.parametrize("config", [{}, {"group_instance_id": "one"}], ids=["dynamic", "static"])
+def test_a_group_with_members(both: tuple[Broker, Broker], config: dict[str, Any]) -> None:
+    expected, found = (reports(broker, config) for broker in both)
+    for line in COMMANDS:
+        assert found[line] == expected[line], line
+
+
+def reports(broker: Broker, config: dict[str, Any]) -> dict[str, list[str]]:
+    """What the commands print of two members that have read and committed all."""
+
+    def run(line: str) -> str:
+        return broker.run(Command(line, ""))
+
+    run(f"topics --create --if-not-exists --topic {TOPIC} --partitions {PARTITIONS}")
+    run(f"topics --create --if-not-exists --topic {OTHER}")
+    broker.settle()
+    producer = KafkaProducer(bootstrap_servers=broker.address)
+    for partition in range(PARTITIONS):
+        producer.send(TOPIC, b"value", partition=partition)
+    producer.close()
+    run(f"groups --reset-offsets --group {GROUP} --topic {TOPIC} --topic {OTHER} --to-earliest --execute")
+    with member(broker, "client-1", **config) as first, member(broker, "client-2") as second:
+        wait_for(lambda: len(first() | second()) == PARTITIONS and bool(first()) and bool(second()))
+        wait_for(lambda: not re.search(rf"{TOPIC} +\d+ +\d+ +\d+ +[1-9]", run(COMMANDS[0])))
+        found = {line: in_no_order(run(line)) for line in COMMANDS}
+    wait_for(lambda: "Empty" in run(f"groups --describe --group {GROUP} --state"))
+    run(f"groups --delete --group {GROUP}")
+    return found
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    done = threading.Event()
+    for _ in range(int(ENOUGH_S * 5)):
+        if is_so():
+            return
+        done.wait(0.2)
+    raise AssertionError("not in time")
