@@ -215,17 +215,10 @@ class Partition:
             self._appended(log)
         return appended
 
-    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Has a producer's transaction begun in this partition, in that epoch? Raises LogFailed."""
+    def producer(self, producer_id: int) -> ProducerEntry | None:
+        """What its log knows of a producer. Raises LogFailed."""
         entry = producer_entry(self.log.producers.table, producer_id)
-        if entry is None:
-            return False
-        state = ProducerEntry._make(entry)
-        return state.producer_epoch == producer_epoch and state.current_txn_first_offset >= 0
-
-    def knows_producer(self, producer_id: int) -> bool:
-        """Has it heard of a producer? Raises LogFailed."""
-        return producer_entry(self.log.producers.table, producer_id) is not None
+        return None if entry is None else ProducerEntry._make(entry)
 
     def _appended(self, log: PartitionLog) -> None:
         self._advance(log)

@@ -69,30 +69,38 @@ def unverified(batches: Iterable[tuple[Partition, Producer]]) -> list[tuple[Part
 
 def _is_open(partition: Partition, producer: Producer) -> bool:
     try:
-        return partition.has_open_transaction(producer.id, producer.epoch)
+        known = partition.producer(producer.id)
     except LogFailed:
         return True  # the append says so
+    return known is not None and known.producer_epoch == producer.epoch and known.current_txn_first_offset >= 0
 
 
 async def verify(
     broker: Broker, transactional_id: str, version: int, batches: list[tuple[Partition, Producer]]
 ) -> Mapping[Place, Verdict]:
     """Ask the coordinator. version: of Produce. Returns what is wrong, by partition."""
-    codes = await _ask_until_added(broker, transactional_id, version, batches)
-    verdicts = {place: _verdict(code, version) for place, code in codes.items() if code is not ErrorCode.none}
-    if version >= ADDS_SINCE:
-        for partition, producer in batches:
-            if producer.sequence and partition.key not in verdicts and not partition.knows_producer(producer.id):
-                verdicts[partition.key] = Verdict(ErrorCode.out_of_order_sequence_number)
+    verdicts: dict[Place, Verdict] = {}
+    places: set[Place] = set()
+    now_ms = broker.clock.now_ms()
+    for partition, producer in batches:
+        known = partition.producer(producer.id)
+        if known is not None and producer.epoch < known.producer_epoch:
+            verdicts[partition.key] = Verdict(ErrorCode.invalid_producer_epoch)
+            continue
+        partition.log.producers.begin_verification(
+            producer.id, producer.epoch, producer.sequence, now_ms, begins_at_0=version >= ADDS_SINCE
+        )
+        places.add(partition.key)
+    if places:
+        codes = await _ask_until_added(broker, transactional_id, version, batches[0][1], frozenset(places))
+        verdicts |= {place: _verdict(code, version) for place, code in codes.items() if code is not ErrorCode.none}
     return verdicts
 
 
 async def _ask_until_added(
-    broker: Broker, transactional_id: str, version: int, batches: list[tuple[Partition, Producer]]
+    broker: Broker, transactional_id: str, version: int, producer: Producer, places: frozenset[Place]
 ) -> Mapping[Place, ErrorCode]:
     """New clients wait a little for the markers of the transaction before."""
-    producer = batches[0][1]
-    places = frozenset(partition.key for partition, _ in batches)
     left_ms = broker.config.number("add.partitions.to.txn.retry.backoff.max.ms")
     wait_ms = broker.config.number("add.partitions.to.txn.retry.backoff.ms")
     while True:

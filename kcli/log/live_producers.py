@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from formats.kernels.columns import BatchRow
 from formats.kernels.log import expire_producers
 from kcli.log.disk import Disk
 from kcli.log.live_segment import DELETED, LiveSegment
 from kcli.log.producer_state import ProducerStateManager
 from kcli.log.recovery_view import Content, FileRange, PartitionView, StartRefused
 from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.verification import Verification
 
 
 class LiveView(PartitionView):
@@ -78,6 +80,20 @@ class LiveProducers(ProducerStateManager):
         self.map_end_offset = loaded.map_end_offset
         self._last_snapshot_offset = loaded.last_snapshot_offset
         self._live_view = view
+        self.verifications: dict[int, Verification] = {}
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, begins_at_0: bool
+    ) -> None:
+        """The coordinator is asked for a batch."""
+        known = self.verifications.setdefault(producer_id, Verification(epoch, sequence, begins_at_0, now_ms))
+        known.tried(epoch, sequence)
+
+    def end_verification(self, row: BatchRow) -> None:
+        """A batch of the transaction, or its marker, is appended; that of the one before changes nothing."""
+        known = self.verifications.get(row.producer_id)
+        if known is not None and not (row.is_control and known.begins_at_0 and known.epoch == row.producer_epoch):
+            del self.verifications[row.producer_id]
 
     def replicated_to(self, high_watermark: int) -> None:
         """Markers below the high watermark are final."""
@@ -95,7 +111,9 @@ class LiveProducers(ProducerStateManager):
 
     def expire(self, now_ms: int) -> int:
         """Forget producers that have been silent for producer.id.expiration.ms. Returns how many."""
-        return expire_producers(self.table, now_ms - self._expiration_ms)
+        before_ms = now_ms - self._expiration_ms
+        self.verifications = {each: known for each, known in self.verifications.items() if known.since_ms > before_ms}
+        return expire_producers(self.table, before_ms)
 
     def mark_deleted(self, offset: int) -> str | None:
         """Give the snapshot at an offset the suffix `.deleted`. Returns that name; None where there is no snapshot."""

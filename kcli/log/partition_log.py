@@ -187,10 +187,13 @@ class PartitionLog:
         append_time = now_ms if self._rules.log_append_time else NONE
         if table.field(0, PRODUCER_ID) >= 0:
             row = BatchRow._make(table.row(0))
-            earlier = check_producer(self.producers.table, row, data, origin, transaction_version)
+            verification = self.producers.verifications.get(row.producer_id)
+            earlier = check_producer(self.producers.table, row, data, origin, transaction_version, verification)
             if earlier is not None:
                 first, last, timestamp = earlier
                 return Appended(first, last, timestamp, timestamp, self.log_start_offset, duplicate=True)
+            if verification is not None and row.is_transactional:
+                self.producers.end_verification(row)
         self._write(data, table, valid.last_offset, now_ms)
         return Appended(valid.base_offset, valid.last_offset, valid.max_timestamp, append_time, self.log_start_offset)
 

@@ -17,6 +17,7 @@ from formats.kernels.log import RECOVERY_MORE, ProducerTable, producer_entry
 from formats.producer_snapshot import ProducerEntry
 from kcli.log.producer_state import read_control
 from kcli.log.validator import AppendError, AppendRefused, Origin
+from kcli.log.verification import Verification
 
 SEQUENCE_MAX = 2**31 - 1
 SHORT_MAX = 2**15 - 1
@@ -32,10 +33,15 @@ class Duplicate(NamedTuple):
 
 
 def check_producer(
-    producers: ProducerTable, row: BatchRow, data: bytearray, origin: Origin, transaction_version: int
+    producers: ProducerTable,
+    row: BatchRow,
+    data: bytearray,
+    origin: Origin,
+    transaction_version: int,
+    verification: Verification | None = None,
 ) -> Duplicate | None:
-    """Check a batch that has a producer id, with its offsets. transaction_version counts for markers. Raises
-    AppendRefused."""
+    """Check a batch that has a producer id, with its offsets. transaction_version counts for markers, verification
+    for what its producer has tried before. Raises AppendRefused."""
     if origin is Origin.CLIENT and (duplicate := _duplicate(producers, row)):
         return duplicate
     entry = ProducerEntry._make(producer_entry(producers, row.producer_id) or NO_PRODUCER)
@@ -44,6 +50,7 @@ def check_producer(
         return None
     _check_epoch(entry, row)
     if origin is Origin.CLIENT:
+        _check_verification(entry, row, verification)
         _check_sequence(entry, row)
     if entry.current_txn_first_offset >= 0 and not row.is_transactional:
         reason = f"producer {row.producer_id} has an open transaction, the batch is not part of one"
@@ -80,6 +87,22 @@ def _fenced(entry: ProducerEntry, row: BatchRow, how: str) -> AppendRefused:
         f"its latest, {entry.producer_epoch}"
     )
     return AppendRefused(AppendError.INVALID_PRODUCER_EPOCH, reason)
+
+
+def _check_verification(entry: ProducerEntry, row: BatchRow, verification: Verification | None) -> None:
+    if verification is None:
+        return
+    if verification.begins_at_0 and row.base_sequence and entry.last_sequence == NO_PRODUCER.last_sequence:
+        expected = 0
+    elif row.base_sequence > verification.lowest_sequence:
+        expected = verification.lowest_sequence
+    else:
+        return
+    reason = (
+        f"producer {row.producer_id} epoch {row.producer_epoch} at offset {row.base_offset} begins with sequence "
+        f"{row.base_sequence}, not {expected}"
+    )
+    raise AppendRefused(AppendError.OUT_OF_ORDER_SEQUENCE_NUMBER, reason)
 
 
 def _check_sequence(entry: ProducerEntry, row: BatchRow) -> None:

@@ -25,12 +25,13 @@ from kcli.txn.turn import Turn
 
 def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProducerId:
     """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS while markers are
-    written, INVALID_TXN_STATE."""
+    written, INVALID_TXN_STATE, UNSUPPORTED_VERSION."""
     transaction = turn.shard.get(request.transactional_id)
     state = State.PREPARE_COMMIT if request.commit else State.PREPARE_ABORT
     check = _check if bumps_epoch(request.client_version) else _check_old
     if check(transaction, request):
         return Producer(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch)
+    turn.shard.check_version(request.client_version)
     new_producer_id = NONE
     if bumps_epoch(request.client_version) and transaction.epochs_are_used_up:
         if request.new_producer_id == NONE:

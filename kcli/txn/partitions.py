@@ -9,12 +9,14 @@ from kcli.txn.turn import Turn
 
 
 def add_partitions(turn: Turn, request: AddPartitions) -> ErrorCode:
-    """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS."""
+    """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
+    UNSUPPORTED_VERSION."""
     transaction = turn.shard.get(request.transactional_id)
     if transaction.state.is_prepared:
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     _check_producer(transaction, request.producer_id, request.producer_epoch)
     if transaction.state is not State.ONGOING or not request.partitions <= transaction.partitions:
+        turn.shard.check_version(request.client_version)
         added = transaction.with_partitions(request.partitions, request.client_version, turn.now_ms)
         turn.write(request.transactional_id, added)
     return ErrorCode.NONE

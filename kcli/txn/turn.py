@@ -46,6 +46,11 @@ class Shard:
             raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return transaction
 
+    def check_version(self, client_version: int) -> None:
+        """Records of transaction.version 0 have no place for the client's. Raises Refused."""
+        if client_version and not self.version():
+            raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+
 
 @dataclass(slots=True)
 class Turn:

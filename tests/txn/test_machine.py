@@ -12,6 +12,7 @@ from kcli.txn.errors import ErrorCode
 from kcli.txn.records import TOPIC, transaction_record
 from kcli.txn.requests import (
     NEEDS_PRODUCER_ID,
+    AddPartitions,
     DescribeTransaction,
     EndTransaction,
     InitProducerId,
@@ -196,6 +197,17 @@ def test_partitions_are_added_by_the_producer_only() -> None:
     assert driver.add(replace(producer, producer_id=5)) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert driver.add(replace(producer, producer_epoch=1)) is ErrorCode.PRODUCER_FENCED
     assert statuses(driver.log) == ["Empty"]
+
+
+def test_a_cluster_of_version_0_has_no_transactions_of_version_2() -> None:
+    driver = Driver(0)
+    producer = driver.init()
+    add = AddPartitions(ID, producer.producer_id, 0, frozenset({PLACE}), 2)
+    assert driver.ask(add) is ErrorCode.UNSUPPORTED_VERSION
+    driver.add(producer)
+    end = EndTransaction(ID, producer.producer_id, 0, commit=True, client_version=2)
+    assert driver.ask(end).code is ErrorCode.UNSUPPORTED_VERSION
+    assert driver.end(producer).code is ErrorCode.NONE
 
 
 def test_nothing_is_added_while_markers_are_written() -> None:

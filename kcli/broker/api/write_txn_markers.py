@@ -5,17 +5,22 @@ v1 flexible. v2 the transaction version, which says how epochs are compared (KIP
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity
+from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.broker.transactions import Marker, write_marker
+
+NONE = -1
 
 
 def write_txn_markers(call: Call) -> Entity:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR,
-    INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
-    return call.respond(markers=tuple(_result(call, each) for each in call.request.markers))
+    INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED; everywhere UNKNOWN_SERVER_ERROR where one is nobody's."""
+    markers = call.request.markers
+    nobody = any(NONE in (each.producer_id, each.producer_epoch) for each in markers)
+    code = ErrorCode.unknown_server_error if nobody else None
+    return call.respond(markers=tuple(_result(call, each, code) for each in markers))
 
 
-def _result(call: Call, asked: Entity) -> Entity:
+def _result(call: Call, asked: Entity, code: ErrorCode | None) -> Entity:
     marker = Marker(
         producer_id=asked.producer_id,
         producer_epoch=asked.producer_epoch,
@@ -31,7 +36,7 @@ def _result(call: Call, asked: Entity) -> Entity:
                 call.new(
                     "WritableTxnMarkerPartitionResult",
                     partition_index=number,
-                    error_code=write_marker(call.broker, topic.name, number, marker),
+                    error_code=code or write_marker(call.broker, topic.name, number, marker),
                 )
                 for number in topic.partition_indexes
             ),

@@ -1,0 +1,116 @@
+"""A producer with a transactional id, request by request: against kcli and against real Kafka."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kcli.broker.messages import ErrorCode
+from tests.broker.running import Address, Client
+from tests.log.batches import batch
+
+NONE = ErrorCode.none
+WAIT_S = 10.0
+OPEN: list[Client] = []
+"""Connections that a test has made, for a fixture to close."""
+
+
+class Transactional:
+    """A producer with a transactional id. modern: it speaks transaction version 2 (KIP-890)."""
+
+    def __init__(self, address: Address, name: str, *, modern: bool = True, timeout_ms: int = 60_000) -> None:
+        self.client, self.name, self.modern, self.timeout_ms = Client(address), name, modern, timeout_ms
+        OPEN.append(self.client)
+        self.id = self.epoch = -1
+        self.sequences: dict[tuple[str, int], int] = {}
+        find_coordinator(self.client, 1, name)
+
+    def init(self) -> ErrorCode:
+        """InitProducerId, again while the coordinator is not ready."""
+        answer = until_ready(
+            lambda: self.client.call(
+                "init_producer_id",
+                5 if self.modern else 4,
+                transactional_id=self.name,
+                transaction_timeout=self.timeout_ms,
+                producer_id=self.id,
+                producer_epoch=self.epoch,
+            )
+        )
+        self.id, self.epoch = answer["producer_id"], answer["producer_epoch"]
+        self.sequences.clear()
+        return ErrorCode(answer["error_code"])
+
+    def add(self, topic: str, number: int = 0) -> ErrorCode:
+        """AddPartitionsToTxn, as clients send it."""
+        answer = self.client.call(
+            "add_partitions_to_txn",
+            3,
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self.id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[{"name": topic, "partitions": [number]}],
+        )
+        ((found,),) = (each["results_by_partition"] for each in answer["results_by_topic_v3_and_below"])
+        return ErrorCode(found["partition_error_code"])
+
+    def send(self, topic: str, *values: bytes, number: int = 0, version: int | None = None) -> ErrorCode:
+        """Produce."""
+        sequence = self.sequences.get((topic, number), 0)
+        data = batch(*values, producer=(self.id, self.epoch), sequence=sequence, transactional=True)
+        found = produce(self.client, version or (12 if self.modern else 9), self.name, topic, number, data)
+        if found["error_code"] == NONE:
+            self.sequences[topic, number] = sequence + len(values)
+        return ErrorCode(found["error_code"])
+
+    def end(self, *, commit: bool = True) -> ErrorCode:
+        """EndTxn."""
+        answer = self.client.call(
+            "end_txn",
+            5 if self.modern else 4,
+            transactional_id=self.name,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            committed=commit,
+        )
+        if self.modern and answer["error_code"] == NONE:
+            self.id, self.epoch = answer["producer_id"], answer["producer_epoch"]
+            self.sequences.clear()
+        return ErrorCode(answer["error_code"])
+
+
+def until_ready(ask: Any) -> dict[str, Any]:
+    """The answer of a coordinator once it is there, and done with what was before."""
+    passing = (
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.concurrent_transactions,
+    )
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        answer: dict[str, Any] = ask()
+        if answer["error_code"] not in passing or time.monotonic() > deadline:
+            return answer
+        time.sleep(0.02)
+
+
+def find_coordinator(client: Client, key_type: int, key: str) -> None:
+    """Have the coordinator's topic made."""
+    until_ready(
+        lambda: client.call("find_coordinator", 6, key_type=key_type, coordinator_keys=[key])["coordinators"][0]
+    )
+
+
+def produce(
+    client: Client, version: int, transactional_id: str | None, topic: str, number: int, data: bytes | bytearray
+) -> dict[str, Any]:
+    answer = client.call(
+        "produce",
+        version,
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout=1000,
+        topic_data=[{"name": topic, "partition_data": [{"index": number, "records": bytes(data)}]}],
+    )
+    found: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
+    return found

@@ -1,0 +1,515 @@
+"""Transactions on `kcli serve` and on real Kafka: the same answers, request by request, and the same logs.
+
+One script of requests runs on both. Producer ids are counted by their first appearance, times are left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.internal_topic import decode
+from formats.record_batch import parse_batch
+from kcli.broker.messages import ErrorCode
+from tests.broker.running import Address, Client, ServedNode
+from tests.broker.transactional import OPEN, WAIT_S, Transactional, find_coordinator, produce, until_ready
+from tests.interop.kit import SCRIPT
+from tests.log.batches import batch
+
+NODE = f"kcli-transactions-{os.getpid()}"
+OPTIONS = (
+    "auto.create.topics.enable=false",
+    "offsets.topic.num.partitions=1",
+    "transaction.state.log.num.partitions=1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=100",
+)
+STATE_LOG = "__transaction_state-0"
+HEADER_BYTES = 12
+NEWEST = 2
+SAFE_DOWNGRADE = 2
+
+
+def kafka(*arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [SCRIPT, *arguments], capture_output=True, text=True, timeout=180, check=False, env=os.environ | environment
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()
+
+
+def address_of(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().socket.close()
+    if re.search(rf"^{NODE} .* running", kafka("ls"), re.MULTILINE):
+        kafka("kill", NODE)
+    kafka("rm", NODE)
+
+
+@dataclass
+class Script:
+    """What was asked, and what the broker said."""
+
+    address: Address
+    version: int
+    said: list[tuple[Any, ...]] = field(default_factory=list)
+    ids: dict[int, int] = field(default_factory=dict)
+
+    def say(self, *values: Any) -> None:
+        self.said.append(values)
+
+    def id(self, producer_id: int) -> int:
+        """A producer id as both brokers have it."""
+        return producer_id if producer_id < 0 else self.ids.setdefault(producer_id, len(self.ids))
+
+    def client(self) -> Client:
+        client = Client(self.address)
+        OPEN.append(client)
+        return client
+
+    def create(self, name: str, partitions: int) -> None:
+        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": []}
+        client = self.client()
+        answer = client.call("create_topics", 7, topics=[topic], timeout=10_000, validate_only=False)
+        assert answer["topics"][0]["error_code"] == 0
+        deadline = time.monotonic() + WAIT_S
+        for number in range(partitions):
+            while leader_of(client, name, number) != 1:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+    def producer(self, name: str, *, modern: bool | None = None, timeout_ms: int = 60_000) -> Teller:
+        """modern None: as clients of the cluster's version are."""
+        return Teller(self, name, modern=self.version == NEWEST if modern is None else modern, timeout_ms=timeout_ms)
+
+    def described(self, name: str) -> dict[str, Any]:
+        """Read by hand: kio does not read a time before 1970."""
+        client = self.client()
+        client.socket.sendall(client.frame("describe_transactions", 0, {"transactional_ids": [name]}))
+        frame = client.read_frame()[10:]
+        (code,) = struct.unpack_from(">h", frame)
+        label_at = 3 + len(name) + 1
+        label = frame[label_at : label_at + frame[label_at - 1] - 1].decode()
+        rest = frame[label_at + len(label) :]
+        timeout_ms, start_ms, producer_id, epoch = struct.unpack_from(">iqqh", rest)
+        return {
+            "code": ErrorCode(code).name,
+            "state": label,
+            "timeout": timeout_ms,
+            "began": start_ms if start_ms <= 0 else 1,
+            "id": self.id(producer_id) if code == 0 else 0,
+            "epoch": epoch,
+            "topics": rest[struct.calcsize(">iqqh") :],
+        }
+
+    def settle(self, name: str) -> None:
+        """Wait until the markers are written."""
+        deadline = time.monotonic() + WAIT_S
+        while self.described(name)["state"].startswith("Prepare"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+class Teller(Transactional):
+    """A producer whose answers are written down."""
+
+    def __init__(self, script: Script, name: str, *, modern: bool, timeout_ms: int) -> None:
+        super().__init__(script.address, name, modern=modern, timeout_ms=timeout_ms)
+        self.script = script
+
+    def _tell(self, what: str, code: ErrorCode, *more: Any) -> ErrorCode:
+        self.script.say(self.name, what, code.name, self.script.id(self.id), self.epoch, *more)
+        return code
+
+    def init(self) -> ErrorCode:
+        return self._tell("init", super().init())
+
+    def add(self, topic: str, number: int = 0) -> ErrorCode:
+        return self._tell("add", super().add(topic, number), topic, number)
+
+    def send(self, topic: str, *values: bytes, number: int = 0, version: int | None = None) -> ErrorCode:
+        return self._tell("send", super().send(topic, *values, number=number, version=version), topic, number, version)
+
+    def end(self, *, commit: bool = True) -> ErrorCode:
+        code = super().end(commit=commit)
+        self.script.settle(self.name)
+        self._tell("end", code, commit)
+        self.script.say(self.script.described(self.name))
+        return code
+
+    def at(self, epoch: int, producer_id: int | None = None) -> Teller:
+        """The same with another epoch, or id."""
+        other = Teller(self.script, self.name, modern=self.modern, timeout_ms=self.timeout_ms)
+        other.id = self.id if producer_id is None else producer_id
+        other.epoch, other.sequences = epoch, dict(self.sequences)
+        return other
+
+
+def leader_of(client: Client, topic: str, number: int) -> int:
+    answer = client.call(
+        "metadata",
+        12,
+        topics=[{"name": topic, "topic_id": None}],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    (found,) = answer["topics"]
+    leaders = {each["partition_index"]: each["leader_id"] for each in found["partitions"]}
+    leader: int = leaders.get(number, -1)
+    return leader
+
+
+# the script
+
+
+def commit_and_abort(script: Script, *, modern: bool) -> None:
+    producer = script.producer(f"rounds-{modern}", modern=modern)
+    producer.init()
+    for commit in (True, False, True):
+        for number in (0, 1):
+            if not modern:
+                producer.add("a", number)
+            producer.send("a", b"x", b"y", number=number)
+            producer.send("a", b"z", number=number)
+        before = producer.at(producer.epoch)
+        producer.end(commit=commit)
+        for again in (True, False):
+            before.at(before.epoch).end(commit=again)
+    for commit in (True, False):
+        producer.at(producer.epoch).end(commit=commit)
+    script.say(script.described(producer.name))
+
+
+def wrong_producers(script: Script, *, modern: bool) -> None:
+    producer = script.producer(f"wrong-{modern}", modern=modern)
+    producer.init()
+    producer.at(producer.epoch).end(commit=True)
+    others = [producer.at(producer.epoch + 1), producer.at(producer.epoch - 1), producer.at(producer.epoch, 9999)]
+    for other in others:
+        for version in (9, 11, 12):
+            other.send("a", b"x", version=version)
+        other.add("a")
+        other.at(other.epoch, other.id).end()
+    for version in (9, 11):
+        producer.send("b", b"x", version=version)
+    producer.add("b")
+    for version in (9, 11, 12):
+        producer.send("b", b"x", version=version)
+    for other in others:
+        other.send("b", b"x", version=9)
+        other.send("b", b"x", version=12)
+        other.at(other.epoch, other.id).end(commit=False)
+    producer.sequences["b", 0] += 7
+    producer.send("b", b"gap")
+    producer.end()
+
+
+def fencing(script: Script, *, modern: bool) -> None:
+    old, new = (script.producer(f"fence-{modern}", modern=modern) for _ in range(2))
+    old.init()
+    if not modern:
+        old.add("a")
+    old.send("a", b"old")
+    new.init()
+    old.send("a", b"late")
+    old.add("a")
+    old.at(old.epoch).end()
+    known = new.at(new.epoch)
+    known.init()
+    new.init()
+    new.at(new.epoch - 1).init()
+    new.at(new.epoch, 4242).init()
+    new.at(new.epoch + 5).init()
+    script.say(script.described(new.name))
+
+
+def sequences(script: Script) -> None:
+    for version in (9, 12):
+        producer = script.producer(f"sequence-{version}")
+        producer.init()
+        producer.add("b")
+        producer.sequences["b", 0] = 3
+        producer.send("b", b"x", version=version)
+        producer.sequences["b", 0] = 0
+        producer.send("b", b"x", version=version)
+        producer.at(producer.epoch).end(commit=False)
+
+
+def plain_and_transactional(script: Script) -> None:
+    producer = script.producer("mixed")
+    producer.init()
+    identity = producer.id, producer.epoch
+    for transactional_id in (None, "", "nobody", "mixed"):
+        for version in (9, 12) if script.version == NEWEST else (9,):  # else Kafka gets stuck with version 12
+            data = batch(b"x", producer=identity, sequence=0, transactional=True)
+            found = produce(producer.client, version, transactional_id, "b", 1, data)
+            script.say("mixed", transactional_id, version, found["error_code"], found["base_offset"])
+            script.say(found["error_message"])
+    found = produce(producer.client, 12, "mixed", "b", 1, batch(b"x", producer=identity, sequence=1))
+    script.say("mixed", found["error_code"], found["base_offset"])
+    producer.end()
+
+
+def adding(script: Script) -> None:
+    producer = script.producer("adds", modern=False)
+    producer.init()
+    for version in range(6):
+        for topics in ([("a", [0])], [("a", [0, 7])], [("nowhere", [0]), ("b", [1])], []):
+            for verify in (False, True) if version >= 4 else (False,):
+                asked = [{"name": name, "partitions": numbers} for name, numbers in topics]
+                script.say("adds", version, verify, add_partitions(producer, version, asked, verify=verify))
+    for version in range(5):
+        for epoch in (producer.epoch, producer.epoch + 1):
+            asked_offsets = {"transactional_id": "adds", "producer_id": producer.id, "group_id": "g"}
+            answer = producer.client.call("add_offsets_to_txn", version, **asked_offsets, producer_epoch=epoch)
+            script.say("offsets", version, ErrorCode(answer["error_code"]).name)
+    script.say(script.described("adds"))
+    producer.end()
+
+
+def add_partitions(producer: Teller, version: int, topics: list[dict[str, Any]], *, verify: bool) -> Any:
+    if version >= 4:
+        each = {"transactional_id": producer.name, "producer_id": producer.id, "producer_epoch": producer.epoch}
+        transactions = [{**each, "verify_only": verify, "topics": topics}]
+        answer = producer.client.call("add_partitions_to_txn", version, transactions=transactions)
+        found = [result for each in answer["results_by_transaction"] for result in each["topic_results"]]
+    else:
+        answer = producer.client.call(
+            "add_partitions_to_txn",
+            version,
+            v3_and_below_transactional_id=producer.name,
+            v3_and_below_producer_id=producer.id,
+            v3_and_below_producer_epoch=producer.epoch,
+            v3_and_below_topics=topics,
+        )
+        found = answer["results_by_topic_v3_and_below"]
+    return sorted(
+        (each["name"], result["partition_index"], ErrorCode(result["partition_error_code"]).name)
+        for each in found
+        for result in each["results_by_partition"]
+    )
+
+
+def beginnings(script: Script) -> None:
+    client = script.client()
+    for version in range(6):
+        for transactional_id, timeout_ms in (("", 1000), ("begins", 0), ("begins", -5), ("begins", 900_001)):
+            script.say("init", version, init(client, script, version, transactional_id, timeout_ms))
+        script.say("init", version, init(client, script, version, f"begins-{version}", 900_000))
+        if version >= 3:
+            for known in ((-1, 0), (0, -1), (77, 5), (77, 0)):
+                script.say("init", version, known, init(client, script, version, f"begins-{version}", 1, known))
+                script.say("init", version, known, init(client, script, version, f"new-{version}-{known}", 1, known))
+
+
+def init(
+    client: Client,
+    script: Script,
+    version: int,
+    transactional_id: str,
+    timeout_ms: int,
+    known: tuple[int, int] = (-1, -1),
+) -> tuple[Any, ...]:
+    more = {"producer_id": known[0], "producer_epoch": known[1]} if version >= 3 else {}
+    answer = until_ready(
+        lambda: client.call(
+            "init_producer_id",
+            version,
+            transactional_id=transactional_id,
+            transaction_timeout=timeout_ms,
+            **more,
+        )
+    )
+    return ErrorCode(answer["error_code"]).name, script.id(answer["producer_id"]), answer["producer_epoch"]
+
+
+def time_outs(script: Script, *, modern: bool) -> None:
+    producer = script.producer(f"late-{modern}", modern=modern, timeout_ms=300)
+    producer.init()
+    if not modern:
+        producer.add("b", 1)
+    producer.send("b", b"x", number=1)
+    deadline = time.monotonic() + WAIT_S
+    while script.described(producer.name)["state"] != "CompleteAbort":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    script.say(script.described(producer.name))
+    producer.send("b", b"y", number=1)
+    for commit in (True, False):
+        producer.at(producer.epoch).end(commit=commit)
+    producer.init()
+
+
+def markers(script: Script) -> None:
+    producer = script.producer("marked")
+    producer.init()
+    for version, transaction_version in ((1, 0), (2, 0), (2, 2)):
+        producer.send("a", b"x")
+        epoch = producer.epoch
+        for topic, number, marker_epoch in (
+            ("nowhere", 0, epoch),
+            ("a", 9, epoch),
+            ("a", 0, epoch - 1),
+            ("a", 0, epoch),
+            ("a", 0, epoch + 1),
+            ("a", 0, epoch + 1),
+        ):
+            marker = {
+                "producer_id": producer.id,
+                "producer_epoch": marker_epoch,
+                "transaction_result": False,
+                "topics": [{"name": topic, "partition_indexes": [number]}],
+                "coordinator_epoch": 0,
+            }
+            more = {"transaction_version": transaction_version} if version >= 2 else {}
+            answer = producer.client.call("write_txn_markers", version, markers=[marker | more])
+            (told,) = (each["partitions"][0] for each in answer["markers"][0]["topics"])
+            script.say("marker", version, transaction_version, topic, number, ErrorCode(told["error_code"]).name)
+        producer.end()
+        producer.init()
+
+
+def listings(script: Script) -> None:
+    client = script.client()
+    filters: list[dict[str, Any]] = [
+        {},
+        {"state_filters": ["Ongoing"]},
+        {"state_filters": ["CompleteCommit", "Empty"]},
+        {"state_filters": ["Nonsense", "Dead", "PrepareEpochFence", "completecommit"]},
+        {"producer_id_filters": [10**12]},
+        {"duration_filter": 0},
+        {"duration_filter": 3_600_000},
+        {"transactional_id_pattern": "f.*e"},
+        {"transactional_id_pattern": "rounds-.*"},
+        {"transactional_id_pattern": ""},
+        {"transactional_id_pattern": "("},
+    ]
+    everything = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
+    for each in filters:
+        asked = {**everything, "transactional_id_pattern": None, **each}
+        answer = client.call("list_transactions", 2, **asked)
+        found = sorted(
+            (state["transactional_id"], script.id(state["producer_id"]), state["transaction_state"])
+            for state in answer["transaction_states"]
+        )
+        script.say(each, answer["error_code"], sorted(answer["unknown_state_filters"]), found)
+    for name in ("nobody", ""):
+        script.say(script.described(name)["code"])
+
+
+STEPS: list[Callable[[Script], None]] = [
+    beginnings,
+    *(
+        partial(step, modern=modern)
+        for step in (commit_and_abort, wrong_producers, fencing)
+        for modern in (True, False)
+    ),
+    sequences,
+    plain_and_transactional,
+    adding,
+    *(partial(time_outs, modern=modern) for modern in (True, False)),
+    markers,
+    listings,
+]
+
+
+def run(address: Address, version: int) -> Script:
+    """version: transaction.version, 2 where nobody says otherwise."""
+    script = Script(address, version)
+    if version < NEWEST:
+        set_transaction_version(script.client(), version)
+    script.create("a", 2)
+    script.create("b", 2)
+    client = script.client()
+    find_coordinator(client, 1, "x")
+    find_coordinator(client, 0, "g")
+    for step in STEPS:
+        if version == NEWEST or not (isinstance(step, partial) and step.keywords["modern"]):
+            step(script)
+    return script
+
+
+def set_transaction_version(client: Client, version: int) -> None:
+    update = {"feature": "transaction.version", "max_version_level": version, "upgrade_type": SAFE_DOWNGRADE}
+    answer = client.call("update_features", 1, timeout=10_000, feature_updates=[update], validate_only=False)
+    assert answer["error_code"] == 0, answer
+    deadline = time.monotonic() + WAIT_S
+    software = {"client_software_name": "test", "client_software_version": "1"}
+    while True:
+        features = client.call("api_versions", 3, **software)["finalized_features"]
+        if {each["name"]: each["max_version_level"] for each in features}.get("transaction.version", 0) == version:
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def batches(log: Path) -> Iterator[Any]:
+    data = log.read_bytes()
+    while data and int.from_bytes(data[8:12]):
+        yield parse_batch(data)
+        data = data[HEADER_BYTES + int.from_bytes(data[8:12]) :]
+
+
+def state_records(script: Script, directory: Path) -> list[Any]:
+    """The records of __transaction_state, without times."""
+    found = []
+    for each in batches(directory / STATE_LOG / f"{0:020d}.log"):
+        for record in each.records:
+            decoded = decode("__transaction_state", record.key, record.value)
+            value = dict(decoded.value or {})
+            for name in ("transactionLastUpdateTimestampMs", "transactionStartTimestampMs"):
+                value[name] = min(value[name], 1)
+            for name in {"producerId", "previousProducerId", "nextProducerId"} & value.keys():
+                value[name] = script.id(value[name])
+            if value["transactionPartitions"] is not None:
+                value["transactionPartitions"] = sorted(
+                    (topic["topic"], *sorted(topic["partitionIds"])) for topic in value["transactionPartitions"]
+                )
+            found.append((decoded.key, decoded.value_version, value))
+    return found
+
+
+def log_batches(script: Script, directory: Path, partition: str) -> list[Any]:
+    """Batches of a partition: who wrote what, in which order; markers with their keys and values."""
+    return [
+        (
+            each.header.base_offset,
+            each.header.attributes,
+            script.id(each.header.producer_id),
+            each.header.producer_epoch,
+            each.header.base_sequence,
+            [(record.key, record.value) for record in each.records],
+        )
+        for each in batches(directory / partition / f"{0:020d}.log")
+    ]
+
+
+@pytest.mark.parametrize("version", [2, 0])
+def test_answers_and_logs_are_those_of_kafka(kafka_jars: Path, tmp_path: Path, version: int) -> None:
+    theirs = run(address_of(kafka("start", NODE, *OPTIONS)), version)
+    kafka("stop", NODE)
+    node = ServedNode(tmp_path / "data", *(word for option in OPTIONS for word in ("-o", option)))
+    ours = run(node.address, version)
+    assert node.signal(signal.SIGTERM)[0] == 0
+    assert ours.said == theirs.said
+    directories = tmp_path / "data", Path(kafka("dir", NODE))
+    assert state_records(ours, directories[0]) == state_records(theirs, directories[1])
+    for partition in ("a-0", "a-1", "b-0", "b-1"):
+        assert log_batches(ours, directories[0], partition) == log_batches(theirs, directories[1], partition)
