@@ -1,0 +1,157 @@
+"""Directories with groups go from Kafka to kcli and back: members and offsets stay as Kafka's tools said."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.broker.running import ServedNode
+from tests.conftest import GOLDEN
+from tests.interop.kit import SCRIPT, ToolServer
+
+NODE = "kcli-groups"
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+KINDS = {"members": ["--members", "--verbose"], "offsets": ["--offsets"], "state": ["--state"]}
+TOPIC, PARTITIONS = "handed", 3
+EXPECTED = re.compile("Performing controller activation|has already been closed|client-metrics")
+MEMBERS = """
+import sys, time
+from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
+_, address, topic = sys.argv
+common = {"bootstrap_servers": address, "auto_offset_reset": "earliest", "enable_auto_commit": False,
+          "session_timeout_ms": 120_000, "heartbeat_interval_ms": 200}
+
+def member(group, **config):
+    made, read = KafkaConsumer(topic, group_id=group, **common, **config), 0
+    while read < 3:
+        read += sum(map(len, made.poll(timeout_ms=200).values()))
+    made.commit()
+    return made
+
+kept = [member("dynamic"), member("static", group_instance_id="one")]
+member("left").close()
+simple = KafkaConsumer(group_id="simple", **common)
+simple.assign([TopicPartition(topic, 1)])
+simple.commit({TopicPartition(topic, 1): OffsetAndMetadata(1, "of \u00e9\u65e5\u672c", -1)})
+print("ready", flush=True)
+time.sleep(600)
+"""
+Tables = dict[str, list[str]]
+
+
+def kafka(*arguments: str) -> str:
+    done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture
+def tools(kafka_jars: Path) -> Iterator[ToolServer]:
+    server = ToolServer(kafka_jars)
+    yield server
+    server.close()
+    if re.search(rf"^{NODE} .* running", kafka("ls"), re.MULTILINE):
+        kafka("kill", NODE)
+    kafka("rm", NODE)
+
+
+def tables(report: str) -> Tables:
+    """The lines of each group, in no order, without what varies: ports and blanks."""
+    found: Tables = {}
+    for line in report.splitlines():
+        words = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", line).split()
+        if words and words[0] != "GROUP":
+            found.setdefault(words[0], []).append(" ".join(words))
+    return {group: sorted(lines) for group, lines in found.items()}
+
+
+def describe(tools: ToolServer, address: str, cwd: Path, *groups: str) -> dict[str, Tables]:
+    """All that kafka-consumer-groups says of groups."""
+    which = [word for group in groups for word in ("--group", group)] or ["--all-groups"]
+    found = {}
+    for kind, options in KINDS.items():
+        output = tools.run(TOOL, ["--bootstrap-server", address, "--describe", *which, *options], cwd)
+        assert (output.exit, "Error" in output.stdout) == (0, False), output
+        found[kind] = tables(output.stdout)
+    return found
+
+
+def test_kcli_opens_what_kafka_wrote(tools: ToolServer, tmp_path: Path) -> None:
+    directory = shutil.copytree(GOLDEN / "groups/data", tmp_path / "d")
+    files = (GOLDEN / "groups/expected/describe").glob("cg-*.state.txt")
+    groups = sorted({path.name.partition(".")[0] for path in files} - {"cg-deleted"})
+    expected: dict[str, Tables] = {kind: {} for kind in KINDS}
+    for group in groups:
+        for kind in KINDS:
+            expected[kind] |= tables((GOLDEN / f"groups/expected/describe/{group}.{kind}.txt").read_text())
+    node = ServedNode(directory)
+    try:
+        described = describe(tools, node.bootstrap, tmp_path, *groups)
+    finally:
+        node.signal(signal.SIGTERM)
+    for kind in KINDS:
+        assert {group: described[kind][group] for group in expected[kind] if group in groups} == {
+            group: lines for group, lines in expected[kind].items() if group in groups
+        }
+
+
+@contextmanager
+def filled(address: str) -> Iterator[None]:
+    """A group with a dynamic member, one with a static one, one that was left, and one that never had any. Whoever
+    consumes lives in a process that is killed at the end."""
+    with warnings.catch_warnings():  # it reads its own version in an old way
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=address)
+    producer.send(TOPIC, b"makes the topic").get(30)
+    for partition in range(PARTITIONS):
+        producer.send(TOPIC, b"value", partition=partition)
+    producer.close()
+    process = subprocess.Popen([sys.executable, "-c", MEMBERS, address, TOPIC], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None, "piped"
+        assert process.stdout.readline() == "ready\n"
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_groups_go_to_kafka_and_back(tools: ToolServer, tmp_path: Path, how: str) -> None:
+    directory = tmp_path / "d"
+    quick = ["group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=3", f"num.partitions={PARTITIONS}"]
+    options = [word for each in quick for word in ("-o", each)]
+    node = ServedNode(directory, *options)
+    with filled(node.bootstrap):
+        ours = describe(tools, node.bootstrap, tmp_path)
+        node.signal(signal.SIGTERM if how == "stop" else signal.SIGKILL)
+    assert ours["offsets"].keys() == {"dynamic", "static", "left", "simple"}
+    assert [len(ours["members"][group]) for group in ("dynamic", "static")] == [1, 1]
+
+    address = kafka("open", str(directory), NODE, *quick).strip()
+    assert describe(tools, address, tmp_path) == ours
+    reset = ["--reset-offsets", "--group", "left", "--topic", TOPIC, "--to-earliest", "--execute"]
+    for arguments in (reset, ["--delete", "--group", "simple"]):
+        assert tools.run(TOOL, ["--bootstrap-server", address, *arguments], tmp_path).exit == 0
+    theirs = describe(tools, address, tmp_path)
+    assert theirs != ours
+    kafka(how, NODE)
+    lines = kafka("log", NODE).splitlines()
+    assert not [line for line in lines if re.search(" (WARN|ERROR|FATAL) ", line) and not EXPECTED.search(line)]
+
+    node = ServedNode(Path(kafka("dir", NODE).strip()), *options)
+    try:
+        assert describe(tools, node.bootstrap, tmp_path) == theirs
+    finally:
+        node.signal(signal.SIGTERM)
