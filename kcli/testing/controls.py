@@ -33,8 +33,10 @@ BATCH_BYTES, BATCH_RECORDS = 256 << 10, 1_000
 TIMEOUT_MS = 30_000
 DEFAULTS = {
     "connections.max.idle.ms": "-1",  # or moving the clock would cut off the clients
-    "group.initial.rebalance.delay.ms": "0",  # as in Kafka's own docker image for tests
+    "group.initial.rebalance.delay.ms": "0",  # as in Kafka's own image for Docker
     "metadata.max.idle.interval.ms": "0",  # no record every half second that nobody needs
+    "offsets.topic.num.partitions": "1",  # not 50 directories for a test's one group
+    "transaction.state.log.num.partitions": "1",
 }
 
 

@@ -11,11 +11,9 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from abc import ABC, abstractmethod
-from multiprocessing.connection import Connection
 from typing import Any
 
 from kcli.errors import KcliError
@@ -87,6 +85,9 @@ class ChildHost(Host):
     """A loop in a child process."""
 
     def __init__(self) -> None:
+        import subprocess
+        from multiprocessing.connection import Connection
+
         own, other = socket.socketpair()
         with other:
             number = other.fileno()

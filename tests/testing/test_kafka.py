@@ -263,6 +263,50 @@ def test_retention_follows_the_clock(broker: Kafka) -> None:
     assert broker.values("short") == [b"new"]
 
 
+def test_compaction_follows_the_clock(broker: Kafka) -> None:
+    config = {"cleanup.policy": "compact", "segment.ms": 1_000, "min.cleanable.dirty.ratio": 0.01}
+    broker.create_topic("compacted", config=config)
+    broker.produce("compacted", *({"key": "k", "value": str(i)} for i in range(5)))
+    broker.clock.advance(hours=1)
+    broker.produce("compacted", {"key": "other", "value": "in the next segment"})
+    broker.clock.advance(hours=1)
+    assert [each.offset for each in broker.records("compacted")] == [4, 5]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_sessions_of_groups_follow_the_clock(broker: Kafka) -> None:
+    from kafka import KafkaConsumer
+
+    def state() -> str:
+        told = broker.call("DescribeGroups", groups=["sleepers"], include_authorized_operations=False)
+        return str(told["groups"][0]["group_state"])
+
+    broker.create_topic("grouped")
+    client = KafkaConsumer("grouped", bootstrap_servers=broker.bootstrap_servers, group_id="sleepers")
+    try:
+        assert eventually(lambda: not client.poll(50) and state() == "Stable")
+        broker.clock.advance(minutes=1)
+        assert state() == "Empty"
+    finally:
+        client.close()
+
+
+def test_transactions_time_out_by_the_clock(broker: Kafka) -> None:
+    broker.create_topic("unfinished")
+    client = producer(broker, transactional_id="slow", transaction_timeout_ms=30_000)
+    client.init_transactions(TIMEOUT_S)
+    client.begin_transaction()
+    client.produce("unfinished", "open")
+    client.flush(TIMEOUT_S)
+    (state,) = broker.call("DescribeTransactions", transactional_ids=["slow"])["transaction_states"]
+    assert state["transaction_state"] == "Ongoing"
+    broker.clock.advance(minutes=1)
+    (state,) = broker.call("DescribeTransactions", transactional_ids=["slow"])["transaction_states"]
+    assert state["transaction_state"] == "CompleteAbort"
+    with pytest.raises(KafkaException, match="fenced"):
+        client.commit_transaction(TIMEOUT_S)
+
+
 def test_clients_stay_connected_while_time_passes(broker: Kafka) -> None:
     client = producer(broker)
     client.produce("steady", b"a")

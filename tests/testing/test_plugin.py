@@ -215,6 +215,22 @@ def test_runs_without_it_load_nothing(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess(*PLUGIN).assert_outcomes(passed=1)
 
 
+def test_assertions_of_kcli_are_not_rewritten(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        "import pytest\npytest.register_assert_rewrite('kcli', 'formats')  # as for an installed plugin\n"
+    )
+    pytester.makepyfile(
+        """
+    import sys
+
+    def test_it(kafka):
+        for each in ("kcli.broker.node", "kcli.log.partition_log"):
+            assert type(sys.modules[each].__loader__).__name__ == "SourceFileLoader"
+    """
+    )
+    pytester.runpytest_subprocess(*PLUGIN, "-W", "ignore").assert_outcomes(passed=1)
+
+
 def test_the_entry_point_is_the_plugin() -> None:
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     assert '[project.entry-points.pytest11]\nkcli = "kcli.testing.plugin"\n' in text
