@@ -9,8 +9,8 @@ from typing import Any
 
 from kcli.broker.api import APIS, handler
 from kcli.broker.messages import Call, RequestHeader, entity_reader, entity_writer, messages
+from kcli.testing.wire import message, plain
 from tests.broker.log_dirs import Node
-from tests.metadata.wire import message, plain
 
 CORRELATION_ID = 5
 

@@ -22,7 +22,7 @@ from kcli.broker.messages import entity_reader, entity_writer, messages
 from kcli.broker.node import Node
 from kcli.broker.single_node import single_node_config
 from kcli.log.disk import Disk
-from tests.metadata.wire import message, plain
+from kcli.testing.wire import message, plain
 
 T = TypeVar("T")
 TIMEOUT_S = 20.0

@@ -22,7 +22,8 @@ from kcli.metadata.partition import from_uuid
 from kcli.metadata.registration import Broker as Registration
 from kcli.metadata.registration import Controller, Endpoint
 from kcli.metadata.registration_control import NO_EPOCH, register_broker, register_controller, unfence_broker
-from tests.metadata.wire import message, whole
+from kcli.testing.wire import message
+from tests.metadata.wire import whole
 
 NODE_ID = 1
 HOST, PORT = "127.0.0.1", 9092

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kcli.broker.messages import entity_reader, entity_writer, messages
+from kcli.testing.wire import message, plain
 from tests.metadata.answer_cases import Case, cases
-from tests.metadata.wire import message, plain
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 PAUSE_S = 0.15

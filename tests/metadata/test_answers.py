@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from kcli.testing.wire import plain
 from tests.conftest import read_jsonl
 from tests.metadata.answer_cases import cases
 from tests.metadata.node import answer, call, node, started
 from tests.metadata.record_answers import learn_ids, resolved
-from tests.metadata.wire import plain
 
 ANSWERS = list(read_jsonl(Path(__file__).with_name("answers.jsonl.gz")))
 

@@ -15,10 +15,10 @@ from kcli.metadata.changes import QuotaEntity
 from kcli.metadata.producer_ids import BLOCK_SIZE, LONG_MAX, next_block
 from kcli.metadata.registration_control import begin_controlled_shutdown, fence_broker
 from kcli.metadata.result import Refused
+from kcli.testing.wire import plain
 from tests.metadata.answer_cases import DELETE, INIT_PRODUCER_ID, METADATA, PARTITIONS, create, new_topic
 from tests.metadata.node import NODE_ID, Metadata, answer, call, node, started
 from tests.metadata.test_answers import PROPERTIES
-from tests.metadata.wire import plain
 
 
 def fresh(**properties: str) -> Broker:
