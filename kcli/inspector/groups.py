@@ -1,0 +1,350 @@
+"""Groups as the files of log directories have them: `__consumer_offsets` replayed, without a broker.
+
+    record                                          says
+    offset, group metadata (types 0 to 2)           committed offsets; a classic group, its members, their assignments
+    <kind>Metadata, ...TargetAssignmentMetadata     the epoch of a group, and the one its target assignment is of
+    <kind>MemberMetadata, ...TargetAssignmentMember who is in it, and what each shall have
+    <kind>CurrentMemberAssignment                   what each has, in which epoch and state
+    a transaction's marker                          the offsets that the producer has sent count, or not
+
+kind: ConsumerGroup, ShareGroup, StreamsGroup; the tasks of the last are not shown. States are those that a coordinator
+would load: a classic group is never in the middle of a rebalance. What replicas have not all got yet, and what has
+expired since, is not told apart: a directory alone does not say. Behind damage reading goes on, and what was passed is
+told. Source: GroupMetadataManager (replay), ConsumerGroup, ShareGroup (state); KIP-848, KIP-932.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from formats import control_record, internal_topic
+from formats.control_record import ControlType
+from formats.errors import FormatError, UnknownType
+from formats.file_name import FileKind, parse
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.log import FAULT_BAD_CRC, RecordTable
+from kcli.errors import KcliError, UnreadableInput
+from kcli.group import committed as replayed
+from kcli.group import records
+from kcli.group_view import Committed, Group, Listing, Member, NoSuchGroup, Place
+from kcli.inspector.cluster_metadata import read_image
+from kcli.inspector.seek import start_position
+from kcli.inspector.selection import NO_LIMIT, Selection
+from kcli.log.batch_records import UNREADABLE, decode, faults_of
+from kcli.log.log_directory import LogDirectory
+from kcli.log.partition_directory import topic_id_of
+from kcli.log.segment_reader import Window, read_segment
+from kcli.log.source import FileSource
+from kcli.metadata.partition import from_uuid
+
+TOPIC = records.TOPIC
+NONE = replayed.NONE
+DEFAULT_ASSIGNOR = "uniform"
+STABLE = 0
+"""The state of a member that has what it shall have."""
+
+Told = Callable[[str], None]
+Names = Callable[[str], str]
+"""From a topic's id to its name."""
+
+
+class GroupFiles:
+    """The groups of log directories. `trouble`: what could not be read, a line each."""
+
+    def __init__(self, directories: Iterable[Path]) -> None:
+        """Read `__consumer_offsets`. Raises UnreadableInput: no such directory, or none that has partitions of it."""
+        paths = list(directories)
+        self.trouble: list[str] = []
+        self._partitions = {
+            each.partition: each.path
+            for path in paths
+            for each in LogDirectory(path).partitions()
+            if not each.name.state
+        }
+        offsets = {place: path for place, path in self._partitions.items() if place[0] == TOPIC}
+        if not offsets:
+            raise UnreadableInput(", ".join(map(str, paths)), f"no partition of {TOPIC} in it")
+        self._shards = [_shard(path, self.trouble.append) for _, path in sorted(offsets.items())]
+        self._names = _topic_names(paths, self._partitions)
+
+    def all(self) -> list[Listing]:
+        """All groups, by name."""
+        views = (group.view(self._name) for shard in self._shards for group in shard.groups.values())
+        return sorted(Listing(each.id, each.type, each.state) for each in views)
+
+    def describe(self, names: Iterable[str]) -> Iterator[Group | KcliError]:
+        """Groups, in the order given, or why not."""
+        there = {name: group for shard in self._shards for name, group in shard.groups.items()}
+        for name in names:
+            group = there.get(name)
+            yield NoSuchGroup(name) if group is None else group.view(self._name)
+
+    def committed(self, group: str) -> dict[Place, Committed]:
+        """The offsets that a group has committed."""
+        return {
+            place: Committed(each.offset, each.leader_epoch if each.leader_epoch != NONE else None, each.metadata)
+            for shard in self._shards
+            for place, each in shard.offsets.of_group(group).items()
+        }
+
+    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Where those of the partitions end that are in the directories."""
+        return {place: log_end_offset(self._partitions[place]) for place in places if place in self._partitions}
+
+    def _name(self, topic_id: str) -> str:
+        return self._names.get(topic_id, topic_id)
+
+
+def log_end_offset(directory: Path) -> int:
+    """The offset behind a partition's last sound batch. Raises UnreadableInput."""
+    segments = _segments(directory)
+    if not segments:
+        return 0
+    base_offset, path = segments[-1]
+    source = FileSource(path)
+    end = base_offset
+    try:
+        for part in read_segment(source, start=start_position(path, Selection(from_offset=NO_LIMIT)), resync=False):
+            if not isinstance(part, Window):
+                break
+            if part.batches.count:
+                end = BatchRow._make(part.batches.row(part.batches.count - 1)).last_offset + 1
+            part.release()
+    finally:
+        source.close()
+    return end
+
+
+def _segments(directory: Path) -> list[tuple[int, Path]]:
+    try:
+        named = [(name, path) for path in directory.iterdir() if (name := parse(path.name)) is not None]
+    except OSError as error:
+        raise UnreadableInput(str(directory), error.strerror or str(error)) from error
+    return sorted((name.base_offset or 0, path) for name, path in named if name.kind is FileKind.LOG and not name.state)
+
+
+def _topic_names(directories: Iterable[Path], partitions: dict[Place, Path]) -> dict[str, str]:
+    """Topic ids -> names: of the partitions that are here, and of all topics where the metadata log is here."""
+    names = {topic_id: topic for (topic, _), path in partitions.items() if (topic_id := topic_id_of(path)) is not None}
+    for directory in directories:
+        image = read_image(directory)
+        if image is not None:
+            names |= {from_uuid(topic.id): topic.name for topic in image.topics.values()}
+    return names
+
+
+class _ReadRecord(NamedTuple):
+    """A record as it is read. marker: of a transaction, committed or not; None where the record is data."""
+
+    offset: int
+    producer_id: int
+    marker: bool | None
+    key: bytes | None
+    value: bytes | None
+
+
+def _shard(directory: Path, told: Told) -> _Shard:
+    """The groups of a partition of __consumer_offsets."""
+    shard = _Shard()
+    for _, path in _segments(directory):
+        for record in _read(path, told):
+            try:
+                shard.replay(record)
+            except UnknownType:  # of a later version: coordinators pass over it too
+                continue
+            except FormatError as error:
+                told(f"{path}: offset {record.offset:,}: {error}")
+    return shard
+
+
+def _read(path: Path, told: Told) -> Iterator[_ReadRecord]:
+    source = FileSource(path)
+    table = RecordTable(4096)
+    try:
+        for part in read_segment(source):
+            if not isinstance(part, Window):
+                told(f"{path}: {part.length:,} bytes at {part.position:,} are no batch: {part.error.reason}")
+                continue
+            for buffer in decode(part, table):
+                yield from _records(part, table, buffer)
+            at = part.batches.first_fault()
+            while at >= 0:
+                for error in faults_of(part, at):
+                    told(f"{path}: {error}")
+                at = part.batches.first_fault(at + 1)
+            part.release()
+    finally:
+        source.close()
+
+
+def _records(window: Window, table: RecordTable, buffer: memoryview) -> Iterator[_ReadRecord]:
+    for i in range(table.count):
+        row = RecordRow._make(table.row(i))
+        batch = BatchRow._make(window.batches.row(row.batch))
+        if batch.faults & (UNREADABLE | FAULT_BAD_CRC):
+            continue
+        key = bytes(buffer[row.key_start : row.key_start + row.key_length]) if row.key_length >= 0 else None
+        value = bytes(buffer[row.value_start : row.value_start + row.value_length]) if row.value_length >= 0 else None
+        if not batch.is_control:
+            producer_id = batch.producer_id if batch.is_transactional else NONE
+            yield _ReadRecord(row.offset, producer_id, None, key, value)
+            continue
+        try:
+            kind = control_record.parse_key(key).type
+        except FormatError:
+            continue  # it ends no transaction
+        if kind in (ControlType.ABORT, ControlType.COMMIT):
+            yield _ReadRecord(row.offset, batch.producer_id, kind == ControlType.COMMIT, None, None)
+
+
+class _Shard:
+    """A partition of __consumer_offsets, as far as it has been replayed."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, _Classic | _Modern] = {}
+        self.offsets = replayed.Committed()
+
+    def replay(self, record: _ReadRecord) -> None:
+        """A record more. Raises FormatError."""
+        if record.marker is not None:
+            self.offsets.end_transaction(record.producer_id, commit=record.marker)
+            return
+        found = internal_topic.decode(TOPIC, record.key, record.value)
+        assert found.key is not None, "a coordinator's record has a key"
+        assert found.key_name is not None, "likewise"
+        if found.key_type <= records.OFFSET:
+            group = found.key["group"]
+            offset = None if found.value is None else records.committed_offset(found.value, record.offset)
+            self.offsets.replay(group, (found.key["topic"], found.key["partition"]), offset, record.producer_id)
+            if offset is not None and group not in self.groups:
+                self.groups[group] = _Classic(group)
+        elif found.key_type == records.CLASSIC_GROUP:
+            self._classic(found.key["group"], found.value)
+        else:
+            self._modern(found.key_name.removesuffix("Key"), found.key, found.value)
+
+    def _classic(self, group: str, value: dict[str, Any] | None) -> None:
+        if value is not None:
+            self.groups[group] = _Classic(group, value)
+        elif isinstance(self.groups.get(group), _Classic):
+            del self.groups[group]
+
+    def _modern(self, name: str, key: dict[str, Any], value: dict[str, Any] | None) -> None:
+        type_name = name[: name.index("Group")]
+        what = name.removeprefix(f"{type_name}Group")
+        group_id = key["groupId"]
+        group = self.groups.get(group_id)
+        if not isinstance(group, _Modern):
+            if value is None:
+                return
+            group = self.groups[group_id] = _Modern(group_id, type_name)
+        match what:
+            case "Metadata" if value is None:
+                del self.groups[group_id]
+            case "Metadata" if value is not None:
+                group.epoch = value["epoch"]
+            case "TargetAssignmentMetadata" if value is not None:
+                group.target_epoch = value["assignmentEpoch"]
+            case "MemberMetadata":
+                _put(group.members, key["memberId"], value)
+            case "TargetAssignmentMember":
+                _put(group.targets, key["memberId"], value)
+            case "CurrentMemberAssignment":
+                _put(group.current, key["memberId"], value)
+
+
+Values = dict[str, dict[str, Any]]
+
+
+def _put(values: Values, member: str, value: dict[str, Any] | None) -> None:
+    if value is None:
+        values.pop(member, None)
+    else:
+        values[member] = value
+
+
+@dataclass(frozen=True)
+class _Classic:
+    """A classic group. value: its last record; None where it has only offsets."""
+
+    id: str
+    value: dict[str, Any] | None = None
+
+    def view(self, _name: Names) -> Group:
+        """The group as a coordinator loads it."""
+        value = self.value or {"members": [], "protocol": None}
+        members = tuple(
+            Member(
+                each["memberId"],
+                each.get("groupInstanceId"),
+                each["clientId"],
+                each["clientHost"],
+                _embedded(each["assignment"]),
+            )
+            for each in value["members"]
+        )
+        return Group(self.id, "Classic", "Stable" if members else "Empty", value["protocol"] or None, None, members)
+
+
+def _embedded(assignment: object) -> tuple[Place, ...]:
+    """The partitions of a classic member: none where the bytes are not of the consumer protocol."""
+    match assignment:
+        case {"data": {"assignedPartitions": list(topics)}}:
+            return tuple(sorted((each["topic"], number) for each in topics for number in each["partitions"]))
+    return ()
+
+
+@dataclass
+class _Modern:
+    """A group whose coordinator assigns."""
+
+    id: str
+    type: str
+    epoch: int = 0
+    target_epoch: int = 0
+    members: Values = field(default_factory=dict)
+    targets: Values = field(default_factory=dict)
+    current: Values = field(default_factory=dict)
+
+    def view(self, name: Names) -> Group:
+        """The group as a coordinator loads it."""
+        members = tuple(self._member(member, value, name) for member, value in self.members.items())
+        return Group(self.id, self.type, self._state(), self._assignor(), None, members)
+
+    def _member(self, member: str, value: dict[str, Any], name: Names) -> Member:
+        return Member(
+            member,
+            value.get("instanceId"),
+            value["clientId"],
+            value["clientHost"],
+            _partitions(self.current.get(member, {}).get("assignedPartitions", ()), name),
+            _partitions(self.targets.get(member, {}).get("topicPartitions", ()), name),
+        )
+
+    def _state(self) -> str:
+        if not self.members:
+            return "Empty"
+        if self.type == "Share":
+            return "Stable"
+        if self.epoch > self.target_epoch:
+            return "Assigning"
+        return "Stable" if all(map(self._is_reconciled, self.members)) else "Reconciling"
+
+    def _is_reconciled(self, member: str) -> bool:
+        current = self.current.get(member)
+        return current is not None and (current["memberEpoch"], current["state"]) == (self.target_epoch, STABLE)
+
+    def _assignor(self) -> str | None:
+        """The one that most members want, or what brokers take where none wants any."""
+        if self.type != "Consumer":
+            return None
+        wanted = Counter(value["serverAssignor"] for value in self.members.values() if value["serverAssignor"])
+        return wanted.most_common(1)[0][0] if wanted else DEFAULT_ASSIGNOR
+
+
+def _partitions(topics: Iterable[dict[str, Any]], name: Names) -> tuple[Place, ...]:
+    return tuple(sorted((name(each["topicId"]), number) for each in topics for number in each["partitions"]))
