@@ -1,8 +1,11 @@
-"""kcli consume: show the records of a topic."""
+"""kcli consume: show the records of a topic, or as a member of a group those of several."""
 
 from __future__ import annotations
 
 import select
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,10 +21,14 @@ from kcli.cli.client_options import (
     connection,
 )
 from kcli.cli.options import Format, time_ms
-from kcli.cli.output import PipeClosed, on_terminal, terminal_width, write
+from kcli.cli.output import PipeClosed, note, on_terminal, terminal_width, write
+from kcli.client.membership import Assignor, Commit, Membership, Protocol, Reset
 from kcli.errors import UsageError
+from kcli.group_view import Place, places_text
 
 if TYPE_CHECKING:
+    from kcli.client.connection import Connection
+    from kcli.client.consuming import Record, Wanted
     from kcli.client.formats import Printer
 
 EPILOG = """
@@ -34,7 +41,12 @@ kcli consume orders -e -f '%p %o %k %s\\n'
 kcli consume orders -p 0 -o -10 -e
 
 kcli consume orders --time -2h:-1h --format jsonl | kcli produce orders-again --format jsonl
+
+kcli consume orders payments --group billing --assignor cooperative-sticky --commit sync
 """
+
+GROUP = "Group"
+ALONE = Protocol.CLASSIC, Commit.AUTO, Reset.EARLIEST
 
 
 class Isolation(StrEnum):
@@ -45,7 +57,9 @@ class Isolation(StrEnum):
 
 
 def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", help="The topic; with --group one or more.", show_default=False)
+    ],
     partitions: Annotated[
         list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; again for more.")
     ] = None,
@@ -79,6 +93,34 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
     isolation: Annotated[
         Isolation, typer.Option("--isolation-level", help="Leave out what was aborted or is not committed, or not.")
     ] = Isolation.READ_COMMITTED,
+    group: Annotated[
+        str | None, typer.Option("--group", "-g", rich_help_panel=GROUP, help="Join this group, and go on where it is.")
+    ] = None,
+    assignors: Annotated[
+        list[Assignor] | None,
+        typer.Option(
+            "--assignor", rich_help_panel=GROUP, help="Assignment strategy, range unless said; again for more."
+        ),
+    ] = None,
+    instance_id: Annotated[
+        str | None,
+        typer.Option("--group-instance-id", metavar="ID", rich_help_panel=GROUP, help="Be a static member."),
+    ] = None,
+    protocol: Annotated[
+        Protocol, typer.Option("--group-protocol", rich_help_panel=GROUP, help="consumer: the coordinator assigns.")
+    ] = Protocol.CLASSIC,
+    commit: Annotated[
+        Commit,
+        typer.Option("--commit", rich_help_panel=GROUP, help="Commit now and then, after all that is shown, or never."),
+    ] = Commit.AUTO,
+    reset: Annotated[
+        Reset,
+        typer.Option(
+            "--auto-offset-reset",
+            rich_help_panel=GROUP,
+            help="Where to begin without a committed offset; none: that is a failure.",
+        ),
+    ] = Reset.EARLIEST,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     properties: Properties = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
@@ -86,30 +128,78 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
 ) -> None:
     """Show the records of a topic's partitions, and those that come, until interrupted.
 
-    No group is joined and no offset committed. Records of one partition come in order; those of several as brokers
-    answer. A range of times that has an end, -e and -c end the command.
+    Without --group no group is joined and no offset committed. Records of one partition come in order; those of several
+    as brokers answer. A range of times that has an end, -e and -c end the command. In a group, what is assigned and
+    revoked is told on standard error.
     """
+    printer = _printer(output, template, nulls=nulls, unfolded=unfolded)
+    cluster = connection(bootstrap, properties, timeout, verbose)
+    committed_only = isolation is Isolation.READ_COMMITTED
+    if group is None:
+        if len(topics) > 1:
+            raise UsageError("several topics need a --group")
+        if assignors or instance_id is not None or (protocol, commit, reset) != ALONE:
+            raise UsageError(
+                "--assignor, --group-instance-id, --group-protocol, --commit, --auto-offset-reset need a --group"
+            )
+        alone = _wanted(topics[0], partitions, offsets, times)
+        found = _records(cluster, replace(alone, to_end=to_end, count=count, committed_only=committed_only))
+    else:
+        if partitions or offsets or times is not None:
+            raise UsageError(
+                "--group excludes --partition, --offset and --time: the group says what is read and whence"
+            )
+        if protocol is Protocol.CONSUMER and assignors:
+            raise UsageError("--assignor is of the classic protocol: in the other the coordinator assigns")
+        membership = Membership(
+            group=group,
+            topics=tuple(dict.fromkeys(topics)),
+            protocol=protocol,
+            assignors=tuple(assignors or ()),
+            instance_id=instance_id,
+            commit=commit,
+            reset=reset,
+            to_end=to_end,
+            count=count,
+            committed_only=committed_only,
+        )
+        found = _records_of_member(cluster, membership)
+    with closing(found):
+        for chunk in found:
+            if chunk:
+                write(memoryview(b"".join(map(printer, chunk))))
+            elif _reader_gone():
+                raise PipeClosed
+
+
+def _wanted(topic: str, partitions: list[int] | None, offsets: list[str] | None, times: str | None) -> Wanted:
     from kcli.client.consuming import Wanted
-    from kcli.client.consuming import consume as records
     from kcli.client.ranges import parse_start, parse_times
 
     if times is not None and offsets:
         raise UsageError("--time and --offset exclude each other")
-    wanted = Wanted(
+    return Wanted(
         topic=topic,
         partitions=tuple(dict.fromkeys(partitions or [])),
         starts=dict(parse_start(text) for text in offsets or []),
         times=None if times is None else parse_times(times, lambda text: time_ms(text, "--time")),
-        to_end=to_end,
-        count=count,
-        committed_only=isolation is Isolation.READ_COMMITTED,
     )
-    printer = _printer(output, template, nulls=nulls, unfolded=unfolded)
-    for chunk in records(connection(bootstrap, properties, timeout, verbose), wanted):
-        if chunk:
-            write(memoryview(b"".join(map(printer, chunk))))
-        elif _reader_gone():
-            raise PipeClosed
+
+
+def _records(cluster: Connection, wanted: Wanted) -> Generator[list[Record]]:
+    from kcli.client import consuming
+
+    return consuming.consume(cluster, wanted)
+
+
+def _records_of_member(cluster: Connection, membership: Membership) -> Generator[list[Record]]:
+    from kcli.client import group_consuming
+
+    return group_consuming.consume(cluster, membership, _tell)
+
+
+def _tell(what: str, places: list[Place]) -> None:
+    note(f"kcli: {what} {places_text(places) or 'no partition'}")
 
 
 def _printer(output: Format, template: str | None, *, nulls: bool, unfolded: bool) -> Printer:

@@ -6,7 +6,7 @@ even where the last records are markers that no client sees).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from operator import methodcaller
 from typing import NamedTuple, cast
@@ -59,7 +59,7 @@ class Wanted:
     committed_only: bool = True
 
 
-def consume(connection: Connection, wanted: Wanted) -> Iterator[list[Record]]:
+def consume(connection: Connection, wanted: Wanted) -> Generator[list[Record]]:
     """The records, a handful at a time, each partition in order; now and then none, where none come.
 
     Ends when all ranges are read or the count is reached; a range without a stop is never read to the end.
@@ -146,31 +146,10 @@ class _Reading:
             self._close(partition)
             if offset >= place.stop:
                 return None
-        kind, timestamp = message.timestamp()
-        known = kind != TIMESTAMP_NOT_AVAILABLE
-        if self._first_time is not None and known and timestamp < self._first_time:
+        record = record_of(message, self._topic)
+        if self._first_time is not None and record.timestamp is not None and record.timestamp < self._first_time:
             return None  # its timestamp is before those of the records ahead of it
-        return Record(
-            self._topic,
-            partition,
-            offset,
-            timestamp if known else None,
-            "LogAppendTime" if kind == TIMESTAMP_LOG_APPEND_TIME else "CreateTime" if known else "NoTimestampType",
-            message.key(),
-            message.value(),
-            self._headers(message),
-            message.leader_epoch(),
-        )
-
-    def _headers(self, message: Message) -> list[tuple[str, bytes | None]]:
-        try:
-            headers = headers_of(message)
-        except (SystemError, UnicodeDecodeError):
-            place = f"{self._topic}-{message.partition()} offset {message.offset()}"
-            raise KcliError(
-                f"{place}: the name of a header is not UTF-8, and the client library cannot tell it"
-            ) from None
-        return [] if headers is None else cast("list[tuple[str, bytes | None]]", headers)
+        return record
 
     def _trouble(self, message: Message, error: KafkaError) -> None:
         partition = message.partition()
@@ -183,3 +162,32 @@ class _Reading:
     def _close(self, partition: int) -> None:
         del self._open[partition]
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
+
+
+def record_of(message: Message, topic: str) -> Record:
+    """A message without an error as a record. Raises KcliError where the library cannot tell its headers."""
+    kind, timestamp = message.timestamp()
+    known = kind != TIMESTAMP_NOT_AVAILABLE
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return Record(
+        topic,
+        partition,
+        offset,
+        timestamp if known else None,
+        "LogAppendTime" if kind == TIMESTAMP_LOG_APPEND_TIME else "CreateTime" if known else "NoTimestampType",
+        message.key(),
+        message.value(),
+        _headers(message, topic),
+        message.leader_epoch(),
+    )
+
+
+def _headers(message: Message, topic: str) -> list[tuple[str, bytes | None]]:
+    try:
+        headers = headers_of(message)
+    except (SystemError, UnicodeDecodeError):
+        place = f"{topic}-{message.partition()} offset {message.offset()}"
+        raise KcliError(f"{place}: the name of a header is not UTF-8, and the client library cannot tell it") from None
+    return [] if headers is None else cast("list[tuple[str, bytes | None]]", headers)

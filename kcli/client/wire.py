@@ -1,12 +1,14 @@
-"""What librdkafka does not ask: finalized features (ApiVersions) and the quorum of controllers (DescribeQuorum).
+"""What librdkafka does not ask: finalized features (ApiVersions), the quorum of controllers (DescribeQuorum), and to
+forget single offsets of a group (OffsetDelete).
 
-One question at a time, over a connection of its own, which is plain text: where the cluster wants TLS or SASL, these
-two are not known.
+One question at a time, over a connection of its own, which is plain text: where the cluster wants TLS or SASL, the
+first two are not known, and the third cannot be done.
 
     request    int32 size, api key int16, version int16, correlation id int32, client id, tagged fields, request
     response   int32 size, correlation id int32, tagged fields (not in ApiVersions), response
 
-Source: RequestHeader.json, ResponseHeader.json; KIP-511, KIP-584, KIP-595.
+Only flexible versions have tagged fields. Source: RequestHeader.json, ResponseHeader.json; KIP-496, KIP-511, KIP-584,
+KIP-595.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import io
 import socket
 import struct
 import sys
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, NamedTuple
 
 if "hypothesis" in sys.modules:
@@ -28,13 +32,22 @@ from kio.schema.api_versions import v3, v4
 from kio.schema.describe_quorum.v0.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse, ReplicaState
 from kio.schema.errors import ErrorCode
-from kio.schema.types import TopicName
+from kio.schema.offset_delete.v0.request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kio.schema.offset_delete.v0.response import OffsetDeleteResponse
+from kio.schema.types import GroupId, TopicName
 from kio.serial.errors import SerialError
 from kio.static.primitive import i32
 
+from kcli.group_view import Place
+
 MAX_RESPONSE_BYTES = 16 << 20
 CLIENT_ID = b"kcli"
-HEADER = struct.Struct(">ihhih4sb")  # size, api key, version, correlation id, client id, no tagged fields
+HEADER = struct.Struct(">ihhih4s")  # size, api key, version, correlation id, client id
+NO_TAGGED_FIELDS = b"\0"
 API_VERSIONS = v4.request.ApiVersionsRequest.__api_key__
 METADATA_TOPIC = TopicName("__cluster_metadata")
 
@@ -122,20 +135,57 @@ def _replica(state: ReplicaState) -> Replica:
     return Replica(state.replica_id, state.log_end_offset if state.log_end_offset >= 0 else None)
 
 
+def delete_offsets(
+    host: str, port: int, timeout_s: float, group: str, places: Iterable[Place]
+) -> tuple[ErrorCode, dict[Place, ErrorCode]]:
+    """Make a group's coordinator forget offsets. What it says of the group, and of each partition. Raises NoAnswer,
+    OSError."""
+    topics = tuple(
+        OffsetDeleteRequestTopic(
+            name=TopicName(topic),
+            partitions=tuple(OffsetDeleteRequestPartition(partition_index=i32(number)) for _, number in of_topic),
+        )
+        for topic, of_topic in groupby(sorted(places), key=lambda place: place[0])
+    )
+    with socket.create_connection((host, port), timeout_s) as connection:
+        request = OffsetDeleteRequest(group_id=GroupId(group), topics=topics)
+        answer = _parsed(_exchanged(connection, request), OffsetDeleteResponse)
+    return answer.error_code, {
+        (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
+    }
+
+
 def _asked(connection: socket.socket, request: Any, response_type: type[Any]) -> Any:
-    """One answer of its type. Raises NoAnswer, OSError."""
+    """One answer of its type, which begins with an error code: that is none. Raises NoAnswer, OSError."""
+    data = _exchanged(connection, request)
+    position = _header_size(response_type)
+    if bytes(data[position : position + 2]) != b"\0\0":
+        raise NoAnswer("an error")
+    return _parsed(data, response_type)
+
+
+def _exchanged(connection: socket.socket, request: Any) -> memoryview:
+    """The answer to a request, with its header. Raises NoAnswer, OSError."""
     body = io.BytesIO()
+    if request.__flexible__:
+        body.write(NO_TAGGED_FIELDS)
     entity_writer(type(request))(body, request)
     size = HEADER.size - 4 + len(body.getvalue())
-    header = HEADER.pack(size, request.__api_key__, request.__version__, 0, len(CLIENT_ID), CLIENT_ID, 0)
+    header = HEADER.pack(size, request.__api_key__, request.__version__, 0, len(CLIENT_ID), CLIENT_ID)
     connection.sendall(header + body.getvalue())
     size = int.from_bytes(_read(connection, 4), signed=True)
     if not 4 <= size <= MAX_RESPONSE_BYTES:
         raise NoAnswer(f"a response of {size} bytes")
-    data = memoryview(_read(connection, size))
-    position = 4 if response_type.__api_key__ == API_VERSIONS else 5
-    if bytes(data[position : position + 2]) != b"\0\0":
-        raise NoAnswer("an error")
+    return memoryview(_read(connection, size))
+
+
+def _header_size(response_type: type[Any]) -> int:
+    has_tagged_fields = response_type.__flexible__ and response_type.__api_key__ != API_VERSIONS
+    return 5 if has_tagged_fields else 4
+
+
+def _parsed(data: memoryview, response_type: type[Any]) -> Any:
+    position = _header_size(response_type)
     try:
         return entity_reader(response_type)(data, position)[0]
     except (SerialError, ValueError, OverflowError, TypeError) as error:

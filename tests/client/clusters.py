@@ -36,7 +36,8 @@ def real_kafka() -> Iterator[str]:
 @contextmanager
 def kcli_serve() -> Iterator[str]:
     """A node of kcli, alone and empty."""
-    with subprocess.Popen([*KCLI, "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as node:
+    command = [*KCLI, "serve", "--listen", "127.0.0.1:0", "-o", "group.initial.rebalance.delay.ms=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as node:
         try:
             assert node.stdout is not None
             yield node.stdout.readline().split()[2]

@@ -1,0 +1,192 @@
+"""Records of topics as a member of a group: partitions come and go, and what was shown is committed.
+
+An offset is committed only once its record was taken by whoever iterates: after a crash records come again, none is
+lost. A commit that comes too late, since the group has moved on, is told and not repeated: another member reads there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kcli.client.connection import PARTITION_EOF, Connection, Refused, kafka_error
+from kcli.client.consuming import CHUNK, WAIT_S, Record, record_of
+from kcli.client.membership import Assignor, Commit, Membership, Protocol, Reset, Told
+from kcli.errors import KcliError
+from kcli.group_view import Place
+
+FATAL = KafkaError._FATAL  # noqa: SLF001 (so librdkafka names its own errors)
+MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
+NOT_ASSIGNED = KafkaError._STATE  # noqa: SLF001
+ASSIGNMENT_LOST = KafkaError._ASSIGNMENT_LOST  # noqa: SLF001
+TOO_LATE = {
+    ASSIGNMENT_LOST,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.STALE_MEMBER_EPOCH,
+    KafkaError.UNKNOWN_MEMBER_ID,
+}
+
+
+def consume(connection: Connection, membership: Membership, told: Told) -> Generator[list[Record]]:
+    """The records, a handful at a time, each partition in order; now and then none. Ends as `membership` says.
+
+    Closing the iterator leaves the group (a static member stays until its session ends). Raises UsageError,
+    Unreachable, Refused, KcliError.
+    """
+    if membership.count == 0:
+        return
+    consumer = connection.consumer(_settings(membership))
+    for topic in membership.topics:
+        if (
+            not topic.startswith("^")
+            and (error := connection.metadata(consumer, topic).topics[topic].error) is not None
+        ):
+            raise Refused(topic, error)
+    member = _Member(connection, consumer, membership, told)
+    try:
+        while not member.is_done:
+            records = member.next()
+            yield records
+            member.taken(records)
+    finally:
+        consumer.close()
+
+
+def _settings(membership: Membership) -> dict[str, Any]:
+    settings = {
+        "group.id": membership.group,
+        "group.protocol": membership.protocol.value,
+        "enable.auto.commit": membership.commit is Commit.AUTO,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error" if membership.reset is Reset.NONE else membership.reset.value,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed" if membership.committed_only else "read_uncommitted",
+        "fetch.wait.max.ms": 100,
+        "queued.max.messages.kbytes": 16_384,
+    }
+    if membership.protocol is Protocol.CLASSIC:
+        assignors = membership.assignors or (Assignor.RANGE,)
+        settings["partition.assignment.strategy"] = ",".join(assignors)
+    if membership.instance_id is not None:
+        settings["group.instance.id"] = membership.instance_id
+    return settings
+
+
+class _Member:
+    """A consumer that is in a group, and what it reads."""
+
+    def __init__(self, connection: Connection, consumer: Consumer, membership: Membership, told: Told) -> None:
+        self._connection = connection
+        self._consumer = consumer
+        self._membership = membership
+        self._told = told
+        self._left = membership.count
+        self._assigned: set[Place] = set()
+        self._at_end: set[Place] = set()
+        self._failure: KcliError | None = None
+        consumer.subscribe(
+            list(membership.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    @property
+    def is_done(self) -> bool:
+        """The count is reached, or all that is assigned has been read."""
+        if self._left == 0:
+            return True
+        return self._membership.to_end and bool(self._assigned) and self._assigned <= self._at_end
+
+    def next(self) -> list[Record]:
+        """What has come, or nothing after a while."""
+        if self._failure is not None:
+            raise self._failure
+        messages = self._consumer.consume(CHUNK if self._left is None else min(CHUNK, self._left), 0)
+        if not messages:
+            first = self._consumer.poll(WAIT_S)
+            messages = [first] if first is not None else []
+        records: list[Record] = []
+        for message in messages:
+            try:
+                self._take(message, records)
+            except KcliError as failure:
+                self._failure = failure  # behind what came before it
+                break
+        if messages:
+            self._connection.trouble.down_since = None
+        elif self._connection.trouble.down_for(self._connection.timeout_s):
+            self._connection.metadata(self._consumer)  # it may be back: only who asks is told
+        if self._left is not None:
+            self._left -= len(records)
+        return records
+
+    def _take(self, message: Message, records: list[Record]) -> None:
+        error = message.error()
+        topic = message.topic() or ""
+        place = topic, message.partition() or 0
+        if error is None:
+            self._at_end.discard(place)
+            records.append(record_of(message, topic))
+        elif error.code() == PARTITION_EOF:
+            self._at_end.add(place)
+        elif error.code() == MAX_POLL_EXCEEDED:
+            self._told("out of the group, since nobody took records for too long; had", sorted(self._assigned))
+        elif error.code() == FATAL:  # the library leaves of it only a text
+            reason = error.str().removeprefix("Fatal error: ").partition(": Fatal consumer error")[0]
+            raise KcliError(f"{self._membership.group}: {reason.removeprefix('Broker: ')}")
+        elif not error.retriable():
+            raise Refused(topic if message.partition() is None or not topic else f"{topic}-{place[1]}", error)
+
+    def taken(self, records: list[Record]) -> None:
+        """What was yielded has been taken: its offsets may be committed. Raises Refused."""
+        if not records or self._membership.commit is Commit.NONE:
+            return
+        nexts = {(record.topic, record.partition): record for record in records}
+        offsets = [
+            TopicPartition(
+                *place, record.offset + 1, leader_epoch=-1 if record.leader_epoch is None else record.leader_epoch
+            )
+            for place, record in nexts.items()
+            if place in self._assigned
+        ]
+        if not offsets:
+            return
+        try:
+            if self._membership.commit is Commit.AUTO:
+                self._consumer.store_offsets(offsets=offsets)
+            else:
+                self._commit(offsets)
+        except KafkaException as error:
+            found = kafka_error(error)
+            if found.code() == NOT_ASSIGNED:
+                return  # gone meanwhile, which has been told
+            if found.code() not in TOO_LATE:
+                raise Refused(self._membership.group, found) from None
+            self._told(f"not committed ({found.name().removeprefix('_')}):", list(nexts))
+
+    def _commit(self, offsets: list[TopicPartition]) -> None:
+        for each in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
+            if each.error is not None:
+                raise KafkaException(each.error)
+
+    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        places = _places(partitions)
+        self._assigned.update(places)
+        self._at_end.difference_update(places)
+        self._told("assigned", places)
+
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._gone("revoked", partitions)
+
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._gone("lost", partitions)
+
+    def _gone(self, how: str, partitions: list[TopicPartition]) -> None:
+        places = _places(partitions)
+        self._assigned.difference_update(places)
+        self._told(how, places)
+
+
+def _places(partitions: list[TopicPartition]) -> list[Place]:
+    return sorted((each.topic, each.partition) for each in partitions)
