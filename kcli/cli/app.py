@@ -43,6 +43,11 @@ COMMANDS = {
         "consume",
         "Show the records of a topic's partitions, and those that come, until interrupted.",
     ),
+    "groups": Target(
+        "kcli.cli.groups",
+        "app",
+        "List, describe, reset and delete groups of consumers, of a cluster or in a log directory.",
+    ),
     "cluster": Target(
         "kcli.cli.cluster",
         "cluster",

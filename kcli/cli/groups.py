@@ -1,0 +1,520 @@
+"""kcli groups: list, describe, reset and delete groups of consumers."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from kcli.cli.client_options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_S,
+    Bootstrap,
+    Properties,
+    Timeout,
+    Verbose,
+    connection,
+    count_text,
+)
+from kcli.cli.options import Format, time_ms
+from kcli.cli.output import note, on_terminal, write_text
+from kcli.cli.topics import aligned
+from kcli.errors import KcliError, UnreadableInput, UsageError
+from kcli.group_view import (
+    STATES,
+    TYPES,
+    Group,
+    Member,
+    Progress,
+    places,
+    places_text,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from kcli.client.groups import Groups
+    from kcli.client.resets import Reset
+    from kcli.inspector.groups import GroupFiles
+
+EPILOG = """
+Examples:
+
+kcli groups list --state Stable
+
+kcli groups describe billing
+
+kcli groups members billing
+
+kcli groups reset billing --topic orders --by-duration PT2H --execute
+
+kcli groups delete billing
+
+kcli groups describe --data-dir /var/lib/kafka/data
+"""
+
+Found = TypeVar("Found")
+
+app = typer.Typer(
+    help="List, describe, reset and delete groups of consumers, of a cluster or in a log directory.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+)
+
+
+class PlanFormat(StrEnum):
+    """How new offsets are shown; csv is what --from-file takes."""
+
+    TABLE = "table"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="[GROUP...]", help="Groups.", show_default=False)]
+Named = Annotated[
+    list[str] | None, typer.Option("--group", metavar="GROUP", help="A group, as kafka-consumer-groups takes it.")
+]
+AllGroups = Annotated[bool, typer.Option("--all-groups", help="All groups.")]
+Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
+DataDirs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Read a broker's log directory instead of asking a cluster; again for more of that broker.",
+    ),
+]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="TOPIC[:0,1,...]", help="A topic, or some of its partitions.")
+]
+
+
+@app.command("list")
+def list_groups(
+    states: Annotated[
+        list[str] | None, typer.Option("--state", metavar="STATE", help=f"Only of this state: {', '.join(STATES)}.")
+    ] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help=f"Only of this type: {', '.join(TYPES)}.")
+    ] = None,
+    data_dirs: DataDirs = None,
+    output: Output = Format.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """List groups, with type and state."""
+    wanted_states, wanted_types = _known(states, STATES, "--state"), _known(types, TYPES, "--type")
+    told = _Told()
+    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
+    found = told.good(source.all())
+    rows = [each for each in found if each.state in wanted_states and each.type in wanted_types]
+    if output is Format.JSONL:
+        write_text("".join(_line(each._asdict()) for each in rows))
+    else:
+        write_text(aligned([("GROUP", "TYPE", "STATE"), *rows]) if rows else "")
+    raise typer.Exit(told.status(source))
+
+
+@app.command("describe")
+def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    names: Names = None,
+    named: Named = None,
+    all_groups: AllGroups = False,
+    data_dirs: DataDirs = None,
+    output: Output = Format.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """Show groups, all if none is named: per partition the committed offset, the end, the lag and who reads it."""
+    told = _Told()
+    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
+    for group in told.groups(source, _names(names, named, all_groups)):
+        try:
+            committed = source.committed(group.id)
+            rows = progress(group, committed, source.ends(places(group, committed)))
+        except KcliError as error:
+            told.bad(error)
+            continue
+        if output is Format.JSONL:
+            write_text(_line({**_group_object(group), "offsets": [_progress_object(row) for row in rows]}))
+        else:
+            write_text(_title(group) + (aligned([OFFSETS_HEAD, *map(_progress_row, rows)]) if rows else ""))
+    raise typer.Exit(told.status(source))
+
+
+@app.command("members")
+def members(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    names: Names = None,
+    named: Named = None,
+    all_groups: AllGroups = False,
+    data_dirs: DataDirs = None,
+    output: Output = Format.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """Show the members of groups, all if none is named, and the partitions that each has."""
+    told = _Told()
+    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
+    for group in told.groups(source, _names(names, named, all_groups)):
+        if output is Format.JSONL:
+            write_text("".join(_line({"group": group.id, **_member_object(each)}) for each in group.members))
+        else:
+            rows = [_member_row(each) for each in group.members]
+            write_text(_title(group) + (aligned([MEMBERS_HEAD, *rows]) if rows else ""))
+    raise typer.Exit(told.status(source))
+
+
+@app.command("reset")
+def reset(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    names: Names = None,
+    named: Named = None,
+    all_groups: AllGroups = False,
+    topics: Topics = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All partitions for which the group has an offset.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first offset.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Behind the last.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To what is committed; else behind the last.")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, metavar="N", help="To this offset.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", metavar="N", help="So many on from what is committed; negative: back.")
+    ] = None,
+    to_datetime: Annotated[
+        str | None, typer.Option("--to-datetime", metavar="TIME", help="To the first record of this time or later.")
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="Likewise, so long ago: P7D, PT1H30M.")
+    ] = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", metavar="FILE", help="To what a CSV file says: [GROUP,]TOPIC,PARTITION,OFFSET."),
+    ] = None,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+    output: Annotated[PlanFormat, typer.Option("--format", help="How to show the new offsets.")] = PlanFormat.TABLE,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """Set the offsets of groups without members, or without --execute show what they would be."""
+    asked = _names(names, named, all_groups) if from_file is not None else _some(names, named, all_groups)
+    ways = {
+        "--to-earliest": to_earliest or None,
+        "--to-latest": to_latest or None,
+        "--to-current": to_current or None,
+        "--to-offset": to_offset,
+        "--shift-by": shift_by,
+        "--to-datetime": to_datetime,
+        "--by-duration": by_duration,
+        "--from-file": from_file,
+    }
+    given = {option: value for option, value in ways.items() if value is not None}
+    if len(given) != 1:
+        raise UsageError(f"give one of {', '.join(ways)}")
+    if from_file is None and bool(topics) == all_topics:
+        raise UsageError("give --topic or --all-topics, one of them")
+    if from_file is not None and (topics or all_topics):
+        raise UsageError("--from-file says itself which partitions: it excludes --topic and --all-topics")
+    way = _way(*given.popitem(), asked)
+    groups = _cluster(bootstrap, properties, timeout, verbose)
+    told = _Told()
+    wanted = list(way.given) if from_file is not None else asked or told.names(groups)
+    plan = list(_plan(groups, wanted, way, topics or [], told))
+    write_text(_plan_text(plan, output, several=len(wanted) > 1))
+    if execute:
+        for group in dict.fromkeys(row[0] for row in plan):
+            told.good(groups.commit(group, {(row[1], row[2]): row[4] for row in plan if row[0] == group}))
+    elif plan:
+        note("kcli: nothing is changed without --execute")
+    raise typer.Exit(told.failed)
+
+
+@app.command("delete")
+def delete(
+    names: Names = None,
+    named: Named = None,
+    all_groups: AllGroups = False,
+    topics: Topics = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    properties: Properties = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    verbose: Verbose = False,
+) -> None:
+    """Delete groups without members, or with --topic only their offsets of topics that nobody in them reads."""
+    asked = _some(names, named, all_groups)
+    groups = _cluster(bootstrap, properties, timeout, verbose)
+    told = _Told()
+    wanted = asked or told.names(groups)
+    if not topics:
+        told.good(groups.delete(wanted))
+        raise typer.Exit(told.failed)
+    from kcli.client.resets import scope
+
+    for group in wanted:
+        try:
+            told.good(groups.delete_offsets(group, scope(groups, {}, topics)))
+        except KcliError as error:
+            told.bad(error)
+    raise typer.Exit(told.failed)
+
+
+# who is asked
+
+
+def _cluster(bootstrap: str, properties: list[str] | None, timeout: float, verbose: bool) -> Groups:
+    from kcli.client.groups import Groups
+
+    return Groups(connection(bootstrap, properties, timeout, verbose))
+
+
+def _source(
+    data_dirs: list[Path] | None, bootstrap: str, properties: list[str] | None, timeout: float, verbose: bool
+) -> Groups | GroupFiles:
+    if not data_dirs:
+        return _cluster(bootstrap, properties, timeout, verbose)
+    from kcli.inspector.groups import GroupFiles
+
+    return GroupFiles(data_dirs)
+
+
+def _names(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
+    found = list(dict.fromkeys([*(names or []), *(named or [])]))
+    if found and all_groups:
+        raise UsageError("--all-groups excludes names")
+    return found
+
+
+def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
+    """The same, where something is to be changed: that all are meant must be said."""
+    found = _names(names, named, all_groups)
+    if not found and not all_groups:
+        raise UsageError("no group given, nor --all-groups")
+    return found
+
+
+def _known(names: list[str] | None, known: tuple[str, ...], option: str) -> set[str]:
+    """The names as Kafka writes them, whatever their case; comma-separated ones too; all known ones for none."""
+    by_lower = {name.lower(): name for name in known}
+    found = set()
+    for name in (part.strip() for text in names or [] for part in text.split(",")):
+        if name.lower() not in by_lower:
+            raise UsageError(f"{option} {name!r} is none of {', '.join(known)}")
+        found.add(by_lower[name.lower()])
+    return found or {*known, "Unknown"}
+
+
+class _Told:
+    """What went wrong goes to stderr, and makes the exit status 1."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    def bad(self, error: KcliError) -> None:
+        note(f"kcli: {error}")
+        self.failed = 1
+
+    def good(self, outcomes: Iterable[Found | KcliError]) -> list[Found]:
+        found = []
+        for outcome in outcomes:
+            if isinstance(outcome, KcliError):
+                self.bad(outcome)
+            else:
+                found.append(outcome)
+        return found
+
+    def names(self, source: Groups | GroupFiles) -> list[str]:
+        """All groups."""
+        return [each.group for each in self.good(source.all())]
+
+    def groups(self, source: Groups | GroupFiles, names: list[str]) -> Iterator[Group]:
+        """These groups, or all."""
+        for group in source.describe(names or self.names(source)):
+            if isinstance(group, KcliError):
+                self.bad(group)
+            else:
+                yield group
+
+    def status(self, source: Groups | GroupFiles) -> int:
+        """Files may have been read only in part."""
+        for line in source.trouble:
+            note(f"kcli: {line}")
+            self.failed = 1
+        return self.failed
+
+
+# new offsets
+
+
+Planned = tuple[str, str, int, int | None, int]
+"""Group, topic, partition, committed offset, new offset."""
+
+
+def _way(option: str, value: Any, groups: list[str]) -> Reset:
+    from kcli.client.resets import Kind, Reset, parse_csv
+
+    match option:
+        case "--to-offset":
+            return Reset(Kind.OFFSET, value)
+        case "--shift-by":
+            return Reset(Kind.SHIFT, value)
+        case "--to-datetime":
+            return Reset(Kind.TIME, time_ms(value, option))
+        case "--by-duration":
+            return Reset(Kind.TIME, int(time.time() * 1000) - _duration_ms(value))
+        case "--from-file":
+            try:
+                lines = value.read_text().splitlines()
+            except (OSError, UnicodeDecodeError) as error:
+                raise UnreadableInput(str(value), getattr(error, "strerror", None) or str(error)) from None
+            return Reset(Kind.GIVEN, given=parse_csv(lines, str(value), groups))
+    return Reset(Kind[option.removeprefix("--to-").upper()])
+
+
+def _duration_ms(text: str) -> int:
+    """Milliseconds of an ISO 8601 duration of days, hours, minutes and seconds. Raises UsageError."""
+    number = r"(\d{1,9})"
+    found = re.fullmatch(
+        rf"P(?=.)(?:{number}D)?(?:T(?=.)(?:{number}H)?(?:{number}M)?(?:{number}(?:\.(\d{{1,3}}))?S)?)?", text
+    )
+    if found is None:
+        raise UsageError(f"--by-duration {text!r} is no duration such as P7D, PT1H30M or PT90S")
+    days, hours, minutes, seconds = (int(each or 0) for each in found.groups()[:4])
+    return ((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000 + int((found[5] or "").ljust(3, "0"))
+
+
+def _plan(groups: Groups, names: Iterable[str], way: Reset, topics: list[str], told: _Told) -> Iterator[Planned]:
+    from kcli.client.resets import new_offsets
+
+    for name in names:
+        try:
+            offsets, committed = new_offsets(groups, name, way, topics, lambda line: note(f"kcli: {line}"))
+        except UsageError:
+            raise
+        except KcliError as error:
+            told.bad(error)
+            continue
+        for place, offset in sorted(offsets.items()):
+            yield name, *place, committed[place].offset if place in committed else None, offset
+
+
+def _plan_text(plan: list[Planned], output: PlanFormat, *, several: bool) -> str:
+    if output is PlanFormat.JSONL:
+        keys = ("group", "topic", "partition", "committed_offset", "new_offset")
+        return "".join(_line(dict(zip(keys, row, strict=True))) for row in plan)
+    if output is PlanFormat.CSV:
+        return "".join(
+            ",".join([*([_csv(group)] if several else []), topic, str(partition), str(offset)]) + "\n"
+            for group, topic, partition, _, offset in plan
+        )
+    head = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET")
+    return aligned([head, *(tuple(map(_cell, row)) for row in plan)]) if plan else ""
+
+
+def _csv(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if re.search('[,"\r\n]', name) else name
+
+
+# how groups look
+
+
+OFFSETS_HEAD = (
+    "  TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
+)  # fmt: skip
+MEMBERS_HEAD = ("  CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _title(group: Group) -> str:
+    parts = [
+        group.id,
+        group.type,
+        group.state,
+        *([f"assignor {group.assignor}"] if group.assignor else []),
+        *([f"coordinator {group.coordinator}"] if group.coordinator else []),
+        count_text(len(group.members), "member"),
+    ]
+    if on_terminal():
+        parts[0] = f"\x1b[1;36m{group.id}\x1b[0m"
+    return "  ".join(parts) + "\n"
+
+
+def _progress_row(row: Progress) -> tuple[str, ...]:
+    member = row.member
+    reader = (None, None, None) if member is None else (member.id, member.host, member.client_id)
+    offset = None if row.committed is None else row.committed.offset
+    cells = (f"  {row.topic}", row.partition, offset, row.log_end_offset, row.lag, *reader)
+    return tuple(map(_cell, cells))
+
+
+def _member_row(member: Member) -> tuple[str, ...]:
+    assignment = places_text(member.assignment)
+    if member.target is not None and member.target != member.assignment:
+        assignment = f"{assignment or '-'} -> {places_text(member.target) or '-'}"
+    cells = (
+        f"  {member.id}",
+        member.instance_id,
+        member.host,
+        member.client_id,
+        len(member.assignment),
+        assignment or None,
+    )
+    return tuple(map(_cell, cells))
+
+
+def _group_object(group: Group) -> dict[str, Any]:
+    return {
+        "group": group.id,
+        "type": group.type,
+        "state": group.state,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator,
+        "members": len(group.members),
+    }
+
+
+def _progress_object(row: Progress) -> dict[str, Any]:
+    committed, member = row.committed, row.member
+    return {
+        "topic": row.topic,
+        "partition": row.partition,
+        "committed_offset": None if committed is None else committed.offset,
+        "leader_epoch": None if committed is None else committed.leader_epoch,
+        "metadata": None if committed is None else committed.metadata,
+        "log_end_offset": row.log_end_offset,
+        "lag": row.lag,
+        "member": None if member is None else member.id,
+        "client_id": None if member is None else member.client_id,
+        "host": None if member is None else member.host,
+    }
+
+
+def _member_object(member: Member) -> dict[str, Any]:
+    return {
+        "member": member.id,
+        "group_instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "assignment": member.assignment,
+        "target_assignment": member.target,
+    }
+
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
