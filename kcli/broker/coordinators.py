@@ -21,8 +21,7 @@ from kcli.broker.messages import ErrorCode
 from kcli.coordinator import Batch, Machine, Outcome
 from kcli.errors import KcliError
 from kcli.java import java_hash
-from kcli.log.partition_log import LogFailed
-from kcli.log.validator import TRANSACTIONAL, AppendRefused, Origin
+from kcli.log.validator import TRANSACTIONAL, Origin
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 SLICE_BATCHES = 200
+FAILURES_MAX = 3
 INT_MIN = -(1 << 31)
 
 
@@ -55,6 +55,7 @@ class _Shard:
         self.number = number
         self.machine = machine
         self.is_loaded = False
+        self.has_failed = False
         self.waiting: dict[int, asyncio.Future[Any]] = {}
         self.timer: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
@@ -136,19 +137,33 @@ class Coordinator:
         shard.task = asyncio.get_running_loop().create_task(self._replay_log(shard))
 
     async def _replay_log(self, shard: _Shard) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            partition = self._partition(shard.number)
-            opened = partition.log
-            if opened.log_end_offset > opened.log_start_offset:
-                batches = await loop.run_in_executor(None, list, read_log(opened))
-                await self._replay_slices(shard, batches)
-        except (KcliError, FormatError, OSError) as error:
-            log.error("%s-%d cannot be loaded: %s", self.topic, shard.number, error)  # noqa: TRY400
-            return
+        """Again, with a new machine, where a marker came or the cleaner has been at the log meanwhile."""
+        failures = 0
+        while True:
+            try:
+                if await self._replay_once(shard):
+                    break
+            except Exception as error:
+                failures += 1
+                if failures == FAILURES_MAX:
+                    shard.has_failed = True
+                    log.error(  # noqa: TRY400
+                        "%s-%d cannot be loaded: %s", self.topic, shard.number, error, exc_info=_unexpected(error)
+                    )
+                    return
+            shard.machine = self._make(shard.number)
         shard.task = None
         shard.is_loaded = True
         self._do(shard, shard.machine.loaded)
+
+    async def _replay_once(self, shard: _Shard) -> bool:
+        """Is the log still as it was?"""
+        opened = self._partition(shard.number).log
+        end_offset = opened.log_end_offset
+        if end_offset > opened.log_start_offset:
+            batches = await asyncio.get_running_loop().run_in_executor(None, list, read_log(opened))
+            await self._replay_slices(shard, batches)
+        return opened.log_end_offset == end_offset
 
     async def _replay_slices(self, shard: _Shard, batches: Sequence[LoggedBatch]) -> None:
         for i, batch in enumerate(batches):
@@ -180,7 +195,7 @@ class Coordinator:
     async def ask_shard(self, number: int, request: Any) -> Any:
         """The answer of one machine. Raises CoordinatorError."""
         shard = self._shards.get(number)
-        if shard is None:
+        if shard is None or shard.has_failed:
             raise CoordinatorError(ErrorCode.not_coordinator)
         if not shard.is_loaded:
             raise CoordinatorError(ErrorCode.coordinator_load_in_progress)
@@ -250,8 +265,7 @@ class Coordinator:
 
     def _start_again(self, shard: _Shard, error: Exception) -> None:
         """What the machine wanted written is not: it may not go on as if it were."""
-        is_expected = isinstance(error, AppendRefused | LogFailed | CoordinatorError | OSError)
-        log.error("%s-%d: not appended: %s", self.topic, shard.number, error, exc_info=None if is_expected else error)
+        log.error("%s-%d: not appended: %s", self.topic, shard.number, error, exc_info=_unexpected(error))
         shard.end(ErrorCode.coordinator_not_available)
         if self._shards.get(shard.number) is shard:
             self._load(shard.number)
@@ -268,6 +282,11 @@ class Coordinator:
     def _tick(self, shard: _Shard) -> None:
         shard.timer = None
         self._do(shard, shard.machine.tick)
+
+
+def _unexpected(error: Exception) -> Exception | None:
+    """An error whose place in the code is of interest."""
+    return None if isinstance(error, KcliError | FormatError | OSError) else error
 
 
 def _replay(machine: Machine, batch: LoggedBatch) -> None:

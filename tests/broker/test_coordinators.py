@@ -6,15 +6,19 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from formats.batch_writer import write_batch
+from formats.errors import BadValue
 from kcli.broker.coordinator_log import read_log
 from kcli.broker.coordinators import Coordinator, CoordinatorError, partition_of
 from kcli.broker.messages import ErrorCode
 from kcli.coordinator import Batch, Outcome, Pair, Token
+from kcli.log.validator import TRANSACTIONAL, Origin
 from tests.broker.running import TIMEOUT_S, RunningNode, running_node
 from tests.conftest import GOLDEN
 
@@ -25,7 +29,8 @@ WAIT_MS = 60
 class Notes:
     """A machine that keeps what it is told. Requests: a note to write; or what is in the table below."""
 
-    def __init__(self) -> None:
+    def __init__(self, refuses: bool = False) -> None:
+        self.refuses = refuses
         self.notes: list[bytes] = []
         self.pending: dict[int, list[bytes]] = {}
         self.due: tuple[int, Token] | None = None
@@ -67,6 +72,8 @@ class Notes:
 
     def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002
         assert record[1] is not None
+        if self.refuses:
+            raise BadValue("a note")
         notes = self.notes if producer_id < 0 else self.pending.setdefault(producer_id, [])
         notes.append(record[1])
 
@@ -88,12 +95,13 @@ class Runtime:
         self.node = node
         self.machines: list[Notes] = []
         self.told: list[tuple[Any, int]] = []
+        self.refuses = False
         self.coordinator = Coordinator(
             node.node.broker, TOPIC, self._make, lambda message, number: self.told.append((message, number))
         )
 
     def _make(self, _: int) -> Notes:
-        self.machines.append(Notes())
+        self.machines.append(Notes(self.refuses))
         return self.machines[-1]
 
     def start(self) -> None:
@@ -199,6 +207,38 @@ def eventually(call: Callable[[], Any]) -> Any:
             if error.code is not ErrorCode.coordinator_load_in_progress or time.monotonic() > until:
                 raise
             time.sleep(0.002)
+
+
+def test_a_marker_that_comes_while_the_log_is_loaded(runtime: Runtime) -> None:
+    """It is missed by the machine that is being made; another one is made."""
+    runtime.ask((7, b"pending"))
+    partition = runtime.node.node.broker.partitions.find(TOPIC, partition_of("a", 2))
+    again = Runtime(runtime.node)
+
+    def start() -> None:
+        again.coordinator.start()
+        data = write_batch([(b"k", b"late")], 0, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0)
+        asyncio.get_running_loop().call_soon(partial(partition.append_as_leader, data, 0, origin=Origin.COORDINATOR))
+
+    runtime.node.run(start)
+    answer = eventually(lambda: again.ask("read"))
+    assert answer == []
+    number = partition_of("a", 2)
+    runtime.node.run(lambda: again.coordinator.marker_written(number, 7, 0, commit=True))
+    assert again.ask("read") == [b"pending", b"late"]
+    runtime.node.run(again.coordinator.stop)
+
+
+def test_a_log_that_cannot_be_loaded(runtime: Runtime) -> None:
+    runtime.ask(b"one")
+    again = Runtime(runtime.node)
+    again.refuses = True
+    runtime.node.run(again.coordinator.start)
+    with pytest.raises(CoordinatorError) as refused:
+        eventually(lambda: again.ask("read"))
+    assert refused.value.code == ErrorCode.not_coordinator
+    assert again.ask("read", key="b") == []
+    runtime.node.run(again.coordinator.stop)
 
 
 def test_everyone_is_told(runtime: Runtime) -> None:
