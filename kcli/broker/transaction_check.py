@@ -1,7 +1,8 @@
 """May a producer's batches be the first of its transaction in their partitions? Asked before they are appended.
 
-    Produce 3 to 11   AddPartitionsToTxn must have named the partition: the coordinator verifies it
-    Produce 12 on     the coordinator adds it (KIP-890)
+    Produce 3 to 11, TxnOffsetCommit 0 to 4   AddPartitionsToTxn, or AddOffsetsToTxn, must have named the partition: the
+                                              coordinator verifies it
+    Produce 12, TxnOffsetCommit 5             the coordinator adds it (KIP-890)
 
 Once a batch is in the log, its transaction is open there until its marker comes, and nobody asks again. What the
 coordinator says is translated for the producer: what passes becomes NOT_ENOUGH_REPLICAS, on which old clients try
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.partitions import Partition
 
-ABORTABLE_SINCE, ADDS_SINCE = 11, 12
 ATTRIBUTES_AT: Final = 22  # the low byte
 PRODUCER: Final = struct.Struct(">qhi")  # id, epoch, base sequence
 PRODUCER_AT: Final = 43
@@ -38,6 +38,23 @@ PASSING: Final = (
     ErrorCode.coordinator_not_available,
     ErrorCode.not_coordinator,
 )
+
+
+class Client(NamedTuple):
+    """What a client's version means. knows_abortable: TRANSACTION_ABORTABLE. adds: it leaves adding to the broker."""
+
+    knows_abortable: bool
+    adds: bool
+
+
+def producing(version: int) -> Client:
+    """A client of that version of Produce."""
+    return Client(version >= 11, version >= 12)
+
+
+def committing(version: int) -> Client:
+    """A client of that version of TxnOffsetCommit."""
+    return Client(version >= 4, version >= 5)
 
 
 class Verdict(NamedTuple):
@@ -76,48 +93,48 @@ def _is_open(partition: Partition, producer: Producer) -> bool:
 
 
 async def verify(
-    broker: Broker, transactional_id: str, version: int, batches: list[tuple[Partition, Producer]]
-) -> Mapping[Place, Verdict]:
-    """Ask the coordinator. version: of Produce. Returns what is wrong, by partition."""
-    verdicts: dict[Place, Verdict] = {}
+    broker: Broker, transactional_id: str, client: Client, batches: list[tuple[Partition, Producer]]
+) -> Mapping[Place, ErrorCode]:
+    """Ask the coordinator. Returns what is wrong, by partition. Raises LogFailed."""
+    wrong: dict[Place, ErrorCode] = {}
     places: set[Place] = set()
     now_ms = broker.clock.now_ms()
     for partition, producer in batches:
         known = partition.producer(producer.id)
         if known is not None and producer.epoch < known.producer_epoch:
-            verdicts[partition.key] = Verdict(ErrorCode.invalid_producer_epoch)
+            wrong[partition.key] = ErrorCode.invalid_producer_epoch
             continue
         partition.log.producers.begin_verification(
-            producer.id, producer.epoch, producer.sequence, now_ms, begins_at_0=version >= ADDS_SINCE
+            producer.id, producer.epoch, producer.sequence, now_ms, begins_at_0=client.adds
         )
         places.add(partition.key)
     if places:
-        codes = await _ask_until_added(broker, transactional_id, version, batches[0][1], frozenset(places))
-        verdicts |= {place: _verdict(code, version) for place, code in codes.items() if code is not ErrorCode.none}
-    return verdicts
+        codes = await _ask_until_added(broker, transactional_id, client, batches[0][1], frozenset(places))
+        wrong |= {place: _as_known(code, client) for place, code in codes.items() if code is not ErrorCode.none}
+    return wrong
 
 
 async def _ask_until_added(
-    broker: Broker, transactional_id: str, version: int, producer: Producer, places: frozenset[Place]
+    broker: Broker, transactional_id: str, client: Client, producer: Producer, places: frozenset[Place]
 ) -> Mapping[Place, ErrorCode]:
     """New clients wait a little for the markers of the transaction before."""
     left_ms = broker.config.number("add.partitions.to.txn.retry.backoff.max.ms")
     wait_ms = broker.config.number("add.partitions.to.txn.retry.backoff.ms")
     while True:
-        codes = await _ask(broker, transactional_id, version, producer, places)
-        if left_ms <= 0 or version < ADDS_SINCE or ErrorCode.concurrent_transactions not in codes.values():
+        codes = await _ask(broker, transactional_id, client, producer, places)
+        if left_ms <= 0 or not client.adds or ErrorCode.concurrent_transactions not in codes.values():
             return codes
         left_ms -= wait_ms
         await asyncio.sleep(wait_ms / 1000)
 
 
 async def _ask(
-    broker: Broker, transactional_id: str, version: int, producer: Producer, places: frozenset[Place]
+    broker: Broker, transactional_id: str, client: Client, producer: Producer, places: frozenset[Place]
 ) -> Mapping[Place, ErrorCode]:
     if not transactional_id:
         return dict.fromkeys(places, ErrorCode.invalid_request)
     try:
-        if version >= ADDS_SINCE:
+        if client.adds:
             add = AddPartitions(transactional_id, producer.id, producer.epoch, places, EPOCH_BUMP_VERSION)
             code = await broker.transactions.ask(transactional_id, add)
             return dict.fromkeys(places, ErrorCode(code.value))
@@ -128,12 +145,20 @@ async def _ask(
     return {place: ErrorCode(code.value) for place, code in verified.items()}
 
 
-def _verdict(code: ErrorCode, version: int) -> Verdict:
+def _as_known(code: ErrorCode, client: Client) -> ErrorCode:
+    """A code as the client knows it."""
     if code is ErrorCode.producer_fenced:
-        return Verdict(ErrorCode.invalid_producer_epoch)
-    if code is ErrorCode.transaction_abortable and version < ABORTABLE_SINCE:
-        return Verdict(ErrorCode.invalid_txn_state, NOT_ADDED)
-    if code in PASSING or (code is ErrorCode.concurrent_transactions and version < ADDS_SINCE):
+        return ErrorCode.invalid_producer_epoch
+    if code is ErrorCode.transaction_abortable and not client.knows_abortable:
+        return ErrorCode.invalid_txn_state
+    return code
+
+
+def verdict(code: ErrorCode, client: Client) -> Verdict:
+    """What the producer of a batch is told."""
+    if code is ErrorCode.invalid_txn_state:
+        return Verdict(code, NOT_ADDED)
+    if code in PASSING or (code is ErrorCode.concurrent_transactions and not client.adds):
         reason = (
             f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name.upper()}"
         )

@@ -84,6 +84,7 @@ def until_ready(ask: Any) -> dict[str, Any]:
     passing = (
         ErrorCode.coordinator_not_available,
         ErrorCode.coordinator_load_in_progress,
+        ErrorCode.not_coordinator,
         ErrorCode.concurrent_transactions,
     )
     deadline = time.monotonic() + WAIT_S

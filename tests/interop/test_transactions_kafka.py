@@ -24,7 +24,7 @@ from formats.record_batch import parse_batch
 from kcli.broker.messages import ErrorCode
 from tests.broker.running import Address, Client, ServedNode
 from tests.broker.transactional import OPEN, WAIT_S, Transactional, find_coordinator, produce, until_ready
-from tests.interop.kit import SCRIPT
+from tests.interop.kit import SCRIPT, ToolServer
 from tests.log.batches import batch
 
 NODE = f"kcli-transactions-{os.getpid()}"
@@ -34,7 +34,8 @@ OPTIONS = (
     "transaction.state.log.num.partitions=1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=100",
 )
-STATE_LOG = "__transaction_state-0"
+STATE_LOG, OFFSETS_LOG = "__transaction_state-0", "__consumer_offsets-0"
+CONTROL = 32
 HEADER_BYTES = 12
 NEWEST = 2
 SAFE_DOWNGRADE = 2
@@ -414,6 +415,89 @@ def listings(script: Script) -> None:
         script.say(script.described(name)["code"])
 
 
+def group_offsets(script: Script) -> None:
+    """Offsets of a group, in transactions that commit and that do not."""
+    for version in range(6 if script.version == NEWEST else 5):  # else Kafka gets stuck with version 5
+        for commit in (True, False):
+            producer = script.producer(f"offsets-{version}-{commit}", modern=False)
+            producer.init()
+            group = f"group-{version}"
+            script.say(version, commit_offsets(producer, version, group, 10))
+            add_offsets(producer, group)
+            wrong: list[tuple[str, int, dict[str, Any]]] = [
+                (group, 20 + commit, {}),
+                ("", 1, {}),
+                (group, 1, {"producer_epoch": producer.epoch + 1}),
+                (group, 1, {"producer_id": 9999}),
+                (group, 1, {"transactional_id": "nobody"}),
+                (group, 1, {"transactional_id": ""}),
+            ]
+            for name, offset, more in wrong:
+                script.say(version, name, more, commit_offsets(producer, version, name, offset, **more))
+            if version >= 3:
+                for member in ({"generation_id": 1}, {"generation_id": 1, "member_id": "m"}, {"member_id": "m"}):
+                    script.say(version, member, commit_offsets(producer, version, group, 30, **member))
+            script.say(fetched_offsets(script, group))
+            producer.end(commit=commit)
+            script.say(fetched_offsets(script, group))
+
+
+def add_offsets(producer: Teller, group: str) -> None:
+    asked = {"transactional_id": producer.name, "producer_id": producer.id, "producer_epoch": producer.epoch}
+    answer = producer.client.call("add_offsets_to_txn", 3, **asked, group_id=group)
+    producer.script.say("add offsets", ErrorCode(answer["error_code"]).name)
+
+
+def commit_offsets(producer: Teller, version: int, group: str, offset: int, **more: Any) -> Any:
+    """Of a partition, of one that is not there, and with metadata that are too long."""
+    epoch = {"committed_leader_epoch": 0} if version >= 2 else {}
+    member = {"generation_id": -1, "member_id": "", "group_instance_id": None} if version >= 3 else {}
+
+    def partition(number: int, metadata: str | None) -> dict[str, Any]:
+        return {"partition_index": number, "committed_offset": offset, "committed_metadata": metadata, **epoch}
+
+    request = {
+        "transactional_id": producer.name,
+        "group_id": group,
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+        "topics": [
+            {"name": "a", "partitions": [partition(0, "note"), partition(1, "x" * 5000), partition(9, None)]},
+            {"name": "nowhere", "partitions": [partition(0, "")]},
+        ],
+        **member,
+        **more,
+    }
+    answer = producer.client.call("txn_offset_commit", version, **request)
+    return sorted(
+        (topic["name"], each["partition_index"], ErrorCode(each["error_code"]).name)
+        for topic in answer["topics"]
+        for each in topic["partitions"]
+    )
+
+
+def fetched_offsets(script: Script, group: str) -> Any:
+    """What is committed, and what of it is stable."""
+    client, found = script.client(), []
+    for stable in (False, True):
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            answer = client.call(
+                "offset_fetch",
+                8,
+                groups=[{"group_id": group, "topics": [{"name": "a", "partition_indexes": [0, 1]}]}],
+                require_stable=stable,
+            )["groups"][0]
+            if answer["error_code"] == 0 or time.monotonic() > deadline:
+                break
+        (topic,) = answer["topics"]
+        found += [
+            (each["partition_index"], each["committed_offset"], each["metadata"], ErrorCode(each["error_code"]).name)
+            for each in topic["partitions"]
+        ]
+    return found
+
+
 STEPS: list[Callable[[Script], None]] = [
     beginnings,
     *(
@@ -424,6 +508,7 @@ STEPS: list[Callable[[Script], None]] = [
     sequences,
     plain_and_transactional,
     adding,
+    group_offsets,
     *(partial(time_outs, modern=modern) for modern in (True, False)),
     markers,
     listings,
@@ -486,6 +571,19 @@ def state_records(script: Script, directory: Path) -> list[Any]:
     return found
 
 
+def offset_records(script: Script, directory: Path) -> list[Any]:
+    """The batches of __consumer_offsets, without times."""
+    found: list[Any] = []
+    for each in batches(directory / OFFSETS_LOG / f"{0:020d}.log"):
+        records: list[Any] = [(record.key, record.value) for record in each.records]
+        if not each.header.attributes & CONTROL:
+            decoded = [decode("__consumer_offsets", *record) for record in records]
+            records = [(one.key, {**(one.value or {}), "commitTimestamp": 0}) for one in decoded]
+        header = each.header
+        found.append((header.attributes, script.id(header.producer_id), header.producer_epoch, records))
+    return found
+
+
 def log_batches(script: Script, directory: Path, partition: str) -> list[Any]:
     """Batches of a partition: who wrote what, in which order; markers with their keys and values."""
     return [
@@ -511,5 +609,92 @@ def test_answers_and_logs_are_those_of_kafka(kafka_jars: Path, tmp_path: Path, v
     assert ours.said == theirs.said
     directories = tmp_path / "data", Path(kafka("dir", NODE))
     assert state_records(ours, directories[0]) == state_records(theirs, directories[1])
+    assert offset_records(ours, directories[0]) == offset_records(theirs, directories[1])
     for partition in ("a-0", "a-1", "b-0", "b-1"):
         assert log_batches(ours, directories[0], partition) == log_batches(theirs, directories[1], partition)
+
+
+# Kafka's own tool
+
+TOOL = "org.apache.kafka.tools.TransactionsCommand"
+VARIES = re.compile(r"Time|Duration|LastUpdate")
+COMMANDS = [
+    "list",
+    "list --duration-filter 3600000",
+    "list --transactional-id-pattern op.*",
+    "list --transactional-id-pattern (",
+    "describe --transactional-id open",
+    "describe --transactional-id done",
+    "describe --transactional-id aborted",
+    "describe --transactional-id nobody",
+    "describe-producers --topic a --partition 0",
+    "describe-producers --topic a --partition 1 --broker-id 1",
+    "find-hanging --broker-id 1",
+    "find-hanging --broker-id 1 --topic a --partition 1",
+    "find-hanging --topic a",
+    "find-hanging --topic b --partition 0",
+    "find-hanging --broker-id 1 --max-transaction-timeout 100000000",
+    "abort --topic a --partition 1 --start-offset 3",
+    "abort --topic b --partition 0 --start-offset 0",
+    "find-hanging --broker-id 1",
+    "abort --topic a --partition 0 --producer-id 0 --producer-epoch 1 --coordinator-epoch 0",
+    "describe-producers --topic a --partition 0",
+    "describe-producers --topic b --partition 0",
+    "describe --transactional-id open",
+]
+
+
+def what_tools_see(script: Script) -> None:
+    """Transactions that are done, aborted, open, and one that no coordinator knows of."""
+    for name, commit in (("done", True), ("aborted", False)):
+        producer = script.producer(name)
+        producer.init()
+        producer.send("a", b"x")
+        producer.end(commit=commit)
+    producer = script.producer("open")
+    producer.init()
+    producer.send("a", b"x")
+    producer.send("a", b"x", number=1)
+    hanging = script.producer("hanging", modern=False)
+    hanging.init()
+    hanging.send("b", b"x")
+    hanging.send("a", b"y", number=1)
+
+
+def printed(tools: ToolServer, address: Address, command: str, cwd: Path) -> str:
+    """What the tool prints, without times."""
+    server = ["--bootstrap-server", "{}:{}".format(*address)]
+    output = tools.run(TOOL, [*server, *command.split()], cwd)
+    lines = []
+    varying: list[int] = []
+    for line in output.stdout.splitlines():
+        cells = [cell.strip() for cell in line.split("\t")]
+        if any(VARIES.search(cell) for cell in cells):
+            varying = [i for i, cell in enumerate(cells) if VARIES.search(cell)]
+        elif len(cells) > 1:
+            cells = ["TIME" if i in varying and cell.isdigit() else cell for i, cell in enumerate(cells)]
+        lines.append(cells)
+    errors = re.sub(r"(adminclient-|deadlineMs=|tries=|nextAllowedTryMs=|ToolServer.java:)\d+", r"\1N", output.stderr)
+    shown = sorted(map(str, lines)) if command.startswith(("list", "find")) else map(str, lines)
+    return "\n".join([f"$ {command}", *shown, errors, str(output.exit)])
+
+
+def test_kafkas_tool_prints_the_same(kafka_jars: Path, tmp_path: Path) -> None:
+    options = (*OPTIONS, "transaction.partition.verification.enable=false")
+    theirs = Script(address_of(kafka("start", NODE, *options)), NEWEST)
+    node = ServedNode(tmp_path / "data", *(word for option in options for word in ("-o", option)))
+    tools = ToolServer(kafka_jars)
+    try:
+        ours = Script(node.address, NEWEST)
+        for script in (theirs, ours):
+            script.create("a", 2)
+            script.create("b", 1)
+            what_tools_see(script)
+        assert ours.said == theirs.said
+        for command in COMMANDS:
+            expected = printed(tools, theirs.address, command, tmp_path)
+            assert printed(tools, ours.address, command, tmp_path) == expected
+    finally:
+        tools.close()
+        node.process.kill()
+        node.process.communicate()

@@ -59,6 +59,7 @@ _APIS = (
     Api(25, "add_offsets_to_txn", 0, 4, 3),
     Api(26, "end_txn", 0, 5, 3),
     Api(27, "write_txn_markers", 1, 2, 1),
+    Api(28, "txn_offset_commit", 0, 5, 3),
     Api(32, "describe_configs", 1, 4, 4),
     Api(33, "alter_configs", 0, 2, 2, writes=True),
     Api(35, "describe_log_dirs", 1, 5, 2),

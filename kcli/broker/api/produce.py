@@ -17,11 +17,12 @@ from kcli.broker.messages import Call, Entity, ErrorCode, HangUp
 from kcli.broker.partitions import Partition
 from kcli.broker.produce_layout import PartitionAnswer, lay_out
 from kcli.broker.transaction_check import (
-    ADDS_SINCE,
     Producer,
     Verdict,
+    producing,
     transactional_producer,
     unverified,
+    verdict,
     verify,
 )
 from kcli.log.partition_log import LogFailed
@@ -58,7 +59,7 @@ def produce(call: Call) -> Laid | Awaitable[Laid | None] | None:
         return _refuse_all(call, ErrorCode.transactional_id_authorization_failed)
     if len({(producer.id, producer.epoch) for _, _, producer in batches}) > 1:
         return _refuse_all(call, ErrorCode.invalid_producer_id_mapping)
-    if call.version < ADDS_SINCE and not call.broker.config.get("transaction.partition.verification.enable"):
+    if not producing(call.version).adds and not call.broker.config.get("transaction.partition.verification.enable"):
         return _append_all(call, {})
     waiting = unverified(_existing(call, batches))
     if not waiting:
@@ -86,8 +87,9 @@ def _existing(call: Call, batches: list[tuple[str | ErrorCode, int, Producer]]) 
 
 
 async def _verify_and_append(call: Call, waiting: list[tuple[Partition, Producer]]) -> Laid | None:
-    refusals = await verify(call.broker, call.request.transactional_id, call.version, waiting)
-    return _append_all(call, refusals)
+    client = producing(call.version)
+    wrong = await verify(call.broker, call.request.transactional_id, client, waiting)
+    return _append_all(call, {place: verdict(code, client) for place, code in wrong.items()})
 
 
 def _refuse_all(call: Call, code: ErrorCode) -> Laid | None:
