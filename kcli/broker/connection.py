@@ -15,7 +15,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,7 @@ class Connection:
         "_server",
         "_socket",
         "_timer",
+        "_unbegun",
         "_wanted",
         "client_host",
         "is_closed",
@@ -96,6 +97,7 @@ class Connection:
         self._held = False  # no request is looked at: one is being answered, or the client throttled
         self._out = Outgoing(sock)
         self._answer_task: asyncio.Task[None] | None = None
+        self._unbegun: Awaitable[Entity] | None = None  # an answer that its task has not come to yet
         self._timer: asyncio.TimerHandle | None = None
         self._is_reading = self._is_writing = False
         self._listen()
@@ -111,6 +113,8 @@ class Connection:
         self._stop_writing()
         if self._answer_task is not None:
             self._answer_task.cancel()
+            if iscoroutine(self._unbegun):
+                self._unbegun.close()
         if self._timer is not None:
             self._timer.cancel()
         self._out.close()
@@ -249,6 +253,7 @@ class Connection:
             answer = self._server.handle(api, call)
             if isawaitable(answer):
                 self._held = True
+                self._unbegun = answer
                 self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))
             else:
                 self._answer(call, answer, began)
@@ -260,6 +265,7 @@ class Connection:
             self._failed(api, error)
 
     async def _wait_for(self, call: Call, answer: Awaitable[Entity], began: int) -> None:
+        self._unbegun = None
         try:
             response = await answer
             self._answer_task = None

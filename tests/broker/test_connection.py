@@ -6,7 +6,8 @@ import random
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from inspect import CORO_CLOSED, getcoroutinestate
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,29 @@ def test_client_that_does_not_read(node: RunningNode) -> None:
             assert other.call("api_versions", 0)["error_code"] == 0
         waiting = node.run(lambda: [each._out.size_bytes for each in node.node._server.connections])  # type: ignore[union-attr]
         assert max(waiting) < 2 << 20
+
+
+def test_an_answer_that_is_not_begun_when_the_connection_goes(
+    node: RunningNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left that complains of never having been awaited."""
+    answers: list[Coroutine[None, None, None]] = []
+    server = node.node.server
+
+    async def answer() -> None:
+        raise AssertionError("nobody waits for it")
+
+    def handle(*_: object) -> Coroutine[None, None, None]:
+        for each in server.connections:
+            server.loop.call_soon(each.close)
+        answers.append(answer())
+        return answers[-1]
+
+    monkeypatch.setattr(server, "handle", handle)
+    with node.client() as client:
+        client.socket.sendall(client.frame("api_versions", 0, {}))
+        assert client.is_closed()
+    assert {getcoroutinestate(each) for each in answers} == {CORO_CLOSED}
 
 
 def test_limits_of_connections(tmp_path: Path) -> None:
