@@ -174,7 +174,10 @@ def back_up(plan: PartitionPlan, backup: Backup) -> None:
 
 
 def apply_in_place(plan: PartitionPlan, disk: Disk) -> None:
-    """Make the view true. A crash leaves a directory of which recovery makes the same. Raises OSError."""
+    """Make the view true. A crash leaves a directory of which recovery makes the same. Raises OSError.
+
+    A swap file that a log was put together from goes last: while it is there, what it stands for goes too.
+    """
     if plan.refused is not None:
         return
     view, directory = plan.view, plan.view.directory
@@ -183,7 +186,8 @@ def apply_in_place(plan: PartitionPlan, disk: Disk) -> None:
     composed = [name for name, content in changed.items() if _origin(content) is None and not _in_memory(content)]
     gone = [name for name in view.removed() if name not in renames]
     _compose(plan, disk, composed)
-    for name in sorted(gone, key=_removal_order):
+    used = {part.path.name for name in composed for part in changed[name].parts if isinstance(part, FileRange)}
+    for name in sorted(gone, key=lambda name: (name in used and name.endswith(".swap"), _removal_order(name))):
         if not name.endswith(".snapshot"):
             disk.remove(directory / name)
     for old, name in renames.items():

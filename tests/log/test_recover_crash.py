@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kcli.log.recovery_run import Recovery
@@ -85,6 +85,7 @@ def test_recovery_dies(seed: int) -> None:
 
 
 @examples(5, soak=100)
+@example(330786833)  # dies between the swap file and what it stands for
 @given(st.integers(0, 2**32 - 1))
 def test_salvage_dies(seed: int) -> None:
     """Which of the sound batches are kept does not depend on when salvage dies."""
