@@ -105,7 +105,8 @@ def commit(client: Client, version: int, group: str, offset: int, **more: Any) -
     named = {"topic_id": more.pop("topic")} if version >= 10 else {"name": TOPIC}
     request = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": ""} | more
     answer = client.call("offset_commit", version, **request, topics=({**named, "partitions": partitions},))
-    return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
+    answered = [each for topic in answer["topics"] for each in topic["partitions"]]
+    return [each["error_code"] for each in sorted(answered, key=lambda each: int(each["partition_index"]))]
 
 
 def fetch(
@@ -296,7 +297,7 @@ def test_offset_delete(node: RunningNode) -> None:
         topics = ({"name": TOPIC, "partitions": ({"partition_index": 0}, {"partition_index": 99})},)
         answer = client.call("offset_delete", 0, group_id="forget", topics=topics)
         errors = [each["error_code"] for each in answer["topics"][0]["partitions"]]
-        assert (answer["error_code"], errors) == (0, [0, ErrorCode.unknown_topic_or_partition])
+        assert (answer["error_code"], errors) == (0, [ErrorCode.unknown_topic_or_partition, 0])
         assert fetch(client, 9, "forget", ZERO)[0][1] == -1
         answer = client.call("offset_delete", 0, group_id="nobody", topics=topics)
         assert (answer["error_code"], answer["topics"]) == (ErrorCode.group_id_not_found, [])

@@ -21,7 +21,7 @@ async def offset_commit(call: Call) -> Entity:
     """Errors of partitions: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, OFFSET_METADATA_TOO_LARGE; the same for all:
     GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, and the
     coordinator's."""
-    known = [_topic(call, topic) for topic in call.request.topics]
+    topics = [(_topic(call, asked), asked) for asked in call.request.topics]
     offsets = tuple(
         OffsetToCommit(
             topic=topic.name,
@@ -31,7 +31,7 @@ async def offset_commit(call: Call) -> Entity:
             leader_epoch=getattr(each, "committed_leader_epoch", -1),
             metadata=each.committed_metadata,
         )
-        for topic, asked in zip(known, call.request.topics, strict=True)
+        for topic, asked in topics
         if topic is not None
         for each in asked.partitions
         if each.partition_index in topic.partitions
@@ -39,11 +39,8 @@ async def offset_commit(call: Call) -> Entity:
     code, answer = ErrorCode.none, OffsetsAnswer(errors={})
     if offsets:
         code, answer = await _commit(call, offsets)
-    return call.respond(
-        topics=tuple(
-            _answer(call, asked, topic, code, answer) for topic, asked in zip(known, call.request.topics, strict=True)
-        )
-    )
+    topics.sort(key=lambda each: all(_exists(each[0], partition) for partition in each[1].partitions))
+    return call.respond(topics=tuple(_answer(call, asked, topic, code, answer) for topic, asked in topics))
 
 
 def _topic(call: Call, asked: Entity) -> Topic | None:
@@ -51,6 +48,11 @@ def _topic(call: Call, asked: Entity) -> Topic | None:
     if call.version >= IDS_SINCE:
         return None if asked.topic_id is None else image.topic_by_id(asked.topic_id)
     return image.topic(asked.name)
+
+
+def _exists(topic: Topic | None, partition: Entity) -> bool:
+    """What does not exist is answered first, as Kafka does."""
+    return topic is not None and partition.partition_index in topic.partitions
 
 
 async def _commit(call: Call, offsets: tuple[OffsetToCommit, ...]) -> tuple[ErrorCode, OffsetsAnswer]:
@@ -92,6 +94,6 @@ def _answer(call: Call, asked: Entity, topic: Topic | None, code: ErrorCode, ans
                 partition_index=each.partition_index,
                 error_code=code_of(each.partition_index),
             )
-            for each in asked.partitions
+            for each in sorted(asked.partitions, key=lambda each: _exists(topic, each))
         ),
     )

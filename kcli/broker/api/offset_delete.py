@@ -25,7 +25,7 @@ async def offset_delete(call: Call) -> Entity:
     missing = dict.fromkeys(asked.keys() - set(known), ErrorCode.unknown_topic_or_partition)
     codes: dict[tuple[str, int], int] = {**answer.errors, **missing}
     results: dict[str, list[Entity]] = {}
-    for name, number in asked:
+    for name, number in sorted(asked, key=lambda partition: partition not in missing):
         result = call.new(
             "OffsetDeleteResponsePartition",
             partition_index=number,
