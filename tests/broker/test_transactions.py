@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import time
+from base64 import b64decode
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -11,13 +13,16 @@ from typing import Any
 
 import pytest
 
-from formats.record_batch import parse_batch
+from formats.record_batch import CONTROL, TRANSACTIONAL, parse_batch
 from kcli.broker.api import APIS
 from kcli.broker.messages import ErrorCode
 from kcli.broker.transactions import Marker, write_marker
-from tests.broker.running import RunningNode, running_node
+from kcli.log.partition_log import PartitionLog
+from tests.broker.metadata_dirs import golden_copy
+from tests.broker.running import Client, RunningNode, running_node
 from tests.broker.test_produce_fetch import create
 from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional, find_coordinator, produce, until_ready
+from tests.conftest import GOLDEN, truth
 from tests.log.batches import batch
 
 INIT = APIS[22]
@@ -45,54 +50,60 @@ def _closed() -> Iterator[None]:
 
 def committed(node: RunningNode, topic: str, number: int = 0) -> list[bytes]:
     """The values that a reader of committed records sees, by the log and the aborted transactions of Fetch."""
+    data, offset = b"", 0
+    aborted: set[tuple[int, int]] = set()
     with node.client() as client:
-        found = client.call(
-            "fetch",
-            12,
-            max_wait=0,
-            min_bytes=1,
-            max_bytes=1 << 20,
-            isolation_level=1,
-            session_id=0,
-            session_epoch=-1,
-            topics=[
-                {
-                    "topic": topic,
-                    "partitions": [
-                        {
-                            "partition": number,
-                            "current_leader_epoch": -1,
-                            "fetch_offset": 0,
-                            "last_fetched_epoch": -1,
-                            "log_start_offset": -1,
-                            "partition_max_bytes": 1 << 20,
-                        }
-                    ],
-                }
-            ],
-            forgotten_topics_data=[],
-            rack_id="",
-        )["responses"][0]["partitions"][0]
-    aborted = {(each["producer_id"], each["first_offset"]) for each in found["aborted_transactions"] or ()}
-    return list(visible(as_bytes(found["records"]), aborted))
+        while True:
+            found = fetched(client, topic, number, offset)
+            more = as_bytes(found["records"])
+            if not more:
+                return list(visible(data, aborted))
+            aborted |= {(each["producer_id"], each["first_offset"]) for each in found["aborted_transactions"] or ()}
+            data += more
+            while more:
+                offset = int.from_bytes(more[:8]) + int.from_bytes(more[23:27]) + 1
+                more = more[12 + int.from_bytes(more[8:12]) :]
+
+
+def fetched(client: Client, topic: str, number: int, offset: int) -> dict[str, Any]:
+    partition = {
+        "partition": number,
+        "current_leader_epoch": -1,
+        "fetch_offset": offset,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+        "partition_max_bytes": 1 << 20,
+    }
+    answer = client.call(
+        "fetch",
+        12,
+        max_wait=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        isolation_level=1,
+        session_id=0,
+        session_epoch=-1,
+        topics=[{"topic": topic, "partitions": [partition]}],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    found: dict[str, Any] = answer["responses"][0]["partitions"][0]
+    return found
 
 
 def as_bytes(value: Any) -> bytes:
-    from base64 import b64decode
-
     return b64decode(value) if isinstance(value, str) else bytes(value or b"")
 
 
 def visible(data: bytes, aborted: set[tuple[int, int]]) -> Iterator[bytes]:
-    dead: set[int] = set()
+    """As consumers do it: aborted transactions end with their markers."""
     while data:
         read = parse_batch(data)
         header = read.header
-        dead |= {each for each, first in aborted if each == header.producer_id and first <= header.base_offset}
-        if read.header.attributes & 32:
-            aborted = {(each, first) for each, first in aborted if not (each in dead and each == header.producer_id)}
-            dead.discard(header.producer_id)
-        elif not (header.attributes & 16 and header.producer_id in dead):
+        dead = {(each, first) for each, first in aborted if each == header.producer_id and first <= header.base_offset}
+        if header.attributes & CONTROL:
+            aborted = aborted - dead
+        elif not (header.attributes & TRANSACTIONAL and dead):
             yield from (record.value or b"" for record in read.records)
         data = data[12 + int.from_bytes(data[8:12]) :]
 
@@ -439,3 +450,40 @@ def test_a_marker_of_version_2_is_written_again_but_fences_what_is_older(node: R
     bumped = Marker(producer.id, producer.epoch + 1, commit=True, coordinator_epoch=0, transaction_version=2)
     codes = [node.run(partial(write_marker, node.node.broker, "again", 0, each)) for each in (stale, bumped, bumped)]
     assert codes == [ErrorCode.invalid_producer_epoch, NONE, NONE]
+
+
+# what Kafka has left
+
+
+@pytest.mark.parametrize("data", ["data", "data-tv0"])
+def test_kafkas_transactions_go_on(tmp_path: Path, data: str) -> None:
+    directory = golden_copy(f"txn/{data}", tmp_path)
+    expected = GOLDEN / "txn/expected" / data
+    with running_node(directory, None, transaction_abort_timed_out_transaction_cleanup_interval_ms="3600000") as node:
+        for topic, offsets in json.loads((expected / "offsets.json").read_text()).items():
+            for number, stable in enumerate(offsets["last_stable_offset"]):
+                assert log_of(node, topic, number).last_stable_offset == stable
+                known = truth(f"txn/expected/{data}/{topic}.read_committed.jsonl.gz")
+                values = [each["value"] for each in known if each["partition"] == number]
+                assert committed(node, topic, number) == [b64decode(value or "") for value in values]
+        lines = (expected / "transactions-list.txt").read_text().splitlines()[1:]
+        states = {words[0]: (int(words[2]), words[3]) for words in map(str.split, lines)}
+        until_ready(lambda: listed(node))
+        assert states == {
+            each["transactional_id"]: (each["producer_id"], each["transaction_state"])
+            for each in listed(node)["transaction_states"]
+        }
+        still_open = [name for name, (_, state) in states.items() if state == "Ongoing"]
+        assert len(still_open) == 2
+        for name in still_open:
+            producer = Transactional(node.address, name, modern=data == "data")
+            assert producer.init() is NONE
+            assert producer.id == states[name][0]
+        log = log_of(node, "t-hang", 0)
+        assert log.last_stable_offset == log.log_end_offset
+
+
+def log_of(node: RunningNode, topic: str, number: int) -> PartitionLog:
+    partition = node.node.broker.partitions.get(topic, number)
+    assert partition is not None
+    return partition.log
