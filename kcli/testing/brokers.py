@@ -64,8 +64,10 @@ class Brokers:
         kafka.restore(first, port=0)
         node.stash[USED] = kafka
         yield kafka
-        kafka.stop()
-        self._keep_data(node, kafka)
+        try:
+            kafka.stop()
+        finally:
+            self._keep_data(node, kafka)
 
     def _first_state(self, wanted: Wanted) -> tuple[Kafka, Snapshot]:
         kafka = self._new(wanted)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kcli.errors import KcliError, UsageError
 from kcli.testing import seed as seeds
 from kcli.testing import snapshot as copies
-from kcli.testing.host import ChildHost, Host, ThreadHost
+from kcli.testing.host import ChildHost, Gone, Host, ThreadHost
 
 if TYPE_CHECKING:
     from kcli.testing.faults import Fault
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kcli.testing.requests import Request
 
 Process = Literal["thread", "child"]
+FIXED = {"log.dir", "log.dirs", "metadata.log.dir", "listeners", "advertised.listeners"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,12 @@ class Kafka:
     """One broker. Its constructor starts nothing: see `started`."""
 
     def __init__(self, root: Path, *, process: Process = "thread", config: Mapping[str, str] | None = None) -> None:
-        """root: a directory of its own, for data and snapshots; config: as in server.properties."""
+        """root: a directory of its own, for data and snapshots; config: as in server.properties.
+
+        Raises UsageError for configurations of what is the kit's own.
+        """
+        if fixed := sorted(FIXED & set(config or {})):
+            raise UsageError(f"{', '.join(fixed)}: the broker's directory and address are not the test's to choose")
         self.config = dict(config or {})
         self.process = process
         self.faults = Faults(self)
@@ -193,8 +199,14 @@ class Kafka:
         return ChildHost() if self.process == "child" else ThreadHost()
 
     def stop(self) -> None:
-        """Stop it in order; requests, rules and clock stay."""
-        self.host.call("stop")
+        """Stop it in order, if it runs; requests, rules and clock stay. Raises Gone where its process has died."""
+        if self._host is None:
+            return
+        try:
+            self._host.call("stop")
+        except Gone:
+            self.close()
+            raise
 
     def restart(self) -> None:
         """Stop it in order and start it again. Clients have to reconnect."""
@@ -228,10 +240,10 @@ class Kafka:
         """Go back to a snapshot: topics, records, groups, configurations. Requests and fault rules are forgotten, the
         clock is the system's again. Connections are closed, the address stays, unless another port is wanted (0: a free
         one)."""
-        if self._host is None:
-            self._host = self._new_host()
-        self._host.call("stop")
-        self._host.call("reset")
+        with suppress(Gone):
+            self.stop()
+        if self._host is not None:
+            self._host.call("reset")
         gone, self._data_dir = self._data_dir, self._new_path("data")
         copies.copy_tree(snapshot.path, self._data_dir)
         copies.remove_tree(gone)

@@ -176,6 +176,7 @@ def test_what_is_kept_can_be_chosen(pytester: pytest.Pytester, keep: str, kept: 
     [
         ("{'a': 1}", "@pytest.mark.kafka_broker takes config, process, seed, by name"),
         ("topics=[]", "@pytest.mark.kafka_broker takes config, process, seed, by name"),
+        ("config={'log.dirs': '/tmp'}", "log.dirs: the broker's directory and address are not the test's to choose"),
         ("process='moon'", "moon: a broker runs on a thread or in a child process: thread, child"),
         ("config={'num.partitions': 'x'}", "num.partitions"),
         ("seed=7", "a seed is a mapping of topics, not 7"),
@@ -187,6 +188,31 @@ def test_what_makes_no_sense_is_said(pytester: pytest.Pytester, marker: str, rea
     result = run(pytester)
     result.assert_outcomes(errors=1)
     assert reason in result.stdout.str()
+
+
+def test_a_broker_that_dies_is_back_for_the_next_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        SENDING
+        + """
+    import os, pytest, signal
+
+    pytestmark = pytest.mark.kafka_broker(process="child", seed=["t"])
+
+    def test_killed(kafka):
+        send(kafka, "t", "a")
+        kafka.kill()
+
+    def test_died(kafka):
+        assert kafka.values("t") == []
+        os.kill(kafka.pid, signal.SIGKILL)
+
+    def test_next(kafka):
+        assert kafka.values("t") == []
+    """
+    )
+    result = run(pytester)
+    result.assert_outcomes(passed=3, errors=1)
+    assert "the broker's process has ended, with status -9" in result.stdout.str()
 
 
 def test_what_a_killed_run_left_is_removed(pytester: pytest.Pytester) -> None:
