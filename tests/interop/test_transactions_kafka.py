@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -21,9 +22,10 @@ import pytest
 
 from formats.internal_topic import decode
 from formats.record_batch import parse_batch
+from kcli.broker import transactions
 from kcli.broker.messages import ErrorCode
-from tests.broker.running import Address, Client, ServedNode
-from tests.broker.transactional import OPEN, WAIT_S, Transactional, find_coordinator, produce, until_ready
+from tests.broker.running import Address, Client, ServedNode, running_node
+from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional, find_coordinator, produce, until_ready
 from tests.interop.kit import SCRIPT, ToolServer
 from tests.log.batches import batch
 
@@ -698,3 +700,96 @@ def test_kafkas_tool_prints_the_same(kafka_jars: Path, tmp_path: Path) -> None:
         tools.close()
         node.process.kill()
         node.process.communicate()
+
+
+# handover
+
+
+def not_yet(*_: object) -> ErrorCode:
+    """As where a partition has no leader."""
+    return ErrorCode.not_leader_or_follower
+
+
+def leave(script: Script) -> dict[str, Teller]:
+    """Transactions in all states, but for those whose markers are on their way."""
+    for name in ("a", "b"):
+        script.create(name, 2)
+    producers = {name: script.producer(name) for name in ("commit", "abort", "open", "empty")}
+    for name, producer in producers.items():
+        producer.init()
+        if name != "empty":
+            producer.send("a", name.encode())
+            producer.send("a", name.encode(), number=1)
+    producers["commit"].end()
+    producers["abort"].end(commit=False)
+    return producers
+
+
+def prepare(script: Script, name: str, *, commit: bool) -> Teller:
+    """A transaction that is decided, and no more."""
+    producer = script.producer(name)
+    producer.init()
+    producer.send("b", name.encode())
+    producer.send("b", name.encode(), number=1)
+    Transactional.end(producer, commit=commit)
+    assert script.described(name)["state"] == ("PrepareCommit" if commit else "PrepareAbort")
+    return producer
+
+
+def go_on(script: Script, producers: dict[str, Teller], states: dict[str, str]) -> None:
+    """The producers go on at another broker, with the same ids, epochs and sequences."""
+    find_coordinator(script.client(), 1, "open")
+    deadline = time.monotonic() + WAIT_S
+    while {name: script.described(name)["state"] for name in states} != states:
+        assert time.monotonic() < deadline, {name: script.described(name)["state"] for name in states}
+        time.sleep(0.05)
+    for name in ("commit", "open", "empty"):
+        old = producers[name]
+        producer = script.producer(name)
+        producer.id, producer.epoch, producer.sequences = old.id, old.epoch, dict(old.sequences)
+        assert producer.send("a", b"later") == NONE
+        assert producer.end(commit=name != "empty") == NONE
+        producers[name] = producer
+
+
+def committed(tools: ToolServer, address: Address, topic: str, cwd: Path) -> list[str]:
+    """What Kafka's own consumer reads of what is committed."""
+    arguments = f"--topic {topic} --from-beginning --timeout-ms 4000 --isolation-level read_committed"
+    server = ["--bootstrap-server", "{}:{}".format(*address)]
+    output = tools.run("org.apache.kafka.tools.consumer.ConsoleConsumer", [*server, *arguments.split()], cwd)
+    return sorted(output.stdout.split())
+
+
+def test_transactions_of_every_state_are_handed_over(
+    kafka_jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {option.partition("=")[0].replace(".", "_"): option.partition("=")[2] for option in OPTIONS}
+    tools = ToolServer(kafka_jars)
+    try:
+        with running_node(tmp_path / "data", None, **options) as node:
+            script = Script(node.address, NEWEST)
+            producers = leave(script)
+            monkeypatch.setattr(transactions, "write_marker", not_yet)
+            for name, commit in (("decided", True), ("dropped", False)):
+                prepare(script, name, commit=commit)
+        monkeypatch.undo()
+        states = {"commit": "CompleteCommit", "abort": "CompleteAbort", "open": "Ongoing", "empty": "Empty"}
+        decided = {"decided": "CompleteCommit", "dropped": "CompleteAbort"}
+        theirs = Script(address_of(kafka("open", str(tmp_path / "data"), NODE, *OPTIONS)), NEWEST)
+        go_on(theirs, producers, states | decided)
+        assert committed(tools, theirs.address, "a", tmp_path) == sorted(["commit", "open"] * 2 + ["later"] * 2)
+        assert committed(tools, theirs.address, "b", tmp_path) == ["decided"] * 2
+
+        again = {name: producers[name] for name in ("commit", "open", "empty")}
+        assert again["open"].send("a", b"back") == NONE
+        kafka("stop", NODE)
+        shutil.copytree(kafka("dir", NODE), tmp_path / "back")
+        states = {"commit": "CompleteCommit", "open": "Ongoing", "empty": "CompleteAbort"}
+        with running_node(tmp_path / "back", None, **options) as node:
+            ours = Script(node.address, NEWEST)
+            go_on(ours, again, states | decided)
+            expected = sorted(["commit", "open"] * 2 + ["later"] * 4 + ["back"])
+            assert committed(tools, ours.address, "a", tmp_path) == expected
+            assert committed(tools, ours.address, "b", tmp_path) == ["decided"] * 2
+    finally:
+        tools.close()
