@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
+from formats.file_name import FileKind, FileName, build
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.log import RecordTable
 from kcli.broker.partitions import Partition
-from kcli.log.partition_log import PartitionLog
+from kcli.errors import UnreadableInput
+from kcli.log.batch_records import decode
+from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import FileSource
 from kcli.testing.seed import SeedRecord
 
-READ_BYTES = 16 << 20
+TABLE_RECORDS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,28 +75,56 @@ def _headers(headers: Mapping[str, bytes | None]) -> tuple:  # type: ignore[type
     return tuple(RecordHeader(name.encode(), value) for name, value in headers.items())
 
 
-def read(partition: Partition) -> Iterator[Record]:
-    """All records that are committed, control records left out. Raises LogFailed, OSError, FormatError."""
+def read(partition: Partition) -> list[Record]:
+    """All records that are committed, control records left out. Raises UnreadableInput, LogFailed, OSError."""
     log = partition.log
-    offset = log.log_start_offset
-    while (data := _read(log, offset)) is not None:
-        from formats.record_batch import parse_batch
-
-        position = 0
-        while position < len(data):
-            batch = parse_batch(data, position)
-            position += batch.header.size
-            for each in () if batch.header.is_control else batch.records:
-                if batch.offset(each) >= offset:
-                    headers = tuple((header.key.decode("utf-8", "replace"), header.value) for header in each.headers)
-                    time_ms = batch.timestamp_ms(each)
-                    where = partition.topic, partition.number, batch.offset(each), time_ms
-                    yield Record(*where, each.key, each.value, headers)
-            offset = batch.header.base_offset + batch.header.last_offset_delta + 1
+    found: list[Record] = []
+    for base_offset in log.base_offsets:
+        path = log.directory / build(FileName(FileKind.LOG, base_offset))
+        with closing(FileSource(path)) as source:
+            for part in read_segment(source, resync=False):
+                if isinstance(part, Damage):
+                    raise UnreadableInput(str(path), f"byte {part.position:,}: {part.error.reason}")
+                found += _window(partition, part)
+                part.release()
+    return [each for each in found if log.log_start_offset <= each.offset < log.high_watermark]
 
 
-def _read(log: PartitionLog, offset: int) -> bytes | None:
-    found = log.read(offset, READ_BYTES)
-    if found.region is None:
-        return None
-    return os.pread(found.region.fd, found.region.length, found.region.position)
+def _window(partition: Partition, window: Window) -> Iterator[Record]:
+    is_control = [BatchRow._make(window.batches.row(i)).is_control for i in range(window.batches.count)]
+    table = RecordTable(TABLE_RECORDS)
+    for buffer in decode(window, table):
+        for i in range(table.count):
+            row = RecordRow._make(table.row(i))
+            if not is_control[row.batch]:
+                key = _bytes(buffer, row.key_start, row.key_length)
+                value = _bytes(buffer, row.value_start, row.value_length)
+                headers = _read_headers(buffer, row.headers_start, row.headers_count)
+                yield Record(partition.topic, partition.number, row.offset, row.timestamp, key, value, headers)
+
+
+def _bytes(buffer: memoryview, start: int, length: int) -> bytes | None:
+    return None if length < 0 else bytes(buffer[start : start + length])
+
+
+def _read_headers(buffer: memoryview, position: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
+    """Headers, which the kernel has found to be sound."""
+    headers = []
+    for _ in range(count):
+        length, position = _varint(buffer, position)
+        name = str(buffer[position : position + length], "utf-8", "replace")
+        length, position = _varint(buffer, position + length)
+        headers.append((name, _bytes(buffer, position, length)))
+        position += max(length, 0)
+    return tuple(headers)
+
+
+def _varint(buffer: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value >> 1 ^ -(value & 1), position

@@ -99,6 +99,27 @@ def test_records_keep_times_and_headers_and_many_fit(broker: Kafka) -> None:
     assert found[4].headers == (("n", b"4"),)
 
 
+def test_what_the_broker_dates_has_its_time(broker: Kafka) -> None:
+    broker.create_topic("dated", config={"message.timestamp.type": "LogAppendTime"})
+    broker.clock.advance(hours=1)
+    client = producer(broker, compression_type="gzip")
+    client.produce("dated", b"v", timestamp=LONG_AGO_MS)
+    client.flush(TIMEOUT_S)
+    assert abs(broker.records("dated")[0].timestamp_ms - broker.clock.now_ms()) < 10_000
+
+
+def test_no_marker_of_a_transaction_is_a_record(broker: Kafka) -> None:
+    client = producer(broker, transactional_id="sound")
+    client.init_transactions(TIMEOUT_S)
+    for i in range(2):
+        client.begin_transaction()
+        client.produce("transacted", str(i), headers=[("n" * 100, b"x" * 300)])
+        client.commit_transaction(TIMEOUT_S)
+    found = broker.records("transacted")
+    assert [(each.offset, each.value) for each in found] == [(0, b"0"), (2, b"1")]
+    assert found[0].headers == (("n" * 100, b"x" * 300),)
+
+
 def test_a_topic_as_wanted(broker: Kafka) -> None:
     broker.create_topic("wide", 4, {"cleanup.policy": "compact"})
     broker.produce("wide", {"key": "k", "value": "v"}, {"key": "l", "value": "w", "partition": 3})
