@@ -194,6 +194,13 @@ class Coordinator:
 
     async def ask_shard(self, number: int, request: Any) -> Any:
         """The answer of one machine. Raises CoordinatorError."""
+        return await self._send(number, request)
+
+    def send(self, key: str, request: Any) -> asyncio.Future[Any]:
+        """As `ask`, and done already where the machine has answered at once. Raises CoordinatorError, here or there."""
+        return self._send(self.partition_of(key), request)
+
+    def _send(self, number: int, request: Any) -> asyncio.Future[Any]:
         shard = self._shards.get(number)
         if shard is None or shard.has_failed:
             raise CoordinatorError(ErrorCode.not_coordinator)
@@ -203,10 +210,11 @@ class Coordinator:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         shard.waiting[token] = future
         self._do(shard, lambda now_ms: shard.machine.handle(token, request, now_ms))
-        try:
-            return await future
-        finally:
+        if future.done():
             shard.waiting.pop(token, None)
+        else:
+            future.add_done_callback(lambda _: shard.waiting.pop(token, None))
+        return future
 
     def tell_all(self, request: Any) -> None:
         """Have every machine that is loaded handle the request; nobody waits for answers."""

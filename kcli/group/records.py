@@ -13,6 +13,7 @@ GroupCoordinatorRecordHelpers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from formats.errors import BadValue, Truncated
@@ -30,6 +31,8 @@ LEGACY_OFFSET, OFFSET, CLASSIC_GROUP = 0, 1, 2
 OFFSET_VERSION, OFFSET_WITH_EXPIRY_VERSION = 4, 1
 CLASSIC_GROUP_VERSION = 3
 TYPE_BYTES = VERSION_BYTES = 2
+KEYS_KEPT = 10_000
+"""The same partitions are committed again and again."""
 
 
 class Record(NamedTuple):
@@ -89,6 +92,7 @@ def offset_tombstone(group_id: str, partition: Partition) -> Pair:
     return _offset_key(group_id, partition), None
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def _offset_key(group_id: str, partition: Partition) -> bytes:
     return _key(OFFSET, "OffsetCommitKey", {"group": group_id, "topic": partition[0], "partition": partition[1]})
 

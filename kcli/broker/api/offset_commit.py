@@ -6,18 +6,24 @@ GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848). v10 topic ids instead of names
 
 from __future__ import annotations
 
-from datetime import timedelta
+import asyncio
+from collections.abc import Awaitable, Mapping
 
+from kcli.broker.connection import Laid
 from kcli.broker.coordinators import CoordinatorError
 from kcli.broker.groups import ONE_MS, id_text, milliseconds
 from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit
+from kcli.broker.offset_commit_layout import Answered, lay_out
+from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit, Partition
 from kcli.metadata.partition import Topic
 
 IDS_SINCE = 10
+MISSING = int(ErrorCode.unknown_topic_or_partition)
+Topics = list[tuple[Topic | None, Entity]]
+"""What is there of each topic that is asked for."""
 
 
-async def offset_commit(call: Call) -> Entity:
+def offset_commit(call: Call) -> Laid | Awaitable[Laid]:
     """Errors of partitions: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, OFFSET_METADATA_TOO_LARGE; the same for all:
     GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, and the
     coordinator's."""
@@ -36,11 +42,26 @@ async def offset_commit(call: Call) -> Entity:
         for each in asked.partitions
         if each.partition_index in topic.partitions
     )
-    code, answer = ErrorCode.none, OffsetsAnswer(errors={})
-    if offsets:
-        code, answer = await _commit(call, offsets)
-    topics.sort(key=lambda each: all(_exists(each[0], partition) for partition in each[1].partitions))
-    return call.respond(topics=tuple(_answer(call, asked, topic, code, answer) for topic, asked in topics))
+    if not offsets:
+        return _answer(call, topics, ErrorCode.none, {})
+    try:
+        answer = call.broker.groups.send(call.request.group_id, _request(call, offsets))
+    except CoordinatorError as error:
+        return _answer(call, topics, error.code, {})
+    return _finished(call, topics, answer) if answer.done() else _later(call, topics, answer)
+
+
+async def _later(call: Call, topics: Topics, answer: asyncio.Future[OffsetsAnswer]) -> Laid:
+    await asyncio.wait([answer])
+    return _finished(call, topics, answer)
+
+
+def _finished(call: Call, topics: Topics, answer: asyncio.Future[OffsetsAnswer]) -> Laid:
+    try:
+        result = answer.result()
+    except CoordinatorError as error:
+        return _answer(call, topics, error.code, {})
+    return _answer(call, topics, ErrorCode(result.error), result.errors)
 
 
 def _topic(call: Call, asked: Entity) -> Topic | None:
@@ -50,50 +71,36 @@ def _topic(call: Call, asked: Entity) -> Topic | None:
     return image.topic(asked.name)
 
 
-def _exists(topic: Topic | None, partition: Entity) -> bool:
-    """What does not exist is answered first, as Kafka does."""
-    return topic is not None and partition.partition_index in topic.partitions
-
-
-async def _commit(call: Call, offsets: tuple[OffsetToCommit, ...]) -> tuple[ErrorCode, OffsetsAnswer]:
+def _request(call: Call, offsets: tuple[OffsetToCommit, ...]) -> CommitOffsets:
     request = call.request
-    retention: timedelta = call.get("retention_time", -ONE_MS)
-    try:
-        answer: OffsetsAnswer = await call.broker.groups.ask(
-            request.group_id,
-            CommitOffsets(
-                group_id=request.group_id,
-                member_id=request.member_id,
-                instance_id=call.get("group_instance_id", None),
-                generation=request.generation_id_or_member_epoch,
-                offsets=offsets,
-                version=call.version,
-                retention_ms=milliseconds(retention),
-            ),
-        )
-    except CoordinatorError as error:
-        return error.code, OffsetsAnswer(errors={})
-    return ErrorCode(answer.error), answer
-
-
-def _answer(call: Call, asked: Entity, topic: Topic | None, code: ErrorCode, answer: OffsetsAnswer) -> Entity:
-    def code_of(number: int) -> ErrorCode:
-        if topic is None:
-            return ErrorCode.unknown_topic_id if call.version >= IDS_SINCE else ErrorCode.unknown_topic_or_partition
-        if number not in topic.partitions:
-            return ErrorCode.unknown_topic_or_partition
-        return code or ErrorCode(answer.errors.get((topic.name, number), ErrorCode.none))
-
-    return call.new(
-        "OffsetCommitResponseTopic",
-        name=getattr(asked, "name", None),
-        topic_id=getattr(asked, "topic_id", None),
-        partitions=tuple(
-            call.new(
-                "OffsetCommitResponsePartition",
-                partition_index=each.partition_index,
-                error_code=code_of(each.partition_index),
-            )
-            for each in sorted(asked.partitions, key=lambda each: _exists(topic, each))
-        ),
+    return CommitOffsets(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=call.get("group_instance_id", None),
+        generation=request.generation_id_or_member_epoch,
+        offsets=offsets,
+        version=call.version,
+        retention_ms=milliseconds(call.get("retention_time", -ONE_MS)),
     )
+
+
+def _answer(call: Call, topics: Topics, code: ErrorCode, errors: Mapping[Partition, int]) -> Laid:
+    """code: of all that exist. What does not exist is answered first, as Kafka does."""
+    by_id = call.version >= IDS_SINCE
+    unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+    first: list[Answered] = []
+    others: list[Answered] = []
+    for topic, asked in topics:
+        numbers = [each.partition_index for each in asked.partitions]
+        name = asked.topic_id if by_id else asked.name
+        if topic is None:
+            first.append((name, [(number, int(unknown)) for number in numbers]))
+            continue
+        missing = [(number, MISSING) for number in numbers if number not in topic.partitions]
+        codes = [
+            (number, int(code) or int(errors.get((topic.name, number), 0)))
+            for number in numbers
+            if number in topic.partitions
+        ]
+        (first if missing else others).append((name, missing + codes))
+    return lay_out(call.messages, call.header.correlation_id, first + others)
