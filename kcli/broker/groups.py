@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
 
 from formats.message import uuid_bytes, uuid_text
@@ -58,6 +60,19 @@ async def ask_group(call: Call, group_id: str, request: Any) -> Any:
     if not group_id:
         raise CoordinatorError(ErrorCode.invalid_group_id)
     return await call.broker.groups.ask(group_id, request)
+
+
+T = TypeVar("T")
+
+
+def when_answered(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], T]) -> T | Awaitable[T]:
+    """Finish with a machine's answer: now, if it is there, so that no task has to be made."""
+    return finish(answer) if answer.done() else _later(answer, finish)
+
+
+async def _later(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], T]) -> T:
+    await asyncio.wait([answer])
+    return finish(answer)
 
 
 def milliseconds(duration: timedelta) -> int:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from formats.errors import BadValue, Truncated
 from formats.internal_topic import record_types
-from formats.message import reader
+from formats.message import MessageSchema, reader
 from formats.message_writer import write
 from kcli.coordinator import Pair
 from kcli.group.classic.group import ClassicGroup
@@ -49,11 +49,10 @@ def parse(record: Pair) -> Record | None:
     key, value = record
     if key is None or len(key) < TYPE_BYTES:
         raise Truncated("a record of __consumer_offsets without a key", 0)
-    kind = int.from_bytes(key[:TYPE_BYTES], signed=True)
-    schemas = record_types(TOPIC).get(kind)
-    if schemas is None:
+    known = _parse_key(key)
+    if known is None:
         return None
-    parsed, _ = reader(schemas[0].name, 0)(key, TYPE_BYTES)
+    kind, schemas, parsed = known
     if value is None:
         return Record(kind, schemas[0].name, parsed, None)
     if len(value) < VERSION_BYTES:
@@ -61,6 +60,13 @@ def parse(record: Pair) -> Record | None:
     version = int.from_bytes(value[:VERSION_BYTES], signed=True)
     schemas[1].check(version)
     return Record(kind, schemas[0].name, parsed, reader(schemas[1].name, version)(value, VERSION_BYTES)[0])
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def _parse_key(key: bytes) -> tuple[int, tuple[MessageSchema, MessageSchema], dict[str, Any]] | None:
+    kind = int.from_bytes(key[:TYPE_BYTES], signed=True)
+    schemas = record_types(TOPIC).get(kind)
+    return None if schemas is None else (kind, schemas, reader(schemas[0].name, 0)(key, TYPE_BYTES)[0])
 
 
 def _key(kind: int, name: str, value: dict[str, Any]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from base64 import b64decode
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from kcli.broker.api import APIS
-from kcli.broker.groups import java_host
+from kcli.broker.groups import java_host, when_answered
 from kcli.broker.messages import ErrorCode
 from tests.broker.running import Client, RunningNode, api_key, running_node
 
@@ -359,3 +360,16 @@ def test_restart(tmp_path: Path) -> None:
 )
 def test_hosts(host: str, printed: str) -> None:
     assert java_host(host) == printed
+
+
+def test_answers_that_come_later() -> None:
+    async def wait() -> list[int]:
+        now, later = (asyncio.get_running_loop().create_future() for _ in range(2))
+        now.set_result(1)
+        asyncio.get_running_loop().call_soon(later.set_result, 2)
+        first, second = (when_answered(each, lambda each: int(each.result())) for each in (now, later))
+        assert isinstance(first, int)
+        assert not isinstance(second, int)
+        return [first, await second]
+
+    assert asyncio.run(wait()) == [1, 2]

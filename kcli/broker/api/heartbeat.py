@@ -3,27 +3,41 @@ flexible."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+
 from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import ask_group
+from kcli.broker.groups import when_answered
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.group.requests import Heartbeat
 
 
-async def heartbeat(call: Call) -> Entity:
+def heartbeat(call: Call) -> Entity | Awaitable[Entity]:
     """Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, and
     the coordinator's; none while it loads, so that members stay."""
     request = call.request
+    if not request.group_id:
+        return call.respond(error_code=ErrorCode.invalid_group_id)
+    asked = Heartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=call.get("group_instance_id", None),
+        generation=request.generation_id,
+    )
     try:
-        code = await ask_group(
-            call,
-            request.group_id,
-            Heartbeat(
-                group_id=request.group_id,
-                member_id=request.member_id,
-                instance_id=call.get("group_instance_id", None),
-                generation=request.generation_id,
-            ),
-        )
+        answer = call.broker.groups.send(request.group_id, asked)
     except CoordinatorError as error:
-        code = ErrorCode.none if error.code is ErrorCode.coordinator_load_in_progress else error.code
-    return call.respond(error_code=ErrorCode(code))
+        return _failed(call, error)
+    return when_answered(answer, lambda answer: _finished(call, answer))
+
+
+def _finished(call: Call, answer: asyncio.Future[int]) -> Entity:
+    try:
+        return call.respond(error_code=ErrorCode(answer.result()))
+    except CoordinatorError as error:
+        return _failed(call, error)
+
+
+def _failed(call: Call, error: CoordinatorError) -> Entity:
+    loads = error.code is ErrorCode.coordinator_load_in_progress
+    return call.respond(error_code=ErrorCode.none if loads else error.code)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Mapping
 
 from kcli.broker.connection import Laid
 from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import ONE_MS, id_text, milliseconds
+from kcli.broker.groups import ONE_MS, id_text, milliseconds, when_answered
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.broker.offset_commit_layout import Answered, lay_out
 from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit, Partition
@@ -48,12 +48,7 @@ def offset_commit(call: Call) -> Laid | Awaitable[Laid]:
         answer = call.broker.groups.send(call.request.group_id, _request(call, offsets))
     except CoordinatorError as error:
         return _answer(call, topics, error.code, {})
-    return _finished(call, topics, answer) if answer.done() else _later(call, topics, answer)
-
-
-async def _later(call: Call, topics: Topics, answer: asyncio.Future[OffsetsAnswer]) -> Laid:
-    await asyncio.wait([answer])
-    return _finished(call, topics, answer)
+    return when_answered(answer, lambda answer: _finished(call, topics, answer))
 
 
 def _finished(call: Call, topics: Topics, answer: asyncio.Future[OffsetsAnswer]) -> Laid:
