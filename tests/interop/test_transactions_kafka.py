@@ -25,6 +25,7 @@ from formats.record_batch import parse_batch
 from kcli.broker import transactions
 from kcli.broker.messages import ErrorCode
 from tests.broker.running import Address, Client, ServedNode, running_node
+from tests.broker.test_transactions import committed as seen_by_readers
 from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional, find_coordinator, produce, until_ready
 from tests.interop.kit import SCRIPT, ToolServer
 from tests.log.batches import batch
@@ -41,6 +42,7 @@ CONTROL = 32
 HEADER_BYTES = 12
 NEWEST = 2
 SAFE_DOWNGRADE = 2
+RECORDS = 3_000
 
 
 def kafka(*arguments: str, **environment: str) -> str:
@@ -791,5 +793,28 @@ def test_transactions_of_every_state_are_handed_over(
             expected = sorted(["commit", "open"] * 2 + ["later"] * 4 + ["back"])
             assert committed(tools, ours.address, "a", tmp_path) == expected
             assert committed(tools, ours.address, "b", tmp_path) == ["decided"] * 2
+    finally:
+        tools.close()
+
+
+def test_javas_producer_commits_again_and_again(kafka_jars: Path, tmp_path: Path) -> None:
+    options = {option.partition("=")[0].replace(".", "_"): option.partition("=")[2] for option in OPTIONS}
+    tools = ToolServer(kafka_jars)
+    try:
+        with running_node(tmp_path / "data", None, **options) as node:
+            script = Script(node.address, NEWEST)
+            script.create("a", 2)
+            load = f"--topic a --num-records {RECORDS} --record-size 50 --throughput -1 --transactional-id load"
+            properties = f"--transaction-duration-ms 5 --producer-props bootstrap.servers={node.bootstrap}"
+            output = tools.run(
+                "org.apache.kafka.tools.ProducerPerformance", [*load.split(), *properties.split()], tmp_path
+            )
+            assert output.exit == 0, output.stderr
+            script.settle("load")
+            assert script.described("load")["state"] == "CompleteCommit"
+            assert sum(len(seen_by_readers(node, "a", number)) for number in (0, 1)) == RECORDS
+            partition = node.node.broker.partitions.get("__transaction_state", 0)
+            assert partition is not None
+            assert partition.log.log_end_offset > 1 + 3 * 5, "transactions, not one"
     finally:
         tools.close()
