@@ -15,9 +15,11 @@ told. Source: GroupMetadataManager (replay), ConsumerGroup, ShareGroup (state); 
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,8 +34,6 @@ from kcli.group import committed as replayed
 from kcli.group import records
 from kcli.group_view import Committed, Group, Listing, Member, NoSuchGroup, Place
 from kcli.inspector.cluster_metadata import read_image
-from kcli.inspector.seek import start_position
-from kcli.inspector.selection import NO_LIMIT, Selection
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import topic_id_of
@@ -44,6 +44,8 @@ from kcli.metadata.partition import from_uuid
 TOPIC = records.TOPIC
 NONE = replayed.NONE
 DEFAULT_ASSIGNOR = "uniform"
+ENTRY = struct.Struct(">ii")
+"""Of an offset index: relative offset, position."""
 STABLE = 0
 """The state of a member that has what it shall have."""
 
@@ -69,6 +71,7 @@ class GroupFiles:
         if not offsets:
             raise UnreadableInput(", ".join(map(str, paths)), f"no partition of {TOPIC} in it")
         self._shards = [_shard(path, self.trouble.append) for _, path in sorted(offsets.items())]
+        self._ends: dict[Place, int] = {}
         self._names = _topic_names(paths, self._partitions)
 
     def all(self) -> list[Listing]:
@@ -92,8 +95,11 @@ class GroupFiles:
         }
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Where those of the partitions end that are in the directories."""
-        return {place: log_end_offset(self._partitions[place]) for place in places if place in self._partitions}
+        """Where partitions end, those at least that are among these and in the directories."""
+        for place in places:
+            if place in self._partitions and place not in self._ends:
+                self._ends[place] = log_end_offset(self._partitions[place])
+        return self._ends
 
     def _name(self, topic_id: str) -> str:
         return self._names.get(topic_id, topic_id)
@@ -105,18 +111,49 @@ def log_end_offset(directory: Path) -> int:
     if not segments:
         return 0
     base_offset, path = segments[-1]
+    offset, position = _last_indexed(path)
+    return _end(path, base_offset, position, base_offset + offset) or _end(path, base_offset, 0, None) or base_offset
+
+
+def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
+    """The offset behind the last sound batch from a byte on, where one must end at `offset`; None where none is."""
     source = FileSource(path)
-    end = base_offset
+    end = None
     try:
-        for part in read_segment(source, start=start_position(path, Selection(from_offset=NO_LIMIT)), resync=False):
+        for part in read_segment(source, start=position, resync=False):
             if not isinstance(part, Window):
                 break
             if part.batches.count:
-                end = BatchRow._make(part.batches.row(part.batches.count - 1)).last_offset + 1
+                first, last = (BatchRow._make(part.batches.row(i)) for i in (0, part.batches.count - 1))
+                if end is None and offset is not None and first.last_offset != offset:
+                    return None
+                end = last.last_offset + 1
             part.release()
     finally:
         source.close()
-    return end
+    return end if end is not None and end >= base_offset else None
+
+
+def _last_indexed(segment: Path) -> tuple[int, int]:
+    """Relative offset and byte of the last batch that the segment's index leads to; zeros where there is none.
+
+    Zeros behind the entries are slack. An index is preallocated: it is searched, not read. A hint, no more.
+    """
+    try:
+        with segment.with_suffix(".index").open("rb") as index:
+            low, high = 0, index.seek(0, SEEK_END) // ENTRY.size
+            found = 0, 0
+            while low < high:
+                middle = (low + high) // 2
+                index.seek(middle * ENTRY.size)
+                entry = ENTRY.unpack(index.read(ENTRY.size))
+                if any(entry):
+                    low, found = middle + 1, entry
+                else:
+                    high = middle
+            return found
+    except (OSError, struct.error):
+        return 0, 0
 
 
 def _segments(directory: Path) -> list[tuple[int, Path]]:

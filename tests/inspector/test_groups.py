@@ -4,6 +4,7 @@ import json
 import random
 import re
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from kcli.errors import KcliError, UnreadableInput
 from kcli.group_view import Group, NoSuchGroup, places, places_text, progress
-from kcli.inspector.groups import GroupFiles
+from kcli.inspector.groups import GroupFiles, log_end_offset
 from tests.conftest import GOLDEN
 
 DATA = GOLDEN / "groups" / "data"
@@ -115,6 +116,22 @@ def test_several_directories_of_one_broker(tmp_path: Path) -> None:
         assert group_of(spread, name) == group_of(whole, name)
         assert spread.committed(name) == whole.committed(name)
     assert len(GroupFiles([first]).all()) < len(whole.all())
+
+
+def test_ends_of_logs_with_indexes_that_lead_astray(tmp_path: Path) -> None:
+    """An index is a hint: preallocated, cut short, of another log, or of zeros, the end is that of the log."""
+    directory = tmp_path / "g-a-0"
+    shutil.copytree(DATA / "other-0", directory)
+    (segment,) = (path for path in directory.glob("*.log") if path.name != "00000000000000000000.log")
+    index = segment.with_suffix(".index")
+    end = log_end_offset(directory)
+    assert end == 86
+    sound = struct.pack(">ii", 2, 0)
+    for data in (b"", b"\0" * 4096, index.read_bytes() + b"\0" * 4096, b"\xff" * 64, b"\1" * 13, sound * 3):
+        index.write_bytes(data)
+        assert log_end_offset(directory) == end
+    index.unlink()
+    assert log_end_offset(directory) == end
 
 
 def test_damage_is_passed_and_told(tmp_path: Path) -> None:
