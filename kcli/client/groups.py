@@ -25,11 +25,11 @@ from confluent_kafka import (
 from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription, OffsetSpec
 
 from kcli.client import wire
+from kcli.client.admin import EARLIEST, LATEST
 from kcli.client.connection import NOBODY, Connection, Refused, kafka_error
 from kcli.errors import KcliError
 from kcli.group_view import Committed, Group, Listing, Member, NoSuchGroup, Place
 
-EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
 STATES: dict[Enum, str] = {
     ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
     ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
