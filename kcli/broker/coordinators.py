@@ -127,7 +127,7 @@ class Coordinator:
         """The partition that a group or a transactional id belongs to. Raises CoordinatorError."""
         count = self.partition_count
         if not count:
-            raise CoordinatorError(ErrorCode.coordinator_not_available)
+            raise CoordinatorError(ErrorCode.not_coordinator)
         return partition_of(key, count)
 
     # loading

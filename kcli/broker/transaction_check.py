@@ -133,6 +133,8 @@ async def _ask(
 ) -> Mapping[Place, ErrorCode]:
     if not transactional_id:
         return dict.fromkeys(places, ErrorCode.invalid_request)
+    if not broker.transactions.partition_count:
+        return dict.fromkeys(places, ErrorCode.coordinator_not_available)
     try:
         if client.adds:
             add = AddPartitions(transactional_id, producer.id, producer.epoch, places, EPOCH_BUMP_VERSION)

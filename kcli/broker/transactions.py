@@ -96,11 +96,12 @@ class _Transactions:
     def _write(self, message: WriteMarkers, partitions: tuple[Place, ...], number: int) -> None:
         """Write the markers to these partitions, which are left of the message's. number: of the coordinator's
         partition."""
+        own = self._broker.partitions.get(TOPIC, number)
         if self._unwritten.get(message.transactional_id) is not message:
             return  # the coordinator was loaded anew, and has said it again
-        own = self._broker.partitions.get(TOPIC, number)
-        if own is None:
-            return
+        if own is None or not self.coordinator.is_loaded(number):
+            del self._unwritten[message.transactional_id]
+            return  # it says it again when it is loaded
         marker = Marker(
             message.producer_id,
             message.producer_epoch,

@@ -251,7 +251,7 @@ def test_topics_come_and_go(tmp_path: Path) -> None:
     with running_node(tmp_path / "d") as node:
         runtime = Runtime(node)
         runtime.start()
-        assert runtime.refused("read") == ErrorCode.coordinator_not_available
+        assert runtime.refused("read") == ErrorCode.not_coordinator
         create(node)
         assert runtime.refused("read") == ErrorCode.not_coordinator
         runtime.start()
@@ -259,5 +259,5 @@ def test_topics_come_and_go(tmp_path: Path) -> None:
         with node.client() as client:
             client.call("delete_topics", 6, topics=({"name": TOPIC, "topic_id": "A" * 22},), timeout=1000)
         node.run(runtime.coordinator.start)
-        assert runtime.refused("read") == ErrorCode.coordinator_not_available
+        assert runtime.refused("read") == ErrorCode.not_coordinator
         node.run(runtime.coordinator.stop)

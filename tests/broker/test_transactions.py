@@ -380,6 +380,19 @@ def test_markers_of_administrators_end_what_hangs(node: RunningNode) -> None:
     assert partition.log.last_stable_offset == 2
 
 
+def test_before_there_is_a_coordinator_nobody_is_one(tmp_path: Path) -> None:
+    with running_node(tmp_path, None, **OPTIONS) as node:
+        create(node, "t")
+        assert described(node, "x")["error_code"] == ErrorCode.not_coordinator
+        assert listed(node)["transaction_states"] == []
+        with node.client() as client:
+            data = batch(b"a", producer=(5, 0), sequence=0, transactional=True)
+            for version in (9, 12):
+                found = produce(client, version, "x", "t", 0, data)
+                assert found["error_code"] == ErrorCode.not_enough_replicas
+                assert found["error_message"].endswith("COORDINATOR_NOT_AVAILABLE")
+
+
 # crashes
 
 
