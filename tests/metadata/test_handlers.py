@@ -162,9 +162,9 @@ def test_no_producer_ids_are_left() -> None:
         next_block(broker.image, 1, 1)
 
 
-def test_a_transactional_producer_has_no_coordinator() -> None:
+def test_a_transactional_producer_has_no_coordinator_yet() -> None:
     found = ask(fresh(), INIT_PRODUCER_ID, 5, {"transactional_id": "t", "transaction_timeout": 1})
-    assert (found["error_code"], found["producer_id"]) == (15, -1)
+    assert (found["error_code"], found["producer_id"]) == (ErrorCode.not_coordinator.value, -1)
 
 
 def test_topics_created_at_once_do_not_get_in_each_others_way() -> None:
