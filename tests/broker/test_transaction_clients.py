@@ -183,28 +183,29 @@ def test_transactions_are_atomic_whenever_the_broker_is_killed(tmp_path: Path) -
     chance = random.Random(0)
     listen = f"127.0.0.1:{free_port()}"
     options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name.replace('_', '.')}={value}")]
-    served = ServedNode(tmp_path, *options, listen=listen)
-    topic = {"name": "pairs", "num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}
-    with Client(served.address) as client:
-        client.call("create_topics", 7, topics=[topic], timeout=10_000, validate_only=False)
     told: dict[str, str] = {}
     stop = threading.Event()
     writer = threading.Thread(target=write_pairs, args=(listen, told, stop))
-    writer.start()
+    served = ServedNode(tmp_path, *options, listen=listen)
     try:
+        topic = {"name": "pairs", "num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}
+        with Client(served.address) as client:
+            client.call("create_topics", 7, topics=[topic], timeout=10_000, validate_only=False)
+        writer.start()
         for _ in range(5):
             time.sleep(0.3 + chance.random())
             served.signal(signal.SIGKILL)
             served = ServedNode(tmp_path, *options, listen=listen)
         time.sleep(1.0)
-    finally:
         stop.set()
         writer.join(60)
-    assert not writer.is_alive()
-    last = librdkafka(listen, "pairs")
-    last.init_transactions(WAIT_S)  # what is open is aborted
-    first, second = read(listen, "pairs", 2)
-    served.signal(signal.SIGTERM)
+        assert not writer.is_alive()
+        last = librdkafka(listen, "pairs")
+        last.init_transactions(WAIT_S)  # what is open is aborted
+        first, second = read(listen, "pairs", 2)
+    finally:
+        stop.set()
+        served.signal(signal.SIGKILL)
     assert first == second
     assert len(first) == len(set(first))
     assert set(first) >= {value for value, outcome in told.items() if outcome == "committed"}

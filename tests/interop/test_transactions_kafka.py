@@ -608,8 +608,11 @@ def test_answers_and_logs_are_those_of_kafka(kafka_jars: Path, tmp_path: Path, v
     theirs = run(address_of(kafka("start", NODE, *OPTIONS)), version)
     kafka("stop", NODE)
     node = ServedNode(tmp_path / "data", *(word for option in OPTIONS for word in ("-o", option)))
-    ours = run(node.address, version)
-    assert node.signal(signal.SIGTERM)[0] == 0
+    try:
+        ours = run(node.address, version)
+    finally:
+        status, _ = node.signal(signal.SIGTERM)
+    assert status == 0
     assert ours.said == theirs.said
     directories = tmp_path / "data", Path(kafka("dir", NODE))
     assert state_records(ours, directories[0]) == state_records(theirs, directories[1])
