@@ -24,6 +24,7 @@ OFFSETS = "__consumer_offsets"
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID = re.compile("^[A-Za-z0-9_-]{22}$")
 ZERO = "A" * 22
+ARRIVES_S = 0.7
 MS_MIN = 1_600_000_000_000
 OTHER = {"name": "range", "metadata": b"\0\1\0\0\0\1\0\1u\xff\xff\xff\xff\0\0\0\0"}
 ROUND = RANGE | {"name": "roundrobin"}
@@ -58,6 +59,7 @@ class Script:
         if self.holds:
             self.client.socket.sendall(self.client.frame(api, version, request))
             self.held, self.holds = (api, version), False
+            time.sleep(ARRIVES_S)  # nothing tells that it is there: it waits for others
             return {"member_id": ""}
         answer = self.client.call(api, version, **request)
         self.answers.append([api, version, answer])
