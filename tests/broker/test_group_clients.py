@@ -64,6 +64,7 @@ class KafkaPython:
             heartbeat_interval_ms=HEARTBEAT_MS,
             session_timeout_ms=SESSION_MS,
         )
+        self.consumer.partitions_for_topic(TOPIC)  # a leader that does not know them yet assigns nothing
 
     def poll(self) -> list[bytes]:
         try:
