@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import io
 import struct
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,13 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from kcli.kio_serial import SerialError, entity_reader, entity_writer
+
+# isort: split
+from kio.schema.errors import ErrorCode
+from kio.schema.index import api_key_map, schema_name_map
+from kio.static.constants import EntityType
 
 from formats.errors import FormatError
 from kcli.broker.request_check import has_unknown_tags
@@ -31,7 +37,6 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
 HEADER = struct.Struct(">hhi")  # api key, version, correlation id
-SIZE_AND_CORRELATION = struct.Struct(">ii")
 API_VERSIONS = 18
 NO_THROTTLE = timedelta(0)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,26 +50,6 @@ class HangUp(Exception):
     """A handler's answer where the protocol has none but to close the connection."""
 
 
-def _serial() -> tuple[Callable[..., Any], Callable[..., Any], type[Exception]]:
-    """kio's readers and writers. It loads hypothesis where that is installed, for a quarter of a second: not here."""
-    missing = "hypothesis" not in sys.modules
-    if missing:
-        sys.modules["hypothesis"] = None  # type: ignore[assignment]
-    try:
-        from kio.serial import entity_reader, entity_writer
-        from kio.serial.errors import SerialError
-    finally:
-        if missing:
-            del sys.modules["hypothesis"]
-    return entity_reader, entity_writer, SerialError
-
-
-entity_reader, entity_writer, SerialError = _serial()
-
-from kio.schema.errors import ErrorCode  # noqa: E402  (after _serial)
-from kio.schema.index import api_key_map, schema_name_map  # noqa: E402
-from kio.static.constants import EntityType  # noqa: E402
-
 __all__ = [
     "API_VERSIONS",
     "BadRequest",
@@ -74,7 +59,6 @@ __all__ = [
     "HangUp",
     "Messages",
     "RequestHeader",
-    "date",
     "entity_reader",
     "entity_writer",
     "messages",
@@ -265,11 +249,3 @@ def with_throttle(response: Entity, throttle_ms: int) -> Entity:
     if not throttle_ms or "throttle_time" not in response.__slots__:
         return response
     return replace(response, throttle_time=timedelta(milliseconds=throttle_ms))
-
-
-def date(timestamp_ms: int) -> datetime | None:
-    """A timestamp as kio takes it in the few fields where it is a datetime; None for -1, or beyond year 9999."""
-    try:
-        return EPOCH + timedelta(milliseconds=timestamp_ms) if timestamp_ms >= 0 else None
-    except OverflowError:
-        return None

@@ -16,18 +16,13 @@ from __future__ import annotations
 import io
 import socket
 import struct
-import sys
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, NamedTuple
 
-if "hypothesis" in sys.modules:
-    from kio.serial import entity_reader, entity_writer
-else:  # kio would load it where it is installed: a quarter of a second, and a directory of its own
-    sys.modules["hypothesis"] = None  # type: ignore[assignment]
-    from kio.serial import entity_reader, entity_writer
+from kcli.kio_serial import SerialError, entity_reader, entity_writer
 
-    del sys.modules["hypothesis"]
+# isort: split
 from kio.schema.api_versions import v3, v4
 from kio.schema.describe_quorum.v0.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse, ReplicaState
@@ -39,7 +34,6 @@ from kio.schema.offset_delete.v0.request import (
 )
 from kio.schema.offset_delete.v0.response import OffsetDeleteResponse
 from kio.schema.types import GroupId, TopicName
-from kio.serial.errors import SerialError
 from kio.static.primitive import i32
 
 from kcli.group_view import Place

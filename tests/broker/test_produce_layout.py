@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.broker.api import APIS
-from kcli.broker.messages import ErrorCode, date, messages
+from kcli.broker.messages import EPOCH, ErrorCode, messages
 from kcli.broker.produce_layout import PartitionAnswer, lay_out
 from kcli.log.validator import RecordError
 from tests.conftest import examples
@@ -28,6 +29,13 @@ answers = st.builds(
     st.lists(st.builds(RecordError, INT32, st.text(max_size=200)), max_size=3).map(tuple),
     st.none() | st.text(max_size=200),
 )
+
+
+def date(timestamp_ms: int) -> datetime | None:
+    """A timestamp as kio has it; None for -1."""
+    return EPOCH + timedelta(milliseconds=timestamp_ms) if timestamp_ms >= 0 else None
+
+
 topics = st.lists(st.tuples(st.text(max_size=249), st.uuids(), st.lists(answers, max_size=3)), max_size=3)
 
 
@@ -43,8 +51,6 @@ def test_as_kio_writes_it(
     laid = lay_out(kind, correlation_id, [(topic_id if with_ids else name, each) for name, topic_id, each in found])
     laid.set_throttle(throttle_ms)
     (frame,) = laid
-    from datetime import timedelta
-
     response = kind.new(
         kind.response_name,
         {
