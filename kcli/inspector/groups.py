@@ -21,20 +21,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from os import SEEK_END
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from formats import control_record, internal_topic
-from formats.control_record import ControlType
+from formats import internal_topic
 from formats.errors import FormatError, UnknownType
-from formats.file_name import FileKind, parse
-from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import FAULT_BAD_CRC, RecordTable
+from formats.kernels.columns import BatchRow
 from kcli.errors import KcliError, UnreadableInput
 from kcli.group import committed as replayed
 from kcli.group import records
 from kcli.group_view import Committed, Group, Listing, Member, NoSuchGroup, Place
 from kcli.inspector.cluster_metadata import read_image
-from kcli.log.batch_records import UNREADABLE, decode, faults_of
+from kcli.inspector.coordinator_records import CoordinatorRecord, Told, read_records, segments
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.segment_reader import Window, read_segment
@@ -49,7 +46,6 @@ ENTRY = struct.Struct(">ii")
 STABLE = 0
 """The state of a member that has what it shall have."""
 
-Told = Callable[[str], None]
 Names = Callable[[str], str]
 """From a topic's id to its name."""
 
@@ -107,10 +103,10 @@ class GroupFiles:
 
 def log_end_offset(directory: Path) -> int:
     """The offset behind a partition's last sound batch. Raises UnreadableInput."""
-    segments = _segments(directory)
-    if not segments:
+    found = segments(directory)
+    if not found:
         return 0
-    base_offset, path = segments[-1]
+    base_offset, path = found[-1]
     offset, position = _last_indexed(path)
     return _end(path, base_offset, position, base_offset + offset) or _end(path, base_offset, 0, None) or base_offset
 
@@ -156,14 +152,6 @@ def _last_indexed(segment: Path) -> tuple[int, int]:
         return 0, 0
 
 
-def _segments(directory: Path) -> list[tuple[int, Path]]:
-    try:
-        named = [(name, path) for path in directory.iterdir() if (name := parse(path.name)) is not None]
-    except OSError as error:
-        raise UnreadableInput(str(directory), error.strerror or str(error)) from error
-    return sorted((name.base_offset or 0, path) for name, path in named if name.kind is FileKind.LOG and not name.state)
-
-
 def _topic_names(directories: Iterable[Path], partitions: dict[Place, Path]) -> dict[str, str]:
     """Topic ids -> names: of the partitions that are here, and of all topics where the metadata log is here."""
     names = {topic_id: topic for (topic, _), path in partitions.items() if (topic_id := topic_id_of(path)) is not None}
@@ -174,68 +162,17 @@ def _topic_names(directories: Iterable[Path], partitions: dict[Place, Path]) -> 
     return names
 
 
-class _ReadRecord(NamedTuple):
-    """A record as it is read. marker: of a transaction, committed or not; None where the record is data."""
-
-    offset: int
-    producer_id: int
-    marker: bool | None
-    key: bytes | None
-    value: bytes | None
-
-
 def _shard(directory: Path, told: Told) -> _Shard:
     """The groups of a partition of __consumer_offsets."""
     shard = _Shard()
-    for _, path in _segments(directory):
-        for record in _read(path, told):
-            try:
-                shard.replay(record)
-            except UnknownType:  # of a later version: coordinators pass over it too
-                continue
-            except FormatError as error:
-                told(f"{path}: offset {record.offset:,}: {error}")
-    return shard
-
-
-def _read(path: Path, told: Told) -> Iterator[_ReadRecord]:
-    source = FileSource(path)
-    table = RecordTable(4096)
-    try:
-        for part in read_segment(source):
-            if not isinstance(part, Window):
-                told(f"{path}: {part.length:,} bytes at {part.position:,} are no batch: {part.error.reason}")
-                continue
-            for buffer in decode(part, table):
-                yield from _records(part, table, buffer)
-            at = part.batches.first_fault()
-            while at >= 0:
-                for error in faults_of(part, at):
-                    told(f"{path}: {error}")
-                at = part.batches.first_fault(at + 1)
-            part.release()
-    finally:
-        source.close()
-
-
-def _records(window: Window, table: RecordTable, buffer: memoryview) -> Iterator[_ReadRecord]:
-    for i in range(table.count):
-        row = RecordRow._make(table.row(i))
-        batch = BatchRow._make(window.batches.row(row.batch))
-        if batch.faults & (UNREADABLE | FAULT_BAD_CRC):
-            continue
-        key = bytes(buffer[row.key_start : row.key_start + row.key_length]) if row.key_length >= 0 else None
-        value = bytes(buffer[row.value_start : row.value_start + row.value_length]) if row.value_length >= 0 else None
-        if not batch.is_control:
-            producer_id = batch.producer_id if batch.is_transactional else NONE
-            yield _ReadRecord(row.offset, producer_id, None, key, value)
-            continue
+    for path, record in read_records(directory, told):
         try:
-            kind = control_record.parse_key(key).type
-        except FormatError:
-            continue  # it ends no transaction
-        if kind in (ControlType.ABORT, ControlType.COMMIT):
-            yield _ReadRecord(row.offset, batch.producer_id, kind == ControlType.COMMIT, None, None)
+            shard.replay(record)
+        except UnknownType:  # of a later version: coordinators pass over it too
+            continue
+        except FormatError as error:
+            told(f"{path}: offset {record.offset:,}: {error}")
+    return shard
 
 
 class _Shard:
@@ -245,7 +182,7 @@ class _Shard:
         self.groups: dict[str, _Classic | _Modern] = {}
         self.offsets = replayed.Committed()
 
-    def replay(self, record: _ReadRecord) -> None:
+    def replay(self, record: CoordinatorRecord) -> None:
         """A record more. Raises FormatError."""
         if record.marker is not None:
             self.offsets.end_transaction(record.producer_id, commit=record.marker)
