@@ -1,0 +1,183 @@
+"""The uniform assignor where members read different topics: close to even, and members keep what they can.
+
+1. Every member keeps what it has of the topics that it still reads.
+2. What nobody has goes, topic by topic, to whom of the topic's readers has least.
+3. Round after round (16 at most, until one changes nothing) each topic's partitions move from the reader that has most
+   to the one that has least, as long as they differ by more than one.
+
+Topics come in the order of partitions per reader, most first: they have the most say in how even it gets.
+Source: UniformHeterogeneousAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from kcli.group.consumer.assignors.spec import Assignment, Members, Target, Topics, members_in_order
+
+ROUNDS_MAX = 16
+SIGN = 1 << 63
+NOBODY = -1
+
+
+def assign_heterogeneous(members: Members, topics: Topics) -> Assignment:
+    """Spread topics over those of these members that read them."""
+    spread = _Spread(members, topics)
+    spread.assign_remaining()
+    spread.balance()
+    return spread.result()
+
+
+def _signed(uuid: UUID) -> tuple[int, int]:
+    """A key to sort by as Kafka compares ids: two halves with a sign."""
+    return uuid.int >> 64 ^ SIGN, uuid.int & (1 << 64) - 1 ^ SIGN
+
+
+class _Spread:
+    """An assignment in the making; members are numbers, in their order."""
+
+    def __init__(self, members: Members, topics: Topics) -> None:
+        self._order = members_in_order(members)
+        self._topics = topics
+        self._readers: dict[UUID, list[int]] = {}
+        self._owners: dict[UUID, list[int]] = {}
+        self._targets: list[Target] = []
+        self._loads: list[int] = []
+        for number, member_id in enumerate(self._order):
+            for topic in members[member_id].topic_ids:
+                self._readers.setdefault(topic, []).append(number)
+        for topic in self._readers:
+            self._owners[topic] = [NOBODY] * topics[topic]
+        for number, member_id in enumerate(self._order):
+            member = members[member_id]
+            target = Target.of(member.assigned)
+            load = 0
+            for topic, partitions in member.assigned.items():
+                if topic not in member.topic_ids:
+                    target.forget(topic)
+                    continue
+                load += len(partitions)
+                owners = self._owners[topic]
+                for partition in partitions:
+                    owners[partition] = number
+            self._targets.append(target)
+            self._loads.append(load)
+
+    def result(self) -> Assignment:
+        return {member_id: target.in_order() for member_id, target in zip(self._order, self._targets, strict=True)}
+
+    def assign_remaining(self) -> None:
+        for topic in self._sort(topic for topic, owners in self._owners.items() if NOBODY in owners):
+            loads = _Loads(self._readers[topic], self._loads)
+            for partition, owner in enumerate(self._owners[topic]):
+                if owner == NOBODY:
+                    self._assign(topic, partition, loads.next_least())
+
+    def balance(self) -> None:
+        topics = self._sort(topic for topic, readers in self._readers.items() if len(readers) > 1)
+        last: UUID | None = None
+        for _ in range(ROUNDS_MAX):
+            for topic in topics:
+                if topic == last:
+                    return
+                if self._balance(topic) or last is None:
+                    last = topic
+
+    def _sort(self, topics: Iterable[UUID]) -> list[UUID]:
+        def key(topic: UUID) -> tuple[float, int, tuple[int, int]]:
+            readers = len(self._readers[topic])
+            return -(self._topics[topic] / readers), readers, _signed(topic)
+
+        return sorted(topics, key=key)
+
+    def _balance(self, topic: UUID) -> bool:
+        """Move a topic's partitions. Did one move?"""
+        readers = self._readers[topic]
+        current = [self._loads[reader] for reader in readers]
+        if max(current) - min(current) <= 1:
+            return False
+        loads = _Loads(readers, self._loads)
+        owned: dict[int, list[int]] = {}
+        for partition, owner in enumerate(self._owners[topic]):
+            owned.setdefault(owner, []).append(partition)
+        moved = False
+        while not loads.is_balanced:
+            most = loads.next_most()
+            if most == NOBODY:
+                break
+            if not owned.get(most):
+                loads.exclude_most()
+                continue
+            partition = owned[most].pop()
+            least = loads.next_least()
+            if loads.is_balanced:
+                break
+            self._assign(topic, partition, least)
+            moved = True
+        return moved
+
+    def _assign(self, topic: UUID, partition: int, number: int) -> None:
+        owners = self._owners[topic]
+        if (owner := owners[partition]) != NOBODY:
+            self._targets[owner].remove(topic, partition)
+            self._loads[owner] -= 1
+        self._targets[number].add(topic, partition)
+        self._loads[number] += 1
+        owners[partition] = number
+
+
+class _Loads:
+    """A topic's readers, sorted by their loads, taken from both ends.
+
+        least so far -> |       | <- most so far, without those that have nothing to give
+
+    Who is taken from an end is expected to get, or to lose, one partition: those at an end are on one level, and it
+    takes in the next reader when it has come to its load.
+    """
+
+    def __init__(self, readers: list[int], loads: list[int]) -> None:
+        self._loads = loads
+        self._sorted = sorted(readers, key=loads.__getitem__)
+        self._least_level = loads[self._sorted[0]] - 1
+        self._least_end = self._least_next = 0
+        self._most_level = loads[self._sorted[-1]] + 1
+        self._most_start = self._most_end = len(readers)
+        self._most_next = len(readers) - 1
+
+    @property
+    def is_balanced(self) -> bool:
+        return self._most_level - self._least_level <= 1
+
+    def next_least(self) -> int:
+        if self._least_next >= self._least_end:
+            self._least_level += 1
+            while self._least_end < len(self._sorted) and self._load(self._least_end) == self._least_level:
+                self._least_end += 1
+            self._least_next = 0
+        self._least_next += 1
+        return self._sorted[self._least_next - 1]
+
+    def next_most(self) -> int:
+        """NOBODY if there is none left."""
+        if self._most_next < self._most_start:
+            if self._most_end <= self._most_start > 0:
+                self._most_level = self._load(self._most_start - 1)
+            else:
+                self._most_level -= 1
+            while self._most_start > 0 and self._load(self._most_start - 1) == self._most_level:
+                self._most_start -= 1
+            self._most_next = self._most_end - 1
+        if self._most_next < 0:
+            return NOBODY
+        self._most_next -= 1
+        return self._sorted[self._most_next + 1]
+
+    def exclude_most(self) -> None:
+        """Whom next_most gave last has nothing to give."""
+        taken, end = self._most_next + 1, self._most_end - 1
+        self._sorted[taken], self._sorted[end] = self._sorted[end], self._sorted[taken]
+        self._most_end -= 1
+
+    def _load(self, place: int) -> int:
+        return self._loads[self._sorted[place]]

@@ -1,0 +1,46 @@
+"""The range assignor: of every topic each member gets a run of partitions, the same run of topics of the same size.
+
+So a member that reads two topics with as many partitions has the same partitions of both, which joins need. Members
+come in the order of their instance ids, then those without by their member ids: a static member that comes back under
+a new member id gets the same run. The first `partitions % members` of them get one more. What members had does not
+matter.
+
+Source: RangeAssignor.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kcli.group.consumer.assignors.spec import Assignment, Members, Topics
+from kcli.java import hash_order, java_order, size_for, uuid_hash
+
+
+def assign_runs(members: Members, topics: Topics) -> Assignment:
+    """A run of each topic (id -> number of partitions) to each of its readers."""
+    order = _in_order(members)
+    readers: dict[UUID, list[str]] = {}
+    for member_id in order:
+        for topic in members[member_id].topic_ids:
+            readers.setdefault(topic, []).append(member_id)
+    runs: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in order}
+    for topic in filter(readers.__contains__, topics):
+        share, extra = divmod(topics[topic], len(readers[topic]))
+        start = 0
+        for number, member_id in enumerate(readers[topic] if share else readers[topic][:extra]):
+            end = start + share + (number < extra)
+            runs[member_id][topic] = set(range(start, end))
+            start = end
+    return {member_id: _sort(given, len(members[member_id].topic_ids)) for member_id, given in runs.items()}
+
+
+def _sort(runs: dict[UUID, set[int]], topic_count: int) -> dict[UUID, set[int]]:
+    return {topic: runs[topic] for topic in hash_order(runs, uuid_hash, size_for(int(topic_count / 0.75 + 1)))}
+
+
+def _in_order(members: Members) -> list[str]:
+    def key(member_id: str) -> tuple[bool, bytes]:
+        instance_id = members[member_id].instance_id
+        return instance_id is None, java_order(member_id if instance_id is None else instance_id)
+
+    return sorted(members, key=key)

@@ -1,0 +1,93 @@
+"""What an assignor is given, and the order in which Kafka looks at it.
+
+Kafka keeps members, topics and partitions in hash maps, and where an assignor has a choice it takes them as they come.
+Java's hash codes are fixed, so that order is too: by bucket, and within a bucket by age. The mappings here are in the
+order of age: `members` as the group keeps them, `topics` as a HashSet of their names gives them
+(`java.hash_map_order`), a member's `assigned` as its record lists it. Partitions are sets: they count as put in
+ascending.
+
+Not as in Kafka: eight or more keys in one bucket, and maps that once were larger.
+Source: TargetAssignmentBuilder, GroupSpecImpl, TopicIds, Assignment, AssignorHelpers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kcli.java import hash_map_order, hash_order, map_size, set_size, size_for, uuid_hash
+
+Assignment = dict[str, dict[UUID, set[int]]]
+"""For every member the partitions that it shall have, by topic, topics in the order of Kafka's hash map."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSubscription:
+    """A member: the topics it reads (those that exist), and the partitions that are its target so far."""
+
+    rack_id: str | None
+    instance_id: str | None
+    topic_ids: frozenset[UUID]
+    assigned: Mapping[UUID, frozenset[int]]
+
+
+Members = Mapping[str, MemberSubscription]
+Topics = Mapping[UUID, int]
+
+
+def members_in_order(members: Members) -> list[str]:
+    return hash_map_order(members)
+
+
+def topics_in_order(topic_ids: Collection[UUID], topics: Topics, size: int) -> list[UUID]:
+    """Topics as a hash map of `size` buckets gives them back that got them in the order of `topics`."""
+    return hash_order([topic for topic in topics if topic in topic_ids], uuid_hash, size)
+
+
+def assigned_in_order(assigned: Mapping[UUID, frozenset[int]]) -> Collection[UUID]:
+    return hash_order(assigned, uuid_hash, map_size(len(assigned))) if len(assigned) > 1 else assigned.keys()
+
+
+def partitions_in_order(partitions: frozenset[int]) -> list[int]:
+    return hash_order(sorted(partitions), int, set_size(len(partitions)))
+
+
+@dataclass(slots=True)
+class Target:
+    """A member's new assignment: what it has already, copied at the first change."""
+
+    partitions: dict[UUID, set[int]]
+    size: int
+    is_copy: bool = field(default=False)
+
+    @classmethod
+    def of(cls, assigned: Mapping[UUID, frozenset[int]]) -> Target:
+        return cls({topic: set(assigned[topic]) for topic in assigned_in_order(assigned)}, map_size(len(assigned)))
+
+    def copy(self) -> None:
+        if not self.is_copy:
+            count = len(self.partitions)
+            self.size, self.is_copy = map_size(count, size_for(count)), True
+
+    def add(self, topic: UUID, partition: int) -> None:
+        self.copy()
+        held = self.partitions.get(topic)
+        if held is None:
+            held = self.partitions[topic] = set()
+            self.size = map_size(len(self.partitions), self.size)
+        held.add(partition)
+
+    def remove(self, topic: UUID, partition: int) -> None:
+        self.copy()
+        held = self.partitions[topic]
+        held.discard(partition)
+        if not held:
+            del self.partitions[topic]
+
+    def forget(self, topic: UUID) -> None:
+        self.copy()
+        del self.partitions[topic]
+
+    def in_order(self) -> dict[UUID, set[int]]:
+        return {topic: self.partitions[topic] for topic in hash_order(self.partitions, uuid_hash, self.size)}
