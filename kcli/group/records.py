@@ -69,7 +69,8 @@ def _parse_key(key: bytes) -> tuple[int, tuple[MessageSchema, MessageSchema], di
     return None if schemas is None else (kind, schemas, reader(schemas[0].name, 0)(key, TYPE_BYTES)[0])
 
 
-def _key(kind: int, name: str, value: dict[str, Any]) -> bytes:
+def key_bytes(kind: int, name: str, value: dict[str, Any]) -> bytes:
+    """A record's key: its type, and the message that names what it is about."""
     return kind.to_bytes(TYPE_BYTES) + write(name, 0, value)
 
 
@@ -100,7 +101,7 @@ def offset_tombstone(group_id: str, partition: Partition) -> Pair:
 
 @lru_cache(maxsize=KEYS_KEPT)
 def _offset_key(group_id: str, partition: Partition) -> bytes:
-    return _key(OFFSET, "OffsetCommitKey", {"group": group_id, "topic": partition[0], "partition": partition[1]})
+    return key_bytes(OFFSET, "OffsetCommitKey", {"group": group_id, "topic": partition[0], "partition": partition[1]})
 
 
 def committed_offset(value: Mapping[str, Any], record_offset: int) -> CommittedOffset:
@@ -166,7 +167,7 @@ def classic_group_tombstone(group_id: str) -> Pair:
 
 
 def _classic_group_key(group_id: str) -> bytes:
-    return _key(CLASSIC_GROUP, "GroupMetadataKey", {"group": group_id})
+    return key_bytes(CLASSIC_GROUP, "GroupMetadataKey", {"group": group_id})
 
 
 def classic_group(group_id: str, value: Mapping[str, Any]) -> ClassicGroup:
