@@ -1,0 +1,128 @@
+"""Those who live in the simulation. Each runs until it is fenced, or killed; the world starts it again.
+
+    plain    a member that commits offsets without transactions, each with a number of its own
+    loop     a member that consumes, processes and produces: a transaction for a few inputs of its partitions
+    fixed    the same for one partition, without a group's members: whoever takes over its transactional id goes on
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from kcli.broker.coordinators import CoordinatorError
+from kcli.group.requests import CommitOffsets
+from tests.sim.checks import Input, value_of
+from tests.sim.member import Member, Rejoin, until_fetched
+from tests.sim.network import Lost
+from tests.sim.node import OUTPUTS
+from tests.sim.producer import Failed, Producer
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+PLAIN, LOOP, FIXED = "plain", "loop", "fixed"
+
+
+async def plain(world: World, who: str, *, is_static: bool) -> None:
+    """See above. Raises Fenced."""
+    member = Member(world, who, PLAIN, is_static=is_static)
+    while not world.is_ending:
+        try:
+            assignment = await member.join()
+            while not world.is_ending:
+                await world.rest(800)
+                if assignment and world.random.random() < 0.5:
+                    await member.commit(world.random.choice(assignment), world.next_commit())
+                else:
+                    await member.heartbeat()
+                world.progressed(who)
+                if not world.is_calm and world.random.random() < 0.03:
+                    await member.leave()
+                    await world.rest(3000)
+                    break
+        except (Rejoin, Lost, CoordinatorError) as why:
+            world.note(who, f"again: {why!r}")
+            await world.rest(300)
+    await _gone(member)
+
+
+async def loop(world: World, who: str, *, is_static: bool, is_modern: bool) -> None:
+    """See above. Raises Fenced, Failed, Lost."""
+    member = Member(world, who, LOOP, is_static=is_static)
+    producer = Producer(world, who, who, is_modern=is_modern)
+    await producer.init()
+    while not world.is_ending:
+        try:
+            assignment = await member.join()
+            positions = {number: await until_fetched(world, who, LOOP, number) for number in assignment}
+            while not world.is_ending:
+                await world.rest(1000)
+                await member.heartbeat()
+                if positions and await _process(world, producer, member, positions):
+                    world.progressed(who)
+                elif not positions:
+                    world.progressed(who)
+        except (Rejoin, Lost, CoordinatorError) as why:
+            world.note(who, f"again: {why!r}")
+            await world.rest(300)
+        except Failed as why:
+            world.note(who, f"begins anew: {why}")
+            await producer.init()
+    await _gone(member)
+
+
+async def fixed(world: World, who: str, *, number: int, is_modern: bool) -> None:
+    """See above. Raises Failed, Lost."""
+    member = Member(world, who, FIXED, is_static=False)
+    producer = Producer(world, who, who, is_modern=is_modern)
+    while not world.is_ending:
+        try:
+            await producer.init()
+            positions = {number: await until_fetched(world, who, FIXED, number)}
+            while not world.is_ending:
+                await world.rest(1000)
+                if await _process(world, producer, member, positions):
+                    world.progressed(who)
+        except (Failed, Lost) as why:
+            world.note(who, f"takes a break: {why!r}")
+            await world.rest(6000)
+
+
+async def _process(world: World, producer: Producer, member: Member, positions: dict[int, int]) -> bool:
+    """One transaction for some inputs. Is it committed? Raises Failed, Lost: then it is not known."""
+    random = world.random
+    chosen = random.sample(sorted(positions), min(len(positions), random.randint(1, 2)))
+    done = {number: positions[number] + random.randint(1, 3) for number in chosen}
+    transaction = producer.begin()
+    outputs: dict[int, list[bytes]] = defaultdict(list)
+    for number, end in done.items():
+        place: Input = (member.group, number)
+        for offset in range(positions[number], end):
+            outputs[offset % OUTPUTS].append(value_of(transaction, place, offset))
+    commits = random.random() < 0.85
+    request: CommitOffsets = member.commit_request(list(done.items()))
+    try:
+        for number, values in outputs.items():
+            await producer.send(transaction, number, values)
+            await world.rest(0)
+        await producer.send_offsets(transaction, request)
+        await world.rest(0)
+        await producer.end(transaction, commit=commits)
+    except Failed:
+        if random.random() < 0.5:
+            raise
+        await producer.end(transaction, commit=False)
+        raise
+    if commits:
+        positions |= done
+    return commits
+
+
+async def _gone(member: Member) -> None:
+    """It leaves, as well as it can."""
+    if member.member_id:
+        try:
+            await member.leave()
+        except (Lost, CoordinatorError):
+            return

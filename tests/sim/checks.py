@@ -1,0 +1,249 @@
+"""What must hold, one class a promise. They hear what the broker answers at the moment it does, before the network has
+its way with it: what a client may have been told is what counts.
+
+    Commits       an offset that was acknowledged is there until another one replaces it
+    Generations   in one generation no partition has two owners; nobody commits in a generation that is over
+    Ledger        a transaction's records and offsets are visible together, or none is; its markers are of one kind; it
+                  is committed only if its producer asked for it, and not by a producer that was fenced before it did;
+                  each input has its output exactly once, in order
+    (stuck)       the world looks whether groups are stable and transactions ended once the faults are over
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kcli.broker.coordinator_log import LoggedBatch, read_log
+from kcli.log.partition_log import PartitionLog
+
+Input = tuple[str, int]
+"""A group, and a partition of what it reads."""
+
+Owner = str
+"""A static member's instance, or a dynamic member's id."""
+
+
+class Broken(AssertionError):
+    """A promise is."""
+
+
+def must(holds: bool, promise: str) -> None:
+    """Raises Broken."""
+    if not holds:
+        raise Broken(promise)
+
+
+class Commits:
+    """Offsets that members commit without transactions, each with a number of its own."""
+
+    def __init__(self) -> None:
+        self._last: dict[Input, int] = {}
+        self._perhaps: dict[Input, set[int]] = defaultdict(set)
+        self.count = 0
+
+    def begins(self, place: Input, offset: int) -> bool:
+        """From here on it may be in the log. Returns whether that is new."""
+        is_new = offset not in self._perhaps[place]
+        self._perhaps[place].add(offset)
+        return is_new
+
+    def acknowledged(self, place: Input, offset: int) -> None:
+        """It is."""
+        self._last[place] = offset
+        self._perhaps[place].clear()
+        self.count += 1
+
+    def refused(self, place: Input, offset: int) -> None:
+        """It is not."""
+        self._perhaps[place].discard(offset)
+
+    def read(self, place: Input, offset: int) -> None:
+        """The broker says that this is committed."""
+        last = self._last.get(place, -1)
+        perhaps = self._perhaps[place]
+        must(offset == last or offset in perhaps, f"{place} has offset {offset}, {last} was acknowledged")
+        self._last[place] = offset
+        perhaps.clear()
+
+    @property
+    def places(self) -> Iterable[Input]:
+        """Where something was committed."""
+        return list(self._last)
+
+
+class Generations:
+    """Of groups, as their members are told. A generation that nobody was assigned in may be given again after a
+    crash."""
+
+    def __init__(self) -> None:
+        self._current: dict[str, int] = {}
+        self._assigned: dict[str, int] = {}
+        self._owners: dict[tuple[str, int], dict[int, Owner]] = defaultdict(dict)
+        self.count = 0
+
+    def joined(self, group: str, generation: int) -> None:
+        """A member is told that this generation begins."""
+        self._current[group] = max(generation, self._current.get(group, 0))
+
+    def assigned(self, group: str, generation: int, owner: Owner, partitions: Iterable[int]) -> None:
+        """A member is told what it owns."""
+        owners = self._owners[group, generation]
+        for number in partitions:
+            known = owners.setdefault(number, owner)
+            must(known == owner, f"{group}, generation {generation}: partition {number} is {known}'s and {owner}'s")
+        self._assigned[group] = max(generation, self._assigned.get(group, 0))
+        self.count += 1
+
+    def committed(self, group: str, generation: int, owner: Owner) -> None:
+        """A member's commit is taken."""
+        current = self._current.get(group, 0)
+        must(generation >= current, f"{group}: {owner} commits in generation {generation}, it is {current}")
+
+    def reloaded(self) -> None:
+        """Groups are as their logs have them."""
+        self._current = dict(self._assigned)
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One of a producer. writes: partition and value, of what was acknowledged. asked: the broker was asked to commit
+    it, and did not refuse; committed, aborted: it said so; fenced: its producer was, before it asked."""
+
+    number: int
+    name: str
+    producer: tuple[int, int]
+    writes: list[tuple[int, bytes]] = field(default_factory=list)
+    offsets: dict[Input, int] = field(default_factory=dict)
+    asked: bool = False
+    committed: bool = False
+    aborted: bool = False
+    fenced: bool = False
+
+
+class Ledger:
+    """All transactions, and what the logs say of them in the end."""
+
+    def __init__(self) -> None:
+        self.transactions: list[Transaction] = []
+        self._open: dict[str, list[Transaction]] = defaultdict(list)
+        self._floor: dict[Input, int] = defaultdict(int)
+
+    def begin(self, name: str, producer: tuple[int, int]) -> Transaction:
+        """A producer begins one."""
+        begun = Transaction(len(self.transactions), name, producer)
+        self.transactions.append(begun)
+        self._open[name].append(begun)
+        return begun
+
+    def initialized(self, name: str, producer: tuple[int, int]) -> None:
+        """A producer takes over a transactional id: whoever had it before commits nothing any more."""
+        for each in self._open[name]:
+            if not each.asked and each.producer != producer:
+                each.fenced = True
+        self._open[name] = [each for each in self._open[name] if each.producer == producer]
+
+    def ended(self, transaction: Transaction, *, commit: bool) -> None:
+        """The broker says that it is."""
+        if not commit:
+            transaction.aborted = True
+            return
+        transaction.committed = True
+        for place, offset in transaction.offsets.items():
+            self._floor[place] = max(self._floor[place], offset)
+
+    def read(self, place: Input, offset: int) -> None:
+        """The broker says that this is committed, for good."""
+        must(max(offset, 0) >= self._floor[place], f"{place} has offset {offset}, {self._floor[place]} was committed")
+
+    @property
+    def commits(self) -> int:
+        """How many were committed, and who asked was told."""
+        return sum(each.committed for each in self.transactions)
+
+    # in the end
+
+    def check(self, outputs: dict[int, PartitionLog], committed: dict[Input, int]) -> None:
+        """The logs of the output's partitions, and the offsets of groups, when everything is over."""
+        outcomes: dict[int, set[bool]] = defaultdict(set)
+        visible: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+        done: dict[Input, list[int]] = defaultdict(list)
+        for number, log in outputs.items():
+            batches = list(read_log(log))
+            for transaction, outcome in _outcomes(batches):
+                outcomes[transaction].add(outcome)
+            seen = _read_committed(log, batches)
+            for value in seen:
+                visible[_transaction(value)].append((number, value))
+            for place, offsets in _inputs(seen).items():
+                must(offsets == sorted(offsets), f"{place} in output {number} is not in order: {offsets}")
+                done[place] += offsets
+        for each in self.transactions:
+            _check_transaction(each, outcomes[each.number], visible[each.number])
+        for place in {**done, **committed}:
+            count = max(committed.get(place, 0), 0)
+            must(sorted(done[place]) == list(range(count)), f"{place}: outputs {done[place]} of {count} inputs")
+
+
+def value_of(transaction: Transaction, place: Input, offset: int) -> bytes:
+    """What a transaction writes for one input."""
+    return f"{transaction.number} {place[0]} {place[1]} {offset}".encode()
+
+
+def _transaction(value: bytes) -> int:
+    return int(value.split()[0])
+
+
+def _inputs(values: list[bytes]) -> dict[Input, list[int]]:
+    """The inputs that these are the outputs of."""
+    found: dict[Input, list[int]] = defaultdict(list)
+    for value in values:
+        _, group, number, offset = value.decode().split()
+        found[group, int(number)].append(int(offset))
+    return found
+
+
+def _outcomes(batches: Iterable[LoggedBatch]) -> list[tuple[int, bool]]:
+    """Transactions of a partition, and whether their markers there commit them."""
+    open_: dict[int, set[int]] = defaultdict(set)
+    found = []
+    for batch in batches:
+        if batch.commits is None:
+            open_[batch.producer_id] |= {_transaction(value or b"") for _, (_, value) in batch.records}
+        else:
+            ended = open_.pop(batch.producer_id, set())
+            must(len(ended) <= 1, f"one marker ends the transactions {sorted(ended)}")
+            found += [(each, batch.commits) for each in ended]
+    must(not any(open_.values()), f"transactions {sorted(set().union(*open_.values()))} are open for ever")
+    return found
+
+
+def _read_committed(log: PartitionLog, batches: Iterable[LoggedBatch]) -> list[bytes]:
+    """What a consumer sees with read_committed, going by the aborted transactions that a Fetch names."""
+    must(log.last_stable_offset == log.log_end_offset, "the last stable offset is behind the end")
+    aborted = sorted(log.aborted_transactions(0, log.log_end_offset), key=lambda each: each.first_offset)
+    active: set[int] = set()
+    seen: list[bytes] = []
+    for batch in batches:
+        if batch.commits is not None:
+            active.discard(batch.producer_id)
+            continue
+        while aborted and aborted[0].first_offset <= batch.records[0][0]:
+            active.add(aborted.pop(0).producer_id)
+        if batch.producer_id not in active:
+            seen += [value or b"" for _, (_, value) in batch.records]
+    return seen
+
+
+def _check_transaction(each: Transaction, outcomes: set[bool], visible: list[tuple[int, bytes]]) -> None:
+    name = f"transaction {each.number} of {each.name}"
+    must(len(outcomes) <= 1, f"{name} is committed and aborted")
+    is_committed = True in outcomes
+    must(is_committed or not visible, f"{name} was aborted and is visible")
+    must(each.asked or not is_committed, f"{name} is committed, its producer did not ask for it")
+    must(not (each.fenced and is_committed), f"{name} is committed, its producer was fenced before")
+    must(not (each.aborted and is_committed), f"{name} is committed, it was said to be aborted")
+    if is_committed or each.committed:
+        must(sorted(visible) == sorted(each.writes), f"{name} is committed, and not whole: {visible}, {each.writes}")
+

@@ -1,0 +1,253 @@
+"""A member of a consumer group, as clients are: it joins, asks for its assignment, sends heartbeats, works, leaves.
+
+A leader gives partitions to members in turn. What is answered is told to the checks as the broker answers it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kcli.broker.coordinators import CoordinatorError
+from kcli.group.errors import ErrorCode
+from kcli.group.requests import (
+    ZERO_ID,
+    CommitOffsets,
+    FetchAnswer,
+    FetchOffsets,
+    FetchTopic,
+    Heartbeat,
+    JoinAnswer,
+    JoinGroup,
+    LeaveAnswer,
+    LeaveGroup,
+    Leaver,
+    OffsetsAnswer,
+    OffsetToCommit,
+    SyncAnswer,
+    SyncGroup,
+)
+from tests.group.group_log import RANGE
+from tests.sim.network import Lost
+from tests.sim.node import INPUT, INPUTS
+
+if TYPE_CHECKING:
+    from tests.sim.node import Node
+    from tests.sim.world import World
+
+SESSION_MS, STATIC_SESSION_MS, REBALANCE_MS = 6_000, 12_000, 8_000
+JOIN_PATIENCE_MS = REBALANCE_MS + 5_000
+OTHER = (("range", RANGE[0][1] + b"\0"),)
+"""Another subscription."""
+FORGET = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+
+
+class Rejoin(Exception):
+    """There is another generation, or will be."""
+
+
+class Fenced(Exception):
+    """Another one has taken this one's place: it ends."""
+
+
+class Member:
+    """See above. who: its name; a static member's instance id, too."""
+
+    def __init__(self, world: World, who: str, group: str, *, is_static: bool) -> None:
+        self.world, self.who, self.group = world, who, group
+        self.instance_id = who if is_static else None
+        self.session_timeout_ms = STATIC_SESSION_MS if is_static else SESSION_MS
+        self.member_id = ""
+        self.generation = -1
+        self.assignment: list[int] | None = None
+        self.protocols = RANGE
+
+    @property
+    def owner(self) -> str:
+        """What the checks know it by."""
+        return self.instance_id or self.member_id
+
+    def forget(self) -> None:
+        """It is no member any more."""
+        self.member_id, self.generation, self.assignment = "", -1, None
+
+    async def _ask(self, request: Any) -> Any:
+        async def run(node: Node) -> Any:
+            return await node.broker.groups.ask(self.group, request)
+
+        return await self.world.network.ask(self.who, type(request).__name__, run)
+
+    def _heed(self, code: ErrorCode) -> None:
+        """Raises Fenced, Rejoin."""
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            raise Fenced
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.forget()
+        if code is not ErrorCode.NONE:
+            raise Rejoin
+
+    # joining
+
+    async def join(self) -> list[int]:
+        """Become a member, and be assigned partitions. Raises Rejoin, Lost, CoordinatorError, Fenced."""
+        self.assignment = None
+        joined = await self._join()
+        if joined.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = joined.member_id
+            joined = await self._join()
+        self._heed(joined.error)
+        self.member_id, self.generation = joined.member_id, joined.generation
+        leads = joined.leader == joined.member_id and not joined.skip_assignment
+        shares = _share([each.member_id for each in joined.members], INPUTS) if leads else {}
+        self.assignment = await self._sync(shares)
+        return self.assignment
+
+    async def _join(self) -> JoinAnswer:
+        if not self.world.is_calm and self.world.random.random() < 0.1:
+            self.protocols = OTHER if self.protocols is RANGE else RANGE
+        request = JoinGroup(
+            group_id=self.group,
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            protocol_type="consumer",
+            protocols=self.protocols,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=REBALANCE_MS,
+            client_id=self.who,
+            client_host="/127.0.0.1",
+            requires_known_member_id=True,
+            can_skip_assignment=True,
+        )
+
+        async def run(node: Node) -> JoinAnswer:
+            answer: JoinAnswer = await node.broker.groups.ask(self.group, request)
+            if answer.error is ErrorCode.NONE:
+                self.world.generations.joined(self.group, answer.generation)
+            return answer
+
+        answer: JoinAnswer = await self.world.network.ask(self.who, "JoinGroup", run, patience_ms=JOIN_PATIENCE_MS)
+        return answer
+
+    async def _sync(self, shares: dict[str, bytes]) -> list[int]:
+        request = SyncGroup(
+            group_id=self.group,
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            generation=self.generation,
+            protocol_type=None,
+            protocol=None,
+            assignments=shares,
+        )
+        owner, generation = self.owner, self.generation
+
+        async def run(node: Node) -> SyncAnswer:
+            answer: SyncAnswer = await node.broker.groups.ask(self.group, request)
+            if answer.error is ErrorCode.NONE:
+                self.world.generations.assigned(self.group, generation, owner, _numbers(answer.assignment))
+            return answer
+
+        answer: SyncAnswer = await self.world.network.ask(
+            self.who, f"SyncGroup {generation}", run, patience_ms=JOIN_PATIENCE_MS
+        )
+        self._heed(answer.error)
+        return _numbers(answer.assignment)
+
+    # being a member
+
+    async def heartbeat(self) -> None:
+        """Raises Rejoin, Lost, CoordinatorError, Fenced."""
+        request = Heartbeat(
+            group_id=self.group, member_id=self.member_id, instance_id=self.instance_id, generation=self.generation
+        )
+        self._heed(await self._ask(request))
+
+    async def commit(self, number: int, offset: int) -> None:
+        """Commit an offset without a transaction. Raises Rejoin, Lost, CoordinatorError, Fenced."""
+        request = self.commit_request([(number, offset)])
+        place, owner, generation = (self.group, number), self.owner, self.generation
+        commits = self.world.commits
+
+        async def run(node: Node) -> OffsetsAnswer:
+            is_new = commits.begins(place, offset)
+            is_taken = False
+            try:
+                answer: OffsetsAnswer = await node.broker.groups.ask(self.group, request)
+                is_taken = answer.error is ErrorCode.NONE
+            finally:
+                if node.is_alive and is_taken:
+                    commits.acknowledged(place, offset)
+                    self.world.generations.committed(self.group, generation, owner)
+                elif node.is_alive and is_new:
+                    commits.refused(place, offset)
+            return answer
+
+        answer = await self.world.network.ask(self.who, f"OffsetCommit {number}: {offset}", run)
+        self._heed(answer.error)
+
+    def commit_request(self, offsets: Sequence[tuple[int, int]]) -> CommitOffsets:
+        """OffsetCommit."""
+        return CommitOffsets(
+            group_id=self.group,
+            member_id=self.member_id,
+            instance_id=self.instance_id,
+            generation=self.generation,
+            offsets=tuple(
+                OffsetToCommit(
+                    topic=INPUT, topic_id=ZERO_ID, partition=number, offset=offset, leader_epoch=-1, metadata=None
+                )
+                for number, offset in offsets
+            ),
+            version=9,
+        )
+
+    async def leave(self) -> None:
+        """Go. Raises Lost, CoordinatorError."""
+        leaver = Leaver(member_id=self.member_id, instance_id=self.instance_id)
+        answer: LeaveAnswer = await self._ask(LeaveGroup(group_id=self.group, members=(leaver,)))
+        assert answer.error is ErrorCode.NONE
+        self.forget()
+
+
+def _share(members: list[str], inputs: int) -> dict[str, bytes]:
+    return {
+        member_id: json.dumps(list(range(i, inputs, len(members)))).encode()
+        for i, member_id in enumerate(sorted(members))
+    }
+
+
+def _numbers(assignment: bytes) -> list[int]:
+    numbers: list[int] = json.loads(assignment or b"[]")
+    return numbers
+
+
+async def fetch_offset(world: World, who: str, group: str, number: int) -> int | None:
+    """What the group has committed, -1 for nothing; None where a transaction may change it. Raises Lost,
+    CoordinatorError."""
+    topics = (FetchTopic(name=INPUT, topic_id=ZERO_ID, partitions=(number,)),)
+    request = FetchOffsets(group_id=group, topics=topics, require_stable=True)
+
+    async def run(node: Node) -> int | None:
+        answer: FetchAnswer = await node.broker.groups.ask(group, request)
+        (found,) = answer.topics[0][1]
+        if found.error is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+            return None
+        if node.is_alive:
+            world.offset_read((group, number), found.offset)
+        return found.offset
+
+    offset: int | None = await world.network.ask(who, f"OffsetFetch {group} {number}", run)
+    return offset
+
+
+async def until_fetched(world: World, who: str, group: str, number: int) -> int:
+    """As `fetch_offset`, again and again, where something is in its way. Raises Lost after a while."""
+    for _ in range(40):
+        try:
+            offset = await fetch_offset(world, who, group, number)
+        except (Lost, CoordinatorError):
+            offset = None
+        if offset is not None:
+            return max(offset, 0)
+        await world.sleep_ms(500)
+    raise Lost

@@ -1,0 +1,237 @@
+"""A producer with a transactional id, as clients are: of transaction version 2 (KIP-890), or older.
+
+What passes is tried again, as often as clients do; what does not, raises. Produce and TxnOffsetCommit go through their
+handlers, which ask the coordinator for the transaction first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from formats.batch_writer import write_batch
+from kcli.broker.api.produce import produce
+from kcli.broker.api.txn_offset_commit import txn_offset_commit
+from kcli.broker.coordinators import CoordinatorError
+from kcli.broker.messages import Entity, ErrorCode, entity_reader, messages
+from kcli.broker.transactions import ask_producer
+from kcli.group.records import TOPIC as GROUPS
+from kcli.group.requests import CommitOffsets
+from kcli.log.validator import TRANSACTIONAL
+from kcli.txn.requests import AddPartitions, EndTransaction, InitProducerId
+from tests.sim.checks import Transaction
+from tests.sim.network import Lost
+from tests.sim.node import INPUT, OUTPUT
+
+if TYPE_CHECKING:
+    from tests.sim.node import Node
+    from tests.sim.world import World
+
+TIMEOUT_MS = 8_000
+TRIES = 12
+BACKOFF_MS = 150
+PRODUCE = 0
+FRAME_HEAD = 9
+PASSING = (
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.not_coordinator,
+    ErrorCode.concurrent_transactions,
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_leader_or_follower,
+)
+
+
+class Failed(Exception):
+    """The broker says no: the transaction cannot go on, or the producer cannot."""
+
+
+class Producer:
+    """See above. name: its transactional id."""
+
+    def __init__(self, world: World, who: str, name: str, *, is_modern: bool) -> None:
+        self.world, self.who, self.name, self.is_modern = world, who, name, is_modern
+        self.id = self.epoch = -1
+        self._sequences: dict[int, int] = {}
+        self._added: set[tuple[str, int]] = set()
+
+    async def _retried(self, what: str, run: Callable[[Node], Awaitable[ErrorCode]], tries: int = TRIES) -> None:
+        """Raises Failed, Lost."""
+        is_lost = False
+        for _ in range(tries):
+            try:
+                code = await self.world.network.ask(self.who, what, run, in_order=not self.is_modern)
+            except CoordinatorError as error:
+                code = error.code
+            except Lost:
+                is_lost = True
+                code = None
+            if code is ErrorCode.none:
+                return
+            if code is not None and code not in PASSING:
+                raise Failed(f"{what}: {code.name}")
+            await self.world.sleep_ms(BACKOFF_MS)
+        if is_lost:
+            raise Lost
+        raise Failed(f"{what}: {code}")
+
+    async def init(self) -> None:
+        """Take over the transactional id; sometimes saying who it was (KIP-360). Raises Failed, Lost."""
+        known = (self.id, self.epoch) if self.world.random.random() < 0.5 else (-1, -1)
+        request = InitProducerId(self.name, TIMEOUT_MS, *known)
+
+        async def run(node: Node) -> ErrorCode:
+            code, *producer = await ask_producer(node.broker, self.name, request)
+            if code is ErrorCode.none and node.is_alive:
+                self.world.ledger.initialized(self.name, (producer[0], producer[1]))
+                given.append((producer[0], producer[1]))
+            return code
+
+        given: list[tuple[int, int]] = []
+        await self._retried(f"InitProducerId {known}", run, tries=40)
+        self.id, self.epoch = given[-1]
+        self._sequences.clear()
+        self._added.clear()
+
+    def begin(self) -> Transaction:
+        """A transaction, of which the broker does not know yet."""
+        self._added.clear()
+        return self.world.ledger.begin(self.name, (self.id, self.epoch))
+
+    async def _add(self, place: tuple[str, int]) -> None:
+        """AddPartitionsToTxn, or AddOffsetsToTxn: older clients say what a transaction has before they send it."""
+        if self.is_modern or place in self._added:
+            return
+        request = AddPartitions(self.name, self.id, self.epoch, frozenset({place}), 0)
+
+        async def run(node: Node) -> ErrorCode:
+            return ErrorCode((await node.broker.transactions.ask(self.name, request)).value)
+
+        await self._retried(f"AddPartitionsToTxn {place}", run)
+        self._added.add(place)
+
+    async def send(self, transaction: Transaction, number: int, values: list[bytes]) -> None:
+        """Produce to a partition of the output. Raises Failed, Lost."""
+        await self._add((OUTPUT, number))
+        sequence = self._sequences.get(number, 0)
+        version = 12 if self.is_modern else 9
+        data = bytes(
+            write_batch(
+                [(None, value) for value in values],
+                self.world.cluster.clock.now_ms(),
+                attributes=TRANSACTIONAL,
+                producer_id=self.id,
+                producer_epoch=self.epoch,
+                base_sequence=sequence,
+            )
+        )
+
+        async def run(node: Node) -> ErrorCode:
+            return await _produce(node, version, self.name, number, data)
+
+        await self._retried(f"Produce {self.id, self.epoch, sequence} {number}: {values}", run)
+        self._sequences[number] = sequence + len(values)
+        transaction.writes += [(number, value) for value in values]
+
+    async def send_offsets(self, transaction: Transaction, request: CommitOffsets) -> None:
+        """TxnOffsetCommit. Raises Failed, Lost."""
+        partition = self.world.group_partition(request.group_id)
+        await self._add((GROUPS, partition))
+        version = 5 if self.is_modern else 3
+        asked = _offset_commit(request, self.name, self.id, self.epoch)
+
+        async def run(node: Node) -> ErrorCode:
+            call: Any = SimpleNamespace(
+                broker=node.broker,
+                request=asked,
+                version=version,
+                get=lambda name, default: getattr(asked, name, default),
+                new=lambda _, **values: SimpleNamespace(**values),
+                respond=lambda **values: SimpleNamespace(**values),
+            )
+            answer = await txn_offset_commit(call)
+            codes = [each.error_code for topic in answer.topics for each in topic.partitions]
+            return next((code for code in codes if code is not ErrorCode.none), ErrorCode.none)
+
+        offsets = {(request.group_id, each.partition): each.offset for each in request.offsets}
+        await self._retried(f"TxnOffsetCommit {self.id, self.epoch} {offsets}", run)
+        transaction.offsets |= offsets
+
+    async def end(self, transaction: Transaction, *, commit: bool) -> None:
+        """EndTxn. Raises Failed, Lost."""
+        request = EndTransaction(self.name, self.id, self.epoch, commit, 2 if self.is_modern else 0)
+        if not (self.is_modern or self._added):
+            return  # nothing was begun
+        given: list[tuple[int, int]] = []
+
+        async def run(node: Node) -> ErrorCode:
+            had_asked = transaction.asked
+            transaction.asked = had_asked or commit
+            code = None
+            try:
+                code, *producer = await ask_producer(node.broker, self.name, request)
+            finally:
+                if node.is_alive and code is ErrorCode.none:
+                    self.world.ledger.ended(transaction, commit=commit)
+                    given.append((producer[0], producer[1]))
+                elif node.is_alive:
+                    transaction.asked = had_asked
+            assert code is not None
+            return code
+
+        kind = "commit" if commit else "abort"
+        await self._retried(f"EndTxn {self.id, self.epoch} {transaction.number}: {kind}", run)
+        if self.is_modern:
+            self.id, self.epoch = given[-1]
+            self._sequences.clear()
+
+
+async def _produce(node: Node, version: int, name: str, number: int, data: bytes) -> ErrorCode:
+    kind = messages(PRODUCE, version)
+    partition = SimpleNamespace(index=number, records=data)
+    request = SimpleNamespace(
+        transactional_id=name, acks=-1, topic_data=(SimpleNamespace(name=OUTPUT, partition_data=(partition,)),)
+    )
+    call: Any = SimpleNamespace(
+        broker=node.broker,
+        request=request,
+        version=version,
+        messages=kind,
+        client_id="",
+        header=SimpleNamespace(correlation_id=0),
+        now_ms=node.broker.clock.now_ms(),
+    )
+    answer = produce(call)
+    if asyncio.iscoroutine(answer):
+        answer = await answer
+    response: Entity = entity_reader(kind.response_type)(bytes(answer[0]), FRAME_HEAD)[0]
+    code: ErrorCode = response.responses[0].partition_responses[0].error_code
+    return code
+
+
+def _offset_commit(request: CommitOffsets, name: str, producer_id: int, epoch: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        transactional_id=name,
+        group_id=request.group_id,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        member_id=request.member_id,
+        group_instance_id=request.instance_id,
+        generation_id=request.generation,
+        topics=(
+            SimpleNamespace(
+                name=INPUT,
+                partitions=tuple(
+                    SimpleNamespace(
+                        partition_index=each.partition,
+                        committed_offset=each.offset,
+                        committed_leader_epoch=-1,
+                        committed_metadata="",
+                    )
+                    for each in request.offsets
+                ),
+            ),
+        ),
+    )

@@ -1,0 +1,321 @@
+"""One seed's simulation: a broker that crashes, a network that loses, clients that die, and in the end the checks.
+
+    trouble   for a while everything goes wrong that the seed says
+    calm      nothing does any more, and each client lives once: within a bounded time every group is stable, with
+              exactly these members, and everybody gets on with its work
+    end       all leave, all transactions end; the broker is killed once more, and has everything again
+
+The same seed gives the same simulation. `python -m tests.sim SEED` tells it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from kcli.broker.coordinators import CoordinatorError, partition_of
+from kcli.group.requests import DescribedGroup, DescribeGroup
+from kcli.group.records import TOPIC as GROUPS
+from kcli.txn.records import TOPIC as TRANSACTIONS
+from tests.log.crash_disk import Crash
+from tests.sim import actors
+from tests.sim.checks import Commits, Generations, Input, Ledger, must
+from tests.sim.loop import SimulatedLoop, Stalled
+from tests.sim.member import Fenced, fetch_offset
+from tests.sim.network import Faults, Lost, Network
+from tests.sim.node import INPUTS, OTHER, OUTPUT, OUTPUTS, OWN, TOPICS, Cluster, Node
+from tests.sim.producer import Failed
+
+TROUBLE_MS, CALM_MS, END_MS = 30_000, 60_000, 40_000
+Life = Callable[[], Coroutine[Any, Any, None]]
+
+
+class World:
+    """See above. notes: what happened, time and who in front, where somebody wants to know."""
+
+    def __init__(self, seed: int, directory: Path, *, tells: bool = False) -> None:
+        self.random = Random(seed)
+        self.loop = SimulatedLoop(self.random)
+        self.notes: list[str] | None = [] if tells else None
+        self.version = self.random.choice([0, 1, 2, 2, 2])
+        self.cluster = Cluster(self.loop, directory, self.random, self.version)
+        self.network = Network(self, Faults(*(self.random.choice([0.0, 0.02, 0.08]) for _ in range(3))))
+        self.commits, self.generations, self.ledger = Commits(), Generations(), Ledger()
+        self.node: Node | None = None
+        self.is_calm = self.is_ending = False
+        self._commits = 0
+        self._progress: set[str] = set()
+        self._lives: dict[str, Life] = {}
+        self._tasks: dict[str, list[asyncio.Task[None]]] = {}
+        self._failure: Exception | None = None
+        self._make_lives()
+        self._main = self.loop.create_task(self._run())
+
+    def _make_lives(self) -> None:
+        random = self.random
+        for i in range(random.randint(1, 4)):
+            name = f"plain-{i}"
+            self._lives[name] = partial(actors.plain, self, name, is_static=random.random() < 0.3)
+        for i in range(random.randint(1, 3)):
+            name, is_static = f"loop-{i}", random.random() < 0.3
+            self._lives[name] = partial(actors.loop, self, name, is_static=is_static, is_modern=self._draw_modern())
+        for i in range(random.randint(1, 2)):
+            name = f"fixed-{i}"
+            self._lives[name] = partial(actors.fixed, self, name, number=i, is_modern=self._draw_modern())
+
+    def _draw_modern(self) -> bool:
+        return self.version == 2 and self.random.random() < 0.8
+
+    def fail(self, error: Exception) -> None:
+        """It ends here."""
+        if self._failure is None:
+            self._failure = error
+            self._main.cancel()
+
+    # what clients use
+
+    def note(self, who: str, what: str) -> None:
+        """For the trace."""
+        if self.notes is not None:
+            self.notes.append(f"{self.loop.time():9.3f}  {who:8}  {what}")
+
+    async def sleep_ms(self, delay_ms: int) -> None:
+        """Let time pass."""
+        await asyncio.sleep(delay_ms / 1000)
+
+    async def rest(self, delay_ms: int) -> None:
+        """Some time passes, at times far too much of it."""
+        if not self.is_calm and self.random.random() < 0.02:
+            delay_ms = self.random.randrange(15_000)
+        if delay_ms:
+            await self.sleep_ms(delay_ms // 2 + self.random.randrange(delay_ms))
+
+    def next_commit(self) -> int:
+        """An offset that nobody has committed."""
+        self._commits += 1
+        return self._commits
+
+    def progressed(self, who: str) -> None:
+        """A client does what it should."""
+        self._progress.add(who)
+
+    def group_partition(self, group: str) -> int:
+        """Of __consumer_offsets."""
+        return partition_of(group, TOPICS[GROUPS])
+
+    def offset_read(self, place: Input, offset: int) -> None:
+        """The broker tells a committed offset."""
+        if place[0] == actors.PLAIN:
+            self.commits.read(place, offset)
+        else:
+            self.ledger.read(place, offset)
+
+    # lives
+
+    def _spawn(self, name: str) -> None:
+        self._tasks.setdefault(name, []).append(self.loop.create_task(self._live(name)))
+
+    async def _live(self, name: str) -> None:
+        """Whoever is fenced, or fails, is started again."""
+        while not self.is_ending:
+            try:
+                await self._lives[name]()
+            except (Fenced, Failed, Lost) as why:
+                self.note(name, f"ends: {why!r}")
+                await self.rest(1500)
+            except Exception as error:  # noqa: BLE001  (the simulation's own)
+                self.fail(error)
+
+    def _kill(self, name: str, *, but: int = 0) -> None:
+        """All that live under that name, but so many of the last ones."""
+        tasks = self._tasks.get(name, [])
+        for task in tasks[: len(tasks) - but]:
+            task.cancel()
+        self._tasks[name] = tasks[len(tasks) - but :]
+
+    # the broker
+
+    def _start_node(self) -> None:
+        dies_at = 0 if self.is_calm or self.random.random() < 0.7 else self.random.randrange(1, 150)
+        self.node = Node(self.cluster, self._died, dies_at=dies_at)
+        try:
+            self.node.start()
+            self.note("broker", "has started")
+        except Crash:
+            self.note("broker", "has died as it started")
+
+    def _died(self) -> None:
+        self.note("broker", "dies")
+        self.generations.reloaded()
+        self.loop.call_soon(self._bury)
+
+    def _bury(self) -> None:
+        assert self.node is not None, "it died"
+        self.node.bury()
+        self.loop.call_later(self.random.randrange(50, 4000) / 1000, self._start_node)
+
+    # trouble
+
+    async def _trouble(self) -> None:
+        until = self.loop.time() + TROUBLE_MS / 1000
+        while self.loop.time() < until:
+            await self.sleep_ms(self.random.randrange(200, 3000))
+            node, what = self.node, self.random.randrange(10)
+            if what < 3:
+                self._kill_or_double(self.random.choice(list(self._lives)))
+            elif node is None or not node.is_alive:
+                continue
+            elif what == 3:
+                node.disk.end()
+            elif what < 6:
+                node.disk.dies_at = node.disk.operations + self.random.randrange(1, 60)
+            elif what < 8:
+                self._resign(node, self.random.choice([GROUPS, TRANSACTIONS]))
+            else:
+                self._flicker(node)
+
+    def _kill_or_double(self, name: str) -> None:
+        if self.random.random() < 0.5:
+            self.note(name, "is killed")
+            self._kill(name)
+            self.loop.call_later(self.random.randrange(8000) / 1000, self._revive, name)
+        else:
+            self.note(name, "lives twice")
+            self._spawn(name)
+
+    def _revive(self, name: str) -> None:
+        if not self._tasks[name]:
+            self._spawn(name)
+
+    def _resign(self, node: Node, topic: str) -> None:
+        number = self.random.randrange(TOPICS[topic])
+        self.note("broker", f"does not lead {topic}-{number}")
+        node.lead(topic, number, OTHER)
+        self.generations.reloaded()
+        self.loop.call_later(self.random.randrange(50, 3000) / 1000, self._lead_again, node, topic, number)
+
+    def _lead_again(self, node: Node, topic: str, number: int) -> None:
+        if node.is_alive:
+            self.note("broker", f"leads {topic}-{number}")
+            node.lead(topic, number, OWN)
+
+    def _flicker(self, node: Node) -> None:
+        topic = self.random.choice([OUTPUT, GROUPS])
+        number = self.random.randrange(TOPICS[topic])
+        partition = node.broker.partitions.get(topic, number)
+        self.note("broker", f"{partition} is away")
+        partition.away = True
+        self.loop.call_later(self.random.randrange(100, 4000) / 1000, setattr, partition, "away", False)
+
+    # from beginning to end
+
+    def run(self) -> None:
+        """Raises Broken."""
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_until_complete(self._main)
+        except asyncio.CancelledError:
+            assert self._failure is not None, "nothing else cancels it"
+            raise self._failure from None
+        except Stalled:
+            must(False, "everybody waits for ever")
+        finally:
+            for tasks in self._tasks.values():
+                for task in tasks:
+                    task.cancel()
+            if self.node is not None:
+                self.node.disk.is_dead = True
+                self.node.bury()
+            asyncio.set_event_loop(None)
+            self.loop.close()
+        for each in self.loop.errors:
+            error = each.get("exception")
+            if not isinstance(error, Crash | Lost | CoordinatorError | asyncio.CancelledError):
+                raise error or AssertionError(each)
+
+    async def _run(self) -> None:
+        self._start_node()
+        for name in self._lives:
+            self._spawn(name)
+        await self._trouble()
+        await self._calm()
+        await self._end()
+
+    async def _calm(self) -> None:
+        self.note("world", "is calm")
+        self.is_calm = True
+        self.network.faults = Faults()
+        if self.node is not None:
+            self.node.disk.dies_at = 0
+        for name in self._lives:
+            self._kill(name, but=1)
+            self._revive(name)
+        await self._until(lambda: self.node is not None and self.node.is_alive, "the broker starts")
+        self._progress.clear()
+        await self._until(lambda: self._progress >= self._lives.keys() and self._is_stable(), "all get on")
+
+    async def _until(self, holds: Callable[[], bool], what: str, within_ms: int = CALM_MS) -> None:
+        until = self.loop.time() + within_ms / 1000
+        while not holds():
+            must(self.loop.time() < until, f"in vain is waited until {what}")
+            await self.sleep_ms(500)
+
+    def _is_stable(self) -> bool:
+        return all(self._is_group_stable(group) for group in (actors.PLAIN, actors.LOOP))
+
+    def _is_group_stable(self, group: str) -> bool:
+        assert self.node is not None, "it lives"
+        try:
+            asked = self.node.broker.groups.send(group, DescribeGroup(group_id=group))
+        except CoordinatorError:
+            return False
+        described: DescribedGroup = asked.result()
+        members = sum(name.startswith(group) for name in self._lives)
+        return described.state == "Stable" and len(described.members) == members
+
+    async def _end(self) -> None:
+        self.note("world", "ends")
+        self.is_ending = True
+        tasks = [task for each in self._tasks.values() for task in each]
+        await asyncio.gather(*tasks)
+        await self._until(self._have_transactions_ended, "all transactions have ended", END_MS)
+        assert self.node is not None, "it lives"
+        before = await self._offsets()
+        self.node.disk.end()
+        await self._until(lambda: self.node is not None and self.node.is_alive, "the broker starts")
+        after = await self._offsets()
+        must(before == after, f"offsets were {before}, now they are {after}")
+        outputs = {number: self.node.broker.partitions.get(OUTPUT, number).log for number in range(OUTPUTS)}
+        committed = {place: offset for place, offset in after.items() if place[0] != actors.PLAIN}
+        self.ledger.check(outputs, committed)
+
+    def _have_transactions_ended(self) -> bool:
+        assert self.node is not None, "it lives"
+        coordinator = self.node.broker.transactions
+        return all(
+            coordinator.is_loaded(number)
+            and all(each.state.is_over for each in coordinator._shards[number].machine.transactions.values())
+            for number in range(TOPICS[TRANSACTIONS])
+        )
+
+    async def _offsets(self) -> dict[Input, int]:
+        """What all groups have committed."""
+        places = [(group, number) for group in (actors.PLAIN, actors.LOOP, actors.FIXED) for number in range(INPUTS)]
+        found: dict[Input, int] = {}
+        for group, number in places:
+            offset = None
+            for _ in range(40):
+                try:
+                    offset = await fetch_offset(self, "world", group, number)
+                except (CoordinatorError, Lost):
+                    await self.sleep_ms(250)
+                if offset is not None:
+                    break
+            must(offset is not None, f"{group} {number} is not stable")
+            assert offset is not None
+            found[group, number] = offset
+        return found
