@@ -51,7 +51,7 @@ class _Spread:
             self._owners[topic] = [NOBODY] * topics[topic]
         for number, member_id in enumerate(self._order):
             member = members[member_id]
-            target = Target.of(member.assigned)
+            target = Target(member.assigned)
             load = 0
             for topic, partitions in member.assigned.items():
                 if topic not in member.topic_ids:

@@ -39,7 +39,7 @@ def assign_homogeneous(members: Members, topics: Topics) -> Assignment:
     unfilled: list[tuple[Target, int]] = []
     for index, member_id in enumerate(order):
         has_extra = extra > 0
-        target = targets[member_id] = Target.of(members[member_id].assigned)
+        target = targets[member_id] = Target(members[member_id].assigned)
         quota = share + has_extra - _keep(members, member_id, target, share + has_extra, unassigned)
         if quota and has_extra and len(order) - index > extra:
             quota, has_extra = quota - 1, False

@@ -13,7 +13,7 @@ Source: TargetAssignmentBuilder, GroupSpecImpl, TopicIds, Assignment, AssignorHe
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import UUID
 
 from kcli.java import hash_map_order, hash_order, map_size, set_size, size_for, uuid_hash
@@ -53,41 +53,45 @@ def partitions_in_order(partitions: frozenset[int]) -> list[int]:
     return hash_order(sorted(partitions), int, set_size(len(partitions)))
 
 
-@dataclass(slots=True)
 class Target:
-    """A member's new assignment: what it has already, copied at the first change."""
+    """A member's new assignment: what it has already, copied at the first change, and what is added.
 
-    partitions: dict[UUID, set[int]]
-    size: int
-    is_copy: bool = field(default=False)
+    Where Kafka adds a topic, with computeIfAbsent, Java first makes the map larger if what is in it is too much, and
+    then puts the topic in front of its bucket.
+    """
 
-    @classmethod
-    def of(cls, assigned: Mapping[UUID, frozenset[int]]) -> Target:
-        return cls({topic: set(assigned[topic]) for topic in assigned_in_order(assigned)}, map_size(len(assigned)))
+    def __init__(self, assigned: Mapping[UUID, frozenset[int]]) -> None:
+        self._partitions = {topic: set(assigned[topic]) for topic in assigned_in_order(assigned)}
+        self._added: dict[UUID, None] = {}
+        self._size = map_size(len(assigned))
+        self._is_copy = False
 
     def copy(self) -> None:
-        if not self.is_copy:
-            count = len(self.partitions)
-            self.size, self.is_copy = map_size(count, size_for(count)), True
+        if not self._is_copy:
+            count = len(self._partitions)
+            self._size, self._is_copy = map_size(count, size_for(count)), True
 
     def add(self, topic: UUID, partition: int) -> None:
         self.copy()
-        held = self.partitions.get(topic)
+        self._size = map_size(len(self._partitions), self._size)
+        held = self._partitions.get(topic)
         if held is None:
-            held = self.partitions[topic] = set()
-            self.size = map_size(len(self.partitions), self.size)
+            held = self._partitions[topic] = set()
+            self._added[topic] = None
         held.add(partition)
 
     def remove(self, topic: UUID, partition: int) -> None:
         self.copy()
-        held = self.partitions[topic]
+        held = self._partitions[topic]
         held.discard(partition)
         if not held:
-            del self.partitions[topic]
+            self.forget(topic)
 
     def forget(self, topic: UUID) -> None:
         self.copy()
-        del self.partitions[topic]
+        del self._partitions[topic]
+        self._added.pop(topic, None)
 
     def in_order(self) -> dict[UUID, set[int]]:
-        return {topic: self.partitions[topic] for topic in hash_order(self.partitions, uuid_hash, self.size)}
+        topics = [*reversed(self._added), *(topic for topic in self._partitions if topic not in self._added)]
+        return {topic: self._partitions[topic] for topic in hash_order(topics, uuid_hash, self._size)}
