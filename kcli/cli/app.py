@@ -48,6 +48,11 @@ COMMANDS = {
         "app",
         "List, describe, reset and delete groups of consumers, of a cluster or in a log directory.",
     ),
+    "transactions": Target(
+        "kcli.cli.transactions",
+        "app",
+        "List and describe transactions, find those that hang and abort them; of a cluster or in a log directory.",
+    ),
     "cluster": Target(
         "kcli.cli.cluster",
         "cluster",

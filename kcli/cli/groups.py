@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,8 +21,9 @@ from kcli.cli.client_options import (
     connection,
     count_text,
 )
-from kcli.cli.options import Format, time_ms
+from kcli.cli.options import Format, chosen, time_ms
 from kcli.cli.output import note, on_terminal, write_text
+from kcli.cli.told import Told, cell, json_line
 from kcli.cli.topics import aligned
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.group_view import (
@@ -57,8 +57,6 @@ kcli groups delete billing
 
 kcli groups describe --data-dir /var/lib/kafka/data
 """
-
-Found = TypeVar("Found")
 
 app = typer.Typer(
     help="List, describe, reset and delete groups of consumers, of a cluster or in a log directory.",
@@ -110,16 +108,20 @@ def list_groups(
     verbose: Verbose = False,
 ) -> None:
     """List groups, with type and state."""
-    wanted_states, wanted_types = _known(states, STATES, "--state"), _known(types, TYPES, "--type")
+    wanted_states, wanted_types = chosen(states, STATES, "--state"), chosen(types, TYPES, "--type")
     told = _Told()
     source = _source(data_dirs, bootstrap, properties, timeout, verbose)
     found = told.good(source.all())
-    rows = [each for each in found if each.state in wanted_states and each.type in wanted_types]
+    rows = [
+        each
+        for each in found
+        if each.state in (wanted_states or {each.state}) and each.type in (wanted_types or {each.type})
+    ]
     if output is Format.JSONL:
-        write_text("".join(_line(each._asdict()) for each in rows))
+        write_text("".join(json_line(each._asdict()) for each in rows))
     else:
         write_text(aligned([("GROUP", "TYPE", "STATE"), *rows]) if rows else "")
-    raise typer.Exit(told.status(source))
+    raise typer.Exit(told.status(source.trouble))
 
 
 @app.command("describe")
@@ -145,10 +147,10 @@ def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
             told.bad(error)
             continue
         if output is Format.JSONL:
-            write_text(_line({**_group_object(group), "offsets": [_progress_object(row) for row in rows]}))
+            write_text(json_line({**_group_object(group), "offsets": [_progress_object(row) for row in rows]}))
         else:
             write_text(_title(group) + (aligned([OFFSETS_HEAD, *map(_progress_row, rows)]) if rows else ""))
-    raise typer.Exit(told.status(source))
+    raise typer.Exit(told.status(source.trouble))
 
 
 @app.command("members")
@@ -168,11 +170,11 @@ def members(  # noqa: PLR0913, PLR0917 (one parameter an option)
     source = _source(data_dirs, bootstrap, properties, timeout, verbose)
     for group in told.groups(source, _names(names, named, all_groups)):
         if output is Format.JSONL:
-            write_text("".join(_line({"group": group.id, **_member_object(each)}) for each in group.members))
+            write_text("".join(json_line({"group": group.id, **_member_object(each)}) for each in group.members))
         else:
             rows = [_member_row(each) for each in group.members]
             write_text(_title(group) + (aligned([MEMBERS_HEAD, *rows]) if rows else ""))
-    raise typer.Exit(told.status(source))
+    raise typer.Exit(told.status(source.trouble))
 
 
 @app.command("reset")
@@ -306,35 +308,8 @@ def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) ->
     return found
 
 
-def _known(names: list[str] | None, known: tuple[str, ...], option: str) -> set[str]:
-    """The names as Kafka writes them, whatever their case; comma-separated ones too; all known ones for none."""
-    by_lower = {name.lower(): name for name in known}
-    found = set()
-    for name in (part.strip() for text in names or [] for part in text.split(",")):
-        if name.lower() not in by_lower:
-            raise UsageError(f"{option} {name!r} is none of {', '.join(known)}")
-        found.add(by_lower[name.lower()])
-    return found or {*known, "Unknown"}
-
-
-class _Told:
-    """What went wrong goes to stderr, and makes the exit status 1."""
-
-    def __init__(self) -> None:
-        self.failed = 0
-
-    def bad(self, error: KcliError) -> None:
-        note(f"kcli: {error}")
-        self.failed = 1
-
-    def good(self, outcomes: Iterable[Found | KcliError]) -> list[Found]:
-        found = []
-        for outcome in outcomes:
-            if isinstance(outcome, KcliError):
-                self.bad(outcome)
-            else:
-                found.append(outcome)
-        return found
+class _Told(Told):
+    """With the groups of a source."""
 
     def names(self, source: Groups | GroupFiles) -> list[str]:
         """All groups."""
@@ -347,13 +322,6 @@ class _Told:
                 self.bad(group)
             else:
                 yield group
-
-    def status(self, source: Groups | GroupFiles) -> int:
-        """Files may have been read only in part."""
-        for line in source.trouble:
-            note(f"kcli: {line}")
-            self.failed = 1
-        return self.failed
 
 
 # new offsets
@@ -414,14 +382,14 @@ def _plan(groups: Groups, names: Iterable[str], way: Reset, topics: list[str], t
 def _plan_text(plan: list[Planned], output: PlanFormat, *, several: bool) -> str:
     if output is PlanFormat.JSONL:
         keys = ("group", "topic", "partition", "committed_offset", "new_offset")
-        return "".join(_line(dict(zip(keys, row, strict=True))) for row in plan)
+        return "".join(json_line(dict(zip(keys, row, strict=True))) for row in plan)
     if output is PlanFormat.CSV:
         return "".join(
             ",".join([*([_csv(group)] if several else []), topic, str(partition), str(offset)]) + "\n"
             for group, topic, partition, _, offset in plan
         )
     head = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET")
-    return aligned([head, *(tuple(map(_cell, row)) for row in plan)]) if plan else ""
+    return aligned([head, *(tuple(map(cell, row)) for row in plan)]) if plan else ""
 
 
 def _csv(name: str) -> str:
@@ -435,10 +403,6 @@ OFFSETS_HEAD = (
     "  TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
 )  # fmt: skip
 MEMBERS_HEAD = ("  CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
-
-
-def _cell(value: object) -> str:
-    return "-" if value is None else str(value)
 
 
 def _title(group: Group) -> str:
@@ -460,7 +424,7 @@ def _progress_row(row: Progress) -> tuple[str, ...]:
     reader = (None, None, None) if member is None else (member.id, member.host, member.client_id)
     offset = None if row.committed is None else row.committed.offset
     cells = (f"  {row.topic}", row.partition, offset, row.log_end_offset, row.lag, *reader)
-    return tuple(map(_cell, cells))
+    return tuple(map(cell, cells))
 
 
 def _member_row(member: Member) -> tuple[str, ...]:
@@ -475,7 +439,7 @@ def _member_row(member: Member) -> tuple[str, ...]:
         len(member.assignment),
         assignment or None,
     )
-    return tuple(map(_cell, cells))
+    return tuple(map(cell, cells))
 
 
 def _group_object(group: Group) -> dict[str, Any]:
@@ -514,7 +478,3 @@ def _member_object(member: Member) -> dict[str, Any]:
         "assignment": member.assignment,
         "target_assignment": member.target,
     }
-
-
-def _line(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from kcli.errors import UsageError
@@ -59,3 +59,22 @@ def key_bytes(text: str) -> bytes:
     if re.fullmatch(r"0x([0-9a-fA-F]{2})+", text):
         return bytes.fromhex(text[2:])
     return text.encode("utf-8", "surrogateescape")
+
+
+def chosen(names: list[str] | None, known: tuple[str, ...], option: str) -> set[str]:
+    """The names as Kafka writes them, whatever their case; comma-separated ones too. Raises UsageError."""
+    by_lower = {name.lower(): name for name in known}
+    found = set()
+    for name in (part.strip() for text in names or [] for part in text.split(",")):
+        if name.lower() not in by_lower:
+            raise UsageError(f"{option} {name!r} is none of {', '.join(known)}")
+        found.add(by_lower[name.lower()])
+    return found
+
+
+def time_text(time_ms: int) -> str:
+    """A time in milliseconds since 1970, UTC; the number where no calendar has it."""
+    try:
+        return f"{datetime(1970, 1, 1) + timedelta(milliseconds=time_ms):%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"  # noqa: DTZ001
+    except OverflowError:
+        return str(time_ms)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -21,6 +20,7 @@ from kcli.cli.client_options import (
 )
 from kcli.cli.options import Format
 from kcli.cli.output import note, on_terminal, write_text
+from kcli.cli.told import json_line
 from kcli.errors import KcliError, UsageError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def list_topics(
     topics, status = _told(admin.describe(admin.names()))
     topics = [topic for topic in topics if not (exclude_internal and topic.is_internal)]
     if output is Format.JSONL:
-        write_text("".join(_line(_topic_object(topic)) for topic in topics))
+        write_text("".join(json_line(_topic_object(topic)) for topic in topics))
     else:
         rows = [(topic.name, *_sizes(topic), "internal" if topic.is_internal else "") for topic in topics]
         write_text(aligned(rows))
@@ -136,7 +136,7 @@ def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
     for topic in topics:
         if output is Format.JSONL:
             rows = [_partition_object(each, offsets=offsets) for each in topic.partitions]
-            write_text(_line({**_topic_object(topic), "configs": topic.configs, "partition_list": rows}))
+            write_text(json_line({**_topic_object(topic), "configs": topic.configs, "partition_list": rows}))
         else:
             write_text(_described(topic, offsets=offsets))
     raise typer.Exit(status)
@@ -316,10 +316,6 @@ def _partition_object(partition: Partition, *, offsets: bool) -> dict[str, Any]:
     if offsets:
         row |= {"start_offset": partition.start_offset, "end_offset": partition.end_offset}
     return row
-
-
-def _line(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def aligned(rows: Iterable[tuple[str, ...]]) -> str:

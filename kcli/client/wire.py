@@ -1,8 +1,8 @@
-"""What librdkafka does not ask: finalized features (ApiVersions), the quorum of controllers (DescribeQuorum), and to
-forget single offsets of a group (OffsetDelete).
+"""What librdkafka does not ask: finalized features (ApiVersions), the quorum of controllers (DescribeQuorum), to
+forget single offsets of a group (OffsetDelete), and all about transactions (transaction_wire).
 
 One question at a time, over a connection of its own, which is plain text: where the cluster wants TLS or SASL, the
-first two are not known, and the third cannot be done.
+first two are not known, and the others cannot be done.
 
     request    int32 size, api key int16, version int16, correlation id int32, client id, tagged fields, request
     response   int32 size, correlation id int32, tagged fields (not in ApiVersions), response
@@ -141,12 +141,17 @@ def delete_offsets(
         )
         for topic, of_topic in groupby(sorted(places), key=lambda place: place[0])
     )
-    with socket.create_connection((host, port), timeout_s) as connection:
-        request = OffsetDeleteRequest(group_id=GroupId(group), topics=topics)
-        answer = _parsed(_exchanged(connection, request), OffsetDeleteResponse)
+    request = OffsetDeleteRequest(group_id=GroupId(group), topics=topics)
+    answer = asked(host, port, timeout_s, request, OffsetDeleteResponse)
     return answer.error_code, {
         (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
     }
+
+
+def asked(host: str, port: int, timeout_s: float, request: Any, response_type: type[Any]) -> Any:
+    """The answer to one request. Raises NoAnswer, OSError."""
+    with socket.create_connection((host, port), timeout_s) as connection:
+        return _parsed(_exchanged(connection, request), response_type)
 
 
 def _asked(connection: socket.socket, request: Any, response_type: type[Any]) -> Any:

@@ -1,0 +1,51 @@
+"""How commands tell results, and what went wrong with some of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from kcli.cli.output import note
+from kcli.errors import KcliError
+
+Found = TypeVar("Found")
+
+
+class Told:
+    """What went wrong goes to stderr, and makes the exit status 1."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    def bad(self, error: KcliError) -> None:
+        """Something did."""
+        note(f"kcli: {error}")
+        self.failed = 1
+
+    def good(self, outcomes: Iterable[Found | KcliError]) -> list[Found]:
+        """The outcomes that are none of that."""
+        found = []
+        for outcome in outcomes:
+            if isinstance(outcome, KcliError):
+                self.bad(outcome)
+            else:
+                found.append(outcome)
+        return found
+
+    def status(self, trouble: Iterable[str]) -> int:
+        """The exit status. trouble: what could not be read."""
+        for line in trouble:
+            note(f"kcli: {line}")
+            self.failed = 1
+        return self.failed
+
+
+def json_line(value: dict[str, Any]) -> str:
+    """A line of JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def cell(value: object) -> str:
+    """A value in a table; a dash stands for none."""
+    return "-" if value is None else str(value)
