@@ -1,4 +1,4 @@
-"""Groups whose members speak another protocol: consumer, share, streams. They are left as they are.
+"""Groups whose members speak another protocol: share, streams. They are left as they are.
 
 Their names are taken, they are listed, and their offsets can be fetched; nobody joins, commits or deletes, and nothing
 expires. A group is one of these from its first record, its own or a member's, until the tombstone of its own.
@@ -12,8 +12,8 @@ from kcli.group.committed import CommittedOffset
 from kcli.group.errors import ErrorCode, GroupError
 from kcli.group.requests import CommitOffsets
 
-GROUP_RECORDS: Final = {f"{name}GroupMetadataKey": name.lower() for name in ("Consumer", "Share", "Streams")}
-MEMBER_RECORDS: Final = {f"{name}GroupMemberMetadataKey": name.lower() for name in ("Consumer", "Share", "Streams")}
+GROUP_RECORDS: Final = {f"{name}GroupMetadataKey": name.lower() for name in ("Share", "Streams")}
+MEMBER_RECORDS: Final = {f"{name}GroupMemberMetadataKey": name.lower() for name in ("Share", "Streams")}
 """Keys of the records that make a group, and its type."""
 
 

@@ -1,11 +1,14 @@
 """The group coordinator of one partition of __consumer_offsets, as `kcli.coordinator.Machine` has it.
 
     requests   kcli.group.requests; which function answers which is in the table below
-    records    offsets, and classic groups as their leaders have assigned them (kcli.group.records)
-    kept in memory only   sessions, who waits, rebalances: after a restart groups are as at their last assignment
+    records    offsets, and classic groups as their leaders have assigned them (kcli.group.records); consumer groups,
+               with each step of their members (kcli.group.consumer.records)
+    kept in memory only   sessions, who waits, rebalances: after a restart classic groups are as at their last
+               assignment, consumer groups as they were
 
-A record of a group that this machine knows already is its own, just appended: the group is ahead of it (its members
-have sessions, and wait), so only the log that is loaded makes groups. What cannot be appended is not undone here: the
+A record of a classic group that this machine knows already is its own, just appended: the group is ahead of it (its
+members have sessions, and wait), so only the log that is loaded makes groups. Consumer groups only follow their
+records. What cannot be appended is not undone here: the
 machine is thrown away. Source: GroupCoordinatorShard, GroupMetadataManager.
 """
 
@@ -14,21 +17,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from formats.errors import BadValue
 from kcli.coordinator import Outcome, Pair, Token
-from kcli.group import listing, offsets, requests
-from kcli.group.classic import join, leave, sync
+from kcli.group import listing, members, offsets, requests
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.rebalance import extend_session, prepare
 from kcli.group.config import GroupConfig
+from kcli.group.consumer import describe, fence
+from kcli.group.consumer import heartbeat as consumer_heartbeat
+from kcli.group.consumer import records as consumer_records
+from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.foreign import GROUP_RECORDS, MEMBER_RECORDS, ForeignGroup
+from kcli.group.metadata import Metadata, NoMetadata
 from kcli.group.records import CLASSIC_GROUP, LEGACY_OFFSET, OFFSET, Record, classic_group, committed_offset, parse
 from kcli.group.turn import Shard, Turn
 
 _HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
-    requests.JoinGroup: join.join,
-    requests.SyncGroup: sync.sync,
-    requests.Heartbeat: sync.heartbeat,
-    requests.LeaveGroup: leave.leave,
+    requests.JoinGroup: members.join,
+    requests.SyncGroup: members.sync,
+    requests.Heartbeat: members.heartbeat,
+    requests.LeaveGroup: members.leave,
+    requests.ConsumerHeartbeat: consumer_heartbeat.heartbeat,
+    requests.TopicsChanged: consumer_heartbeat.topics_changed,
     requests.CommitOffsets: offsets.commit,
     requests.FetchOffsets: offsets.fetch,
     requests.DeleteOffsets: offsets.delete_offsets,
@@ -36,14 +46,15 @@ _HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
     requests.TopicsDeleted: offsets.topics_deleted,
     requests.ListGroups: listing.list_groups,
     requests.DescribeGroup: listing.describe_group,
+    requests.DescribeConsumerGroup: describe.describe,
 }
 
 
 class GroupMachine:
     """See above."""
 
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str]) -> None:
-        self._shard = Shard(config, new_id)
+    def __init__(self, config: GroupConfig, new_id: Callable[[], str], metadata: Metadata | None = None) -> None:
+        self._shard = Shard(config, new_id, metadata or NoMetadata())
         self._is_loaded = False
 
     def handle(self, token: Token, request: Any, now_ms: int) -> Outcome:
@@ -73,6 +84,8 @@ class GroupMachine:
             self._replay_offset(parsed, offset, producer_id)
         elif parsed.type == CLASSIC_GROUP:
             self._replay_group(parsed)
+        elif parsed.type in consumer_records.KEYS:
+            self._replay_consumer(parsed)
         elif parsed.key_name in GROUP_RECORDS:
             self._replay_foreign_group(parsed)
         elif parsed.key_name in MEMBER_RECORDS:
@@ -92,6 +105,21 @@ class GroupMachine:
             groups.pop(group_id, None)
         elif not self._is_loaded:
             groups[group_id] = classic_group(group_id, record.value)
+
+    def _replay_consumer(self, record: Record) -> None:
+        """A group begins with any of its records; tombstones of one that is not there, or is of another kind by now,
+        change nothing."""
+        group_id, groups = record.key["groupId"], self._shard.groups
+        group = groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            is_own = self._is_loaded and group is not None
+            if record.value is None or is_own:
+                return
+            if isinstance(group, ForeignGroup) or (isinstance(group, ClassicGroup) and not group.is_simple):
+                raise BadValue(f"group {group_id} is {group.type_name}, and has records of a consumer group")
+            group = groups[group_id] = ConsumerGroup(group_id)
+        if not consumer_records.replay(group, record):
+            del groups[group_id]
 
     def _replay_foreign_group(self, record: Record) -> None:
         group_id = record.key["groupId"]
@@ -120,7 +148,11 @@ class GroupMachine:
         """The log's end was reached: members have a session from now on, and groups that are too large rebalance."""
         self._is_loaded = True
         turn = Turn(self._shard, now_ms)
+        self._shard.new_topics_version = self._shard.metadata.version
         for group in self._shard.groups.values():
+            if isinstance(group, ConsumerGroup):
+                for consumer in group.members.values():
+                    fence.load(turn, group.id, consumer)
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
                     extend_session(turn, group, member)

@@ -13,7 +13,10 @@ from kcli.coordinator import Batch, Pair, Token
 from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.classic.rebalance import extend_session
 from kcli.group.committed import NONE, CommittedOffset
+from kcli.group.consumer.group import ConsumerGroup
+from kcli.group.consumer.records import group_tombstones
 from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.group import Group
 from kcli.group.records import classic_group_tombstone, offset_record, offset_tombstone
 from kcli.group.requests import (
     ZERO_ID,
@@ -98,9 +101,17 @@ def utf16_length(text: str) -> int:
 
 
 def fetch(turn: Turn, token: Token, request: FetchOffsets) -> None:
-    """A group that is not there has no offsets. Errors, of partitions: UNSTABLE_OFFSET_COMMIT where a transaction is
-    open, and the client will not have an offset that it may replace."""
+    """A group that is not there has no offsets. Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION; of
+    partitions: UNSTABLE_OFFSET_COMMIT where a transaction is open, and the client will not have an offset that it may
+    replace."""
     shard, group_id = turn.shard, request.group_id
+    group = shard.consumer(group_id)
+    if group is not None:
+        try:
+            group.check_fetch(request.member_id, request.epoch)
+        except GroupError as refused:
+            turn.answer(token, FetchAnswer(error=refused.code, topics=()))
+            return
     offsets = shard.committed.of_group(group_id)
     topics = request.topics
     if topics is None:
@@ -160,14 +171,20 @@ def delete_offsets(turn: Turn, token: Token, request: DeleteOffsets) -> None:
 def delete_group(turn: Turn, token: Token, request: DeleteGroup) -> None:
     """Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
     try:
-        turn.shard.group(request.group_id).check_delete()
+        group = turn.shard.group(request.group_id)
+        group.check_delete()
     except GroupError as refused:
         turn.answer(token, refused.code)
         return
     partitions = turn.shard.committed.partitions(request.group_id)
     tombstones = [offset_tombstone(request.group_id, partition) for partition in partitions]
-    turn.append_all([*tombstones, classic_group_tombstone(request.group_id)])
+    turn.append_all([*tombstones, *_tombstones(group)])
     turn.answer(token, ErrorCode.NONE)
+
+
+def _tombstones(group: Group) -> list[Pair]:
+    """A group is gone."""
+    return group_tombstones(group) if isinstance(group, ConsumerGroup) else [classic_group_tombstone(group.id)]
 
 
 def topics_deleted(turn: Turn, token: Token, request: TopicsDeleted) -> None:
@@ -192,7 +209,7 @@ def _expire(turn: Turn) -> None:
     for group_id in list(turn.shard.groups):
         records, all_gone = _expired(turn, group_id)
         if all_gone and turn.shard.groups[group_id].is_empty:
-            records.append(classic_group_tombstone(group_id))
+            records += _tombstones(turn.shard.groups[group_id])
         gone += records
     turn.append_all(gone)
 

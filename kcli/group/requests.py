@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 from kcli.group.errors import ErrorCode
 
@@ -125,6 +126,50 @@ class LeaveAnswer:
     members: tuple[Leaver, ...] = ()
 
 
+# members of consumer groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeat:
+    """A member of a consumer group joins (epoch 0), is alive, or leaves (-1; -2 to come back under its instance id).
+
+    None, and -1 for the time-out, where it says nothing new. owned: the partitions that it has.
+    """
+
+    group_id: str
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: frozenset[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: Mapping[UUID, tuple[int, ...]] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerHeartbeatAnswer:
+    """Where the member is now. assignment: what it shall have, None where that is as before."""
+
+    error: ErrorCode = NONE
+    error_message: str | None = None
+    member_id: str | None = None
+    epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assignment: Mapping[UUID, tuple[int, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsChanged:
+    """Topics are new, are gone, or have other partitions: their names. has_new: some are new. Answered with None."""
+
+    topics: frozenset[str]
+    has_new: bool
+
+
 # offsets
 
 
@@ -178,11 +223,14 @@ class FetchTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffsets:
-    """What offsets are committed. topics: None for all that the group has."""
+    """What offsets are committed. topics: None for all that the group has. member_id, epoch: of the consumer group's
+    member that asks, None and -1 where none does."""
 
     group_id: str
     topics: tuple[FetchTopic, ...] | None
     require_stable: bool
+    member_id: str | None = None
+    epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,8 +246,9 @@ class FetchedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer:
-    """Offsets by topic, as they were asked for."""
+    """Offsets by topic, as they were asked for; none with an error."""
 
+    error: ErrorCode = NONE
     topics: tuple[tuple[FetchTopic, tuple[FetchedOffset, ...]], ...]
 
 
@@ -276,3 +325,41 @@ class DeleteGroup:
     """Forget a group without members, and its offsets. Answered with an ErrorCode."""
 
     group_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConsumerGroup:
+    """A consumer group with its members. Answered with a DescribedConsumerGroup."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumer:
+    """A member of a consumer group; what it has, and what it shall have, by topics that there are."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    topics: tuple[str, ...]
+    regex: str | None
+    assignment: Mapping[UUID, tuple[int, ...]]
+    target: Mapping[UUID, tuple[int, ...]]
+    is_classic: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConsumerGroup:
+    """A consumer group, or why it is none."""
+
+    group_id: str
+    error: ErrorCode = NONE
+    error_message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: tuple[DescribedConsumer, ...] = ()

@@ -33,6 +33,10 @@ class Timers(Generic[K, A]):
         """Do it not."""
         self._due.pop(key, None)
 
+    def is_scheduled(self, key: K) -> bool:
+        """Is something to be done under that key?"""
+        return key in self._due
+
     def deadline_ms(self) -> int | None:
         """When `take` has something to give; never later than that."""
         while self._heap:

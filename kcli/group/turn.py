@@ -9,8 +9,10 @@ from kcli.coordinator import Outcome, Pair, Token
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.committed import Committed
 from kcli.group.config import GroupConfig
+from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.errors import not_found
 from kcli.group.group import Group
+from kcli.group.metadata import Metadata
 from kcli.group.timers import Timers
 
 BATCH_BYTES, RECORD_BYTES = 61, 32
@@ -22,10 +24,15 @@ TimerKey = tuple[str, ...]
 
 @dataclass(slots=True)
 class Shard:
-    """All that a machine knows. new_id: random ids for members, from outside so that a simulation can repeat them."""
+    """All that a machine knows. new_id: random ids for members, from outside so that a simulation can repeat them.
+    topic_hashes: of topics that consumer groups read. new_topics_version: the metadata's when there last were new
+    topics."""
 
     config: GroupConfig
     new_id: Callable[[], str]
+    metadata: Metadata
+    topic_hashes: dict[str, int] = field(default_factory=dict)
+    new_topics_version: int = -1
     groups: dict[str, Group] = field(default_factory=dict)
     committed: Committed = field(default_factory=Committed)
     timers: Timers[TimerKey, Callable[[Turn], None]] = field(default_factory=Timers)
@@ -41,6 +48,11 @@ class Shard:
         """The classic group of that name."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
+
+    def consumer(self, group_id: str) -> ConsumerGroup | None:
+        """The consumer group of that name."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
 
     def classic_or_new(self, group_id: str, now_ms: int | None) -> Group:
         """The group of that name; an empty classic one where there is none."""
@@ -83,6 +95,11 @@ class Turn:
     def after(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:
         """Do it later, and not what was planned under that key."""
         self.shard.timers.schedule(key, self.now_ms + delay_ms, action)
+
+    def after_if_absent(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:
+        """Do it later, unless something is planned under that key."""
+        if not self.shard.timers.is_scheduled(key):
+            self.after(key, delay_ms, action)
 
     def cancel(self, key: TimerKey) -> None:
         """Do not do it."""

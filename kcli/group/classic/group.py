@@ -89,6 +89,11 @@ class ClassicGroup:
         """Has it no members?"""
         return self.state is State.EMPTY
 
+    @property
+    def is_simple(self) -> bool:
+        """Is it but a name under which offsets are committed?"""
+        return self.is_empty and self.protocol_type is None and not self.pending
+
     def check_commit(self, request: CommitOffsets) -> None:
         """Members commit in their generation and outside of rebalances; anyone commits to an empty group.
 

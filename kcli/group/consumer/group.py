@@ -11,7 +11,9 @@
     Stable        all members have theirs
 
 Kafka's fifth state, Dead, is what a group is called that is not there. Only records change a group
-(`kcli.group.consumer.records.replay`), but for when it looks at topics again. Source: ConsumerGroup, ModernGroup; KIP-848.
+(`kcli.group.consumer.records.replay`), but for when it looks at topics again.
+
+Source: ConsumerGroup, ModernGroup; KIP-848.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def group_record(group_id: str, epoch: int, metadata_hash: int) -> Pair:
 def member_record(group_id: str, member: ConsumerMember) -> Pair:
     """What a member has said."""
     classic = member.classic
-    value = {
+    value: dict[str, Any] = {
         "instanceId": member.instance_id,
         "rackId": member.rack_id,
         "clientId": member.client_id,
@@ -278,7 +278,10 @@ def _epochs(topics: Iterable[Mapping[str, Any]], epoch: int) -> Epochs:
 
 
 def _replay_regex(group: ConsumerGroup, key: dict[str, Any], value: dict[str, Any] | None) -> None:
-    resolved = None if value is None else ResolvedRegex(frozenset(value["topics"]), value["version"], value["timestamp"])
+    if value is None:
+        resolved = None
+    else:
+        resolved = ResolvedRegex(frozenset(value["topics"]), value["version"], value["timestamp"])
     group.set_regex(key["regularExpression"], resolved)
 
 

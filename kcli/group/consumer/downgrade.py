@@ -1,0 +1,95 @@
+"""A consumer group whose members all speak the classic protocol becomes a classic group, as group.consumer.migration.
+policy allows: its epoch is the generation, its target assignment the members'. KIP-848.
+
+Source: GroupMetadataManager (validateOnlineDowngrade..., convertToClassicGroup), ClassicGroup.fromConsumerGroup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from formats.errors import FormatError
+from kcli.coordinator import Pair
+from kcli.group.classic.group import CONSUMER, ClassicGroup
+from kcli.group.classic.member import Member
+from kcli.group.classic.rebalance import extend_session, prepare
+from kcli.group.consumer.embedded import version_of, write_assignment
+from kcli.group.consumer.group import ConsumerGroup
+from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember
+from kcli.group.consumer.records import group_tombstones
+from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.records import classic_group_record
+from kcli.group.turn import Turn
+
+
+def can_downgrade(turn: Turn, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> bool:
+    """Once these are gone, may it, and does it have to?"""
+    left = len(group.members) - len(leaving)
+    return group.are_others_classic(leaving) and left > 0 and _is_allowed(turn, left)
+
+
+def can_downgrade_with(turn: Turn, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
+    """Once a classic member has taken this one's place?"""
+    is_last = replaced.classic is None and group.are_others_classic([replaced])
+    return is_last and _is_allowed(turn, len(group.members))
+
+
+def _is_allowed(turn: Turn, members: int) -> bool:
+    config = turn.shard.config
+    return config.can_downgrade and members <= config.classic_group_max_size
+
+
+def downgrade(
+    turn: Turn,
+    group: ConsumerGroup,
+    *,
+    leaving: Sequence[ConsumerMember] = (),
+    joining: ConsumerMember | None = None,
+    must_rebalance: bool,
+) -> list[Pair]:
+    """The records of it; the group itself is a classic one at once. joining: takes the place of the member that has its
+    instance id. Raises GroupError: GROUP_ID_NOT_FOUND, for members whose metadata cannot be read."""
+    gone = {member.id for member in leaving}
+    replaced = None if joining is None else group.static_member(joining.instance_id)
+    renamed = {}
+    if joining is not None and replaced is not None:
+        gone.add(replaced.id)
+        renamed[replaced.id] = joining.id
+    classic = ClassicGroup(group.id, turn.now_ms)
+    classic.generation = group.epoch
+    for member in (*group.members.values(), *(() if joining is None else (joining,))):
+        if member.id not in gone or member is joining:
+            classic.add(_classic_member(member))
+    classic.protocol = classic.choose_protocol()
+    old_ids = {new: old for old, new in renamed.items()}
+    for each in classic.members.values():
+        target = group.target.get(old_ids.get(each.id, each.id), NO_PARTITIONS)
+        try:
+            version = version_of(each.metadata(classic.protocol))
+        except FormatError as error:
+            message = f"Cannot downgrade the classic group {group.id}: {error.reason}."
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, message) from error
+        each.assignment = write_assignment(target, version, turn.shard.metadata)
+    classic.load()
+    assignments = {each.id: each.assignment for each in classic.members.values()}
+    records = [*group_tombstones(group, renamed), classic_group_record(classic, assignments)]
+    turn.shard.groups[group.id] = classic
+    for each in classic.members.values():
+        extend_session(turn, classic, each)
+    if must_rebalance:
+        prepare(turn, classic)
+    return records
+
+
+def _classic_member(member: ConsumerMember) -> Member:
+    assert member.classic is not None, "only classic ones are left"
+    return Member(
+        id=member.id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        protocol_type=CONSUMER,
+        protocols=member.classic.protocols,
+    )

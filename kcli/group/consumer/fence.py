@@ -1,0 +1,142 @@
+"""Members that are out, by themselves or because they were too late. The rest goes on with a new group epoch, or, where
+only classic members are left, as a classic group.
+
+    session   for its heartbeats
+    revoke    to give away what it must: its rebalance time-out
+    join      a classic member: to join again, once it was told of a rebalance
+    sync      a classic member: to ask for its assignment, once it has joined
+
+Source: GroupMetadataManager (consumerGroupFenceMembers, schedule...Timeout).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from kcli.coordinator import Pair
+from kcli.group.classic.rebalance import session_key
+from kcli.group.consumer.downgrade import can_downgrade, downgrade
+from kcli.group.consumer.group import ConsumerGroup
+from kcli.group.consumer.member import ConsumerMember, MemberState
+from kcli.group.consumer.metadata_hash import group_hash, topic_hash
+from kcli.group.consumer.records import group_record, member_tombstones, regex_tombstone
+from kcli.group.consumer.subscriptions import Subscriptions
+from kcli.group.turn import Shard, TimerKey, Turn
+
+
+def fence(turn: Turn, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> None:
+    """They are out."""
+    if not members:
+        return
+    for member in members:
+        cancel_all(turn, group.id, member.id)
+    if can_downgrade(turn, group, members):
+        turn.outcome.append(*downgrade(turn, group, leaving=members, must_rebalance=True))
+        return
+    subscriptions = group.subscriptions.copy()
+    records: list[Pair] = []
+    for member in members:
+        records += member_tombstones(group.id, member.id)
+        subscriptions.remove(member)
+    for regex, count in Counter(member.regex for member in members if member.regex).items():
+        if group.subscriptions.regexes[regex] == count:
+            records.append(regex_tombstone(group.id, regex))
+            if regex in group.resolved:
+                subscriptions.unmatch(group.resolved[regex].topics)
+    records.append(group_record(group.id, group.epoch + 1, hash_topics(turn.shard, subscriptions)))
+    turn.outcome.append(*records)
+
+
+def hash_topics(shard: Shard, subscriptions: Subscriptions) -> int:
+    """The hash of what is known of the topics that the group reads."""
+    hashes = {}
+    for name in subscriptions.topics():
+        topic_id = shard.metadata.topic_id(name)
+        if topic_id is None:
+            continue
+        known = shard.topic_hashes.get(name)
+        if known is None:
+            known = shard.topic_hashes[name] = topic_hash(name, topic_id, shard.metadata.racks(topic_id))
+        hashes[name] = known
+    return group_hash(hashes)
+
+
+# who is too late
+
+
+def _revoke_key(group_id: str, member_id: str) -> TimerKey:
+    return ("revoke", group_id, member_id)
+
+
+def _join_key(group_id: str, member_id: str) -> TimerKey:
+    return ("join", group_id, member_id)
+
+
+def _sync_key(group_id: str, member_id: str) -> TimerKey:
+    return ("sync", group_id, member_id)
+
+
+def extend_session(turn: Turn, group_id: str, member: ConsumerMember) -> None:
+    """The member is alive."""
+    if member.classic is None:
+        timeout_ms = turn.shard.metadata.settings(group_id).session_timeout_ms
+    else:
+        timeout_ms = member.classic.session_timeout_ms
+    turn.after(session_key(group_id, member.id), timeout_ms, partial(_too_late, group_id, member.id, None))
+
+
+def load(turn: Turn, group_id: str, member: ConsumerMember) -> None:
+    """The member was read from the log: its time begins now, and is the group's, whatever protocol it speaks."""
+    extend_session(turn, group_id, replace(member, classic=None))
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        await_revocation(turn, group_id, member)
+
+
+def await_revocation(turn: Turn, group_id: str, member: ConsumerMember) -> None:
+    """It must leave its epoch in time."""
+    key = _revoke_key(group_id, member.id)
+    turn.after(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, member.epoch))
+
+
+def stop_awaiting_revocation(turn: Turn, group_id: str, member_id: str) -> None:
+    """It has."""
+    turn.cancel(_revoke_key(group_id, member_id))
+
+
+def await_join(turn: Turn, group_id: str, member: ConsumerMember) -> None:
+    """It was told to join again; the first time that it was counts."""
+    key = _join_key(group_id, member.id)
+    turn.after_if_absent(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, None))
+
+
+def stop_awaiting_join(turn: Turn, group_id: str, member_id: str) -> None:
+    """It has joined again."""
+    turn.cancel(_join_key(group_id, member_id))
+
+
+def await_sync(turn: Turn, group_id: str, member: ConsumerMember) -> None:
+    """It has joined, and has to ask for its assignment."""
+    key = _sync_key(group_id, member.id)
+    turn.after(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, None))
+
+
+def stop_awaiting_sync(turn: Turn, group_id: str, member_id: str) -> None:
+    """It has asked."""
+    turn.cancel(_sync_key(group_id, member_id))
+
+
+def cancel_all(turn: Turn, group_id: str, member_id: str) -> None:
+    """Nothing is expected of it any more."""
+    for key in (session_key, _revoke_key, _join_key, _sync_key):
+        turn.cancel(key(group_id, member_id))
+
+
+def _too_late(group_id: str, member_id: str, epoch: int | None, turn: Turn) -> None:
+    """The member is out, if it is still there, and at that epoch."""
+    group = turn.shard.consumer(group_id)
+    member = None if group is None else group.members.get(member_id)
+    if group is not None and member is not None and epoch in (None, member.epoch):
+        fence(turn, group, [member])

@@ -1,0 +1,116 @@
+"""What happens when a member of a consumer group joins or sends a heartbeat, step by step, in either protocol.
+
+    note        what it says that is new
+    refresh     what the group reads: its epoch grows where that has changed
+    reconcile   the member, one step towards the target assignment
+
+Each adds to the records; the group changes when they are replayed. Source: GroupMetadataManager
+(hasMemberSubscriptionChanged, updateSubscriptionMetadata, maybeReconcile).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kcli.coordinator import Pair
+from kcli.group.consumer.fence import await_revocation, hash_topics, stop_awaiting_revocation
+from kcli.group.consumer.group import ConsumerGroup
+from kcli.group.consumer.member import ConsumerMember, MemberState
+from kcli.group.consumer.reconcile import Owned, Step
+from kcli.group.consumer.records import (
+    current_record,
+    group_record,
+    member_record,
+    partition_metadata_tombstone,
+)
+from kcli.group.consumer.subscriptions import ResolvedRegex
+from kcli.group.consumer.target import Target, subscribed_topics
+from kcli.group.turn import Turn
+
+# note, refresh
+
+
+def note(group: ConsumerGroup, old: ConsumerMember, member: ConsumerMember, records: list[Pair]) -> bool:
+    """The record of what is new. Are the topics that it names other ones?"""
+    if member == old:
+        return False
+    records.append(member_record(group.id, member))
+    return member.topics != old.topics
+
+
+def refresh(
+    turn: Turn,
+    group: ConsumerGroup,
+    old: ConsumerMember,
+    member: ConsumerMember,
+    records: list[Pair],
+    *,
+    has_changed: bool,
+) -> tuple[int, bool]:
+    """The group's epoch, grown where its topics are not as they were, and whether all members then read the same."""
+    subscriptions = group.subscriptions.copy()
+    subscriptions.remove(old)
+    subscriptions.add(member)
+    if old.regex and old.regex != member.regex and group.subscriptions.regexes[old.regex] == 1:
+        resolved = group.resolved.get(old.regex)
+        subscriptions.unmatch(() if resolved is None else resolved.topics)
+    members = len(group.members) + (member.id not in group.members and member.instance_id not in group.static)
+    epoch = group.epoch
+    metadata_hash = hash_topics(turn.shard, subscriptions)
+    if has_changed or metadata_hash != group.metadata_hash:
+        epoch += 1
+        records.append(group_record(group.id, epoch, metadata_hash))
+    group.refreshed(turn.now_ms, epoch)
+    if group.has_partition_metadata:
+        records.append(partition_metadata_tombstone(group.id))
+    return epoch, subscriptions.is_homogeneous(members)
+
+
+# reconcile
+
+
+def reconcile(
+    turn: Turn,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target: Target,
+    records: list[Pair],
+    *,
+    owned: Owned,
+    has_changed: bool,
+) -> ConsumerMember:
+    """The member after its next step, and its record. Raises GroupError: FENCED_MEMBER_EPOCH."""
+    if not has_changed and member.is_reconciled(target.epoch):
+        return member
+    updated = _step(turn, group, member, target, group.resolved, owned=owned, has_changed=has_changed).take(member)
+    if updated == member:
+        return member
+    records.append(current_record(group.id, updated))
+    if updated.classic is None:
+        if updated.state is MemberState.UNREVOKED_PARTITIONS:
+            await_revocation(turn, group.id, updated)
+        else:
+            stop_awaiting_revocation(turn, group.id, updated.id)
+    return updated
+
+
+def _step(
+    turn: Turn,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target: Target,
+    resolved: Mapping[str, ResolvedRegex],
+    *,
+    owned: Owned,
+    has_changed: bool,
+) -> Step:
+    metadata, names = turn.shard.metadata, subscribed_topics(member, resolved)
+    return Step(
+        epoch=target.epoch,
+        target=target.partitions,
+        reads=lambda topic_id: metadata.topic_name(topic_id) in names,
+        reads_any=bool(names),
+        has_changed=has_changed,
+        is_owned=group.is_owned,
+        owned=owned,
+    )

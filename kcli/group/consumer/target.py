@@ -1,0 +1,101 @@
+"""Who shall have what: the target assignment of a group, made by one of the server's assignors.
+
+Source: TargetAssignmentBuilder, GroupMetadataManager.maybeUpdateTargetAssignment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from kcli.coordinator import Pair
+from kcli.group.consumer.assignors import ASSIGNORS, MemberSubscription
+from kcli.group.consumer.group import ConsumerGroup
+from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember, Partitions
+from kcli.group.consumer.records import assignment_record, target_record
+from kcli.group.consumer.subscriptions import ResolvedRegex
+from kcli.group.metadata import Metadata
+from kcli.group.turn import Turn
+from kcli.java import hash_map_order
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What one member shall have, as of an epoch."""
+
+    epoch: int
+    partitions: Partitions
+
+
+def subscribed_topics(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
+    """By name, and by its regular expression, where that is resolved."""
+    found = resolved.get(member.regex) if member.regex else None
+    return member.topics if found is None else member.topics | found.topics
+
+
+def update_target(
+    turn: Turn,
+    group: ConsumerGroup,
+    epoch: int,
+    old: ConsumerMember,
+    member: ConsumerMember,
+    *,
+    is_homogeneous: bool,
+    records: list[Pair],
+) -> Target:
+    """What the member shall have, in a new target assignment where the group has changed and it is time for one."""
+    settings = turn.shard.metadata.settings(group.id)
+    is_time = (
+        group.assignment_timestamp_ms == 0
+        or turn.now_ms >= group.assignment_timestamp_ms + settings.assignment_interval_ms
+    )
+    if group.assignment_epoch >= epoch or not is_time:
+        return Target(group.assignment_epoch, group.target_of(member))
+    assignor = group.preferred_assignor(old, member) or turn.shard.config.consumer_assignors[0]
+    subscriptions = _subscriptions(group, member, turn.shard.metadata)
+    topic_ids = _known(turn.shard.metadata, subscriptions)
+    assigned = ASSIGNORS[assignor](
+        subscriptions,
+        {topic_id: turn.shard.metadata.partition_count(topic_id) for topic_id in topic_ids},
+        homogeneous=is_homogeneous,
+    )
+    for member_id in subscriptions:
+        target = {topic_id: frozenset(numbers) for topic_id, numbers in assigned.get(member_id, {}).items() if numbers}
+        if group.target.get(member_id) != target:
+            records.append(target_record(group.id, member_id, target))
+    records.append(assignment_record(group.id, epoch, turn.now_ms))
+    mine = assigned.get(member.id, NO_PARTITIONS)
+    return Target(epoch, {topic_id: frozenset(numbers) for topic_id, numbers in mine.items() if numbers})
+
+
+def _subscriptions(group: ConsumerGroup, member: ConsumerMember, metadata: Metadata) -> dict[str, MemberSubscription]:
+    """Of all members, once this one has joined or changed. A static one that comes back has what it had."""
+    members = dict(group.members)
+    targets = dict(group.target)
+    previous_id = None if member.instance_id is None else group.static.get(member.instance_id)
+    if previous_id is not None and previous_id != member.id:
+        targets[member.id] = group.target.get(previous_id, NO_PARTITIONS)
+        del members[previous_id]
+    members[member.id] = member
+    ids: dict[frozenset[str], frozenset[UUID]] = {}
+    subscriptions = {}
+    for member_id, each in members.items():
+        names = subscribed_topics(each, group.resolved)
+        if names not in ids:
+            found = (metadata.topic_id(name) for name in names)
+            ids[names] = frozenset(topic_id for topic_id in found if topic_id is not None)
+        subscriptions[member_id] = MemberSubscription(
+            rack_id=each.rack_id,
+            instance_id=each.instance_id,
+            topic_ids=ids[names],
+            assigned=targets.get(member_id, NO_PARTITIONS),
+        )
+    return subscriptions
+
+
+def _known(metadata: Metadata, subscriptions: Mapping[str, MemberSubscription]) -> list[UUID]:
+    """The topics that anybody reads, as a hash set of their names gives them."""
+    topic_ids = frozenset[UUID]().union(*(each.topic_ids for each in subscriptions.values()))
+    by_name = {name: topic_id for topic_id in topic_ids if (name := metadata.topic_name(topic_id)) is not None}
+    return [by_name[name] for name in hash_map_order(sorted(by_name))]
