@@ -625,6 +625,7 @@ def test_answers_and_logs_are_those_of_kafka(kafka_jars: Path, tmp_path: Path, v
 
 TOOL = "org.apache.kafka.tools.TransactionsCommand"
 VARIES = re.compile(r"Time|Duration|LastUpdate")
+TERMINATION = ("forceTerminateTransaction --transactionalId", "describe --transactional-id")
 COMMANDS = [
     "list",
     "list --duration-filter 3600000",
@@ -640,15 +641,26 @@ COMMANDS = [
     "find-hanging --broker-id 1 --topic a --partition 1",
     "find-hanging --topic a",
     "find-hanging --topic b --partition 0",
-    "find-hanging --broker-id 1 --max-transaction-timeout 100000000",
+    "find-hanging --broker-id 1 --max-transaction-timeout 1000000",
+    "find-hanging",
+    "find-hanging --broker-id 1 --partition 0",
+    "abort --topic a --partition 0",
+    "abort --topic a --partition 0 --producer-id 0",
     "abort --topic a --partition 1 --start-offset 3",
     "abort --topic b --partition 0 --start-offset 0",
+    "abort --topic b --partition 0 --start-offset 0",
     "find-hanging --broker-id 1",
+    "abort --topic a --partition 1 --start-offset 1",
+    "find-hanging --broker-id 1",
+    "abort --topic a --partition 1 --producer-id 0 --producer-epoch 0 --coordinator-epoch -1",
     "abort --topic a --partition 0 --producer-id 0 --producer-epoch 1 --coordinator-epoch 0",
     "describe-producers --topic a --partition 0",
     "describe-producers --topic b --partition 0",
     "describe --transactional-id open",
+    *(f"{verb} {name}" for name in ("open", "done", "nobody") for verb in TERMINATION),
+    "list",
 ]
+HANGING = "find-hanging --broker-id 1"
 
 
 def what_tools_see(script: Script) -> None:
@@ -698,9 +710,13 @@ def test_kafkas_tool_prints_the_same(kafka_jars: Path, tmp_path: Path) -> None:
             script.create("b", 1)
             what_tools_see(script)
         assert ours.said == theirs.said
+        found = []
         for command in COMMANDS:
             expected = printed(tools, theirs.address, command, tmp_path)
             assert printed(tools, ours.address, command, tmp_path) == expected
+            if command == HANGING:
+                found.append([place for place in ("a', '1", "b', '0") if place in expected])
+        assert found == [["a', '1", "b', '0"], ["a', '1"], []], "what hangs is found, and gone once it is aborted"
     finally:
         tools.close()
         node.process.kill()
