@@ -73,8 +73,11 @@ def group_record(group_id: str, epoch: int, metadata_hash: int) -> Pair:
 
 def member_record(group_id: str, member: ConsumerMember) -> Pair:
     """What a member has said."""
-    classic = member.classic
-    value: dict[str, Any] = {
+    classic = None
+    if member.classic is not None:
+        protocols = [{"name": name, "metadata": metadata} for name, metadata in member.classic.protocols]
+        classic = {"sessionTimeoutMs": member.classic.session_timeout_ms, "supportedProtocols": protocols}
+    value = {
         "instanceId": member.instance_id,
         "rackId": member.rack_id,
         "clientId": member.client_id,
@@ -83,12 +86,8 @@ def member_record(group_id: str, member: ConsumerMember) -> Pair:
         "subscribedTopicRegex": member.regex,
         "rebalanceTimeoutMs": member.rebalance_timeout_ms,
         "serverAssignor": member.assignor,
+        "classicMemberMetadata": classic,
     }
-    if classic is not None:
-        value["classicMemberMetadata"] = {
-            "sessionTimeoutMs": classic.session_timeout_ms,
-            "supportedProtocols": [{"name": name, "metadata": metadata} for name, metadata in classic.protocols],
-        }
     return _of_member(MEMBER, group_id, member.id, value)
 
 
