@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kcli.broker.coordinators import CoordinatorError
@@ -90,10 +91,11 @@ async def fixed(world: World, who: str, *, number: int, is_modern: bool) -> None
 
 
 async def _process(world: World, producer: Producer, member: Member, positions: dict[int, int]) -> bool:
-    """One transaction for some inputs. Is it committed? Raises Failed, Lost: then it is not known."""
+    """One transaction for some inputs. Is it committed? Raises Failed: then the producer has
+    to begin anew."""
     random = world.random
     chosen = random.sample(sorted(positions), min(len(positions), random.randint(1, 2)))
-    done = {number: positions[number] + random.randint(1, 3) for number in chosen}
+    done = {number: positions[number] + random.randint(1, 5) for number in chosen}
     transaction = producer.begin()
     outputs: dict[int, list[bytes]] = defaultdict(list)
     for number, end in done.items():
@@ -105,15 +107,15 @@ async def _process(world: World, producer: Producer, member: Member, positions: 
     try:
         for number, values in outputs.items():
             await producer.send(transaction, number, values)
-            await world.rest(0)
+            await world.rest(100)
         await producer.send_offsets(transaction, request)
-        await world.rest(0)
+        await world.rest(400)
         await producer.end(transaction, commit=commits)
-    except Failed:
-        if random.random() < 0.5:
-            raise
-        await producer.end(transaction, commit=False)
-        raise
+    except (Failed, Lost) as why:
+        if isinstance(why, Failed) and random.random() < 0.5:
+            with suppress(Failed, Lost):
+                await producer.end(transaction, commit=False)
+        raise Failed(f"{why!r}") from why
     if commits:
         positions |= done
     return commits

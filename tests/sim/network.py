@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PATIENCE_MS = 3_000
 LATE_MS = 15_000
+REFUSED_MS = 300
 Run = Callable[["Node"], Awaitable[Any]]
 """What a broker does with a request."""
 
@@ -72,7 +73,7 @@ class Network:
         if in_order and answer.done():
             return
         if node is None or not node.is_alive:
-            self._world.loop.call_later(0.02, lose, answer)
+            self._world.loop.call_later(REFUSED_MS / 1000, lose, answer)
             return
         task = self._world.loop.create_task(self._serve(node, who, what, run, answer))
         node.serving[task] = answer
@@ -95,7 +96,8 @@ class Network:
             world.note(who, f"{what}: the broker died")
             world.loop.call_later(world.random.randrange(1, 200) / 1000, lose, answer)
             return
-        world.note(who, f"{what}: {result if error is None else error.code.name}")
+        if world.notes is not None:
+            world.note(who, f"{what}: {result if error is None else error.code.name}")
         if world.random.random() < self.faults.lost:
             world.note(who, f"{what}: answer lost")
             return

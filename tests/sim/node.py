@@ -39,11 +39,14 @@ TOPICS = {GROUPS: 2, TRANSACTIONS: 2, OUTPUT: OUTPUTS}
 OWN, OTHER = 1, 2
 INITIAL_DELAY_MS = 500
 GROUP_CONFIG = GroupConfig(classic_initial_rebalance_delay_ms=INITIAL_DELAY_MS)
-CONFIG = config_of(
-    [Path("data")],
-    transaction_abort_timed_out_transaction_cleanup_interval_ms="1000",
-    transactional_id_expiration_ms="3600000",
-)
+CONFIGS = [
+    config_of(
+        [Path("data")],
+        transaction_abort_timed_out_transaction_cleanup_interval_ms="1000",
+        transaction_partition_verification_enable=verifies,
+    )
+    for verifies in ("true", "false")
+]
 
 
 class FlickeringPartition(Partition):
@@ -77,6 +80,7 @@ class Cluster:
         self.producer_ids = ProducerIds()
         self.member_ids = count(1)
         self.loses = random.random() < 0.5
+        self.config = random.choice(CONFIGS)
         settings = {"index.interval.bytes": "256", "segment.index.bytes": "4096"}
         settings["segment.bytes"] = str(random.choice([1 << 20, 1 << 30]))
         if random.random() < 0.5:
@@ -117,7 +121,7 @@ class Node:
             node_id=OWN,
             partitions=partitions,
             clock=cluster.clock,
-            config=CONFIG,
+            config=cluster.config,
             producer_ids=cluster.producer_ids,
             quotas=SimpleNamespace(is_active=False),
         )

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tests.sim.node import Node
     from tests.sim.world import World
 
-TIMEOUT_MS = 8_000
+TIMEOUTS_MS = (8_000, 25_000)
 TRIES = 12
-BACKOFF_MS = 150
+BACKOFF_MS = 200
 PRODUCE = 0
 FRAME_HEAD = 9
 PASSING = (
@@ -41,6 +41,7 @@ PASSING = (
     ErrorCode.concurrent_transactions,
     ErrorCode.not_enough_replicas,
     ErrorCode.not_leader_or_follower,
+    ErrorCode.out_of_order_sequence_number,
 )
 
 
@@ -53,6 +54,7 @@ class Producer:
 
     def __init__(self, world: World, who: str, name: str, *, is_modern: bool) -> None:
         self.world, self.who, self.name, self.is_modern = world, who, name, is_modern
+        self.timeout_ms = world.random.choice(TIMEOUTS_MS)
         self.id = self.epoch = -1
         self._sequences: dict[int, int] = {}
         self._added: set[tuple[str, int]] = set()
@@ -80,7 +82,7 @@ class Producer:
     async def init(self) -> None:
         """Take over the transactional id; sometimes saying who it was (KIP-360). Raises Failed, Lost."""
         known = (self.id, self.epoch) if self.world.random.random() < 0.5 else (-1, -1)
-        request = InitProducerId(self.name, TIMEOUT_MS, *known)
+        request = InitProducerId(self.name, self.timeout_ms, *known)
 
         async def run(node: Node) -> ErrorCode:
             code, *producer = await ask_producer(node.broker, self.name, request)
@@ -113,9 +115,21 @@ class Producer:
         self._added.add(place)
 
     async def send(self, transaction: Transaction, number: int, values: list[bytes]) -> None:
-        """Produce to a partition of the output. Raises Failed, Lost."""
+        """Produce to a partition of the output, at times in two batches that overtake each other. Raises Failed,
+        Lost."""
         await self._add((OUTPUT, number))
         sequence = self._sequences.get(number, 0)
+        parts = [values]
+        if self.is_modern and len(values) > 1 and self.world.random.random() < 0.5:
+            parts = [values[:1], values[1:]]
+        self._sequences[number] = sequence + len(values)
+        sent = [self._send(number, sequence + i, part) for i, part in enumerate(parts)]
+        for failure in await asyncio.gather(*sent, return_exceptions=True):
+            if failure is not None:
+                raise failure
+        transaction.writes += [(number, value) for value in values]
+
+    async def _send(self, number: int, sequence: int, values: list[bytes]) -> None:
         version = 12 if self.is_modern else 9
         data = bytes(
             write_batch(
@@ -132,8 +146,6 @@ class Producer:
             return await _produce(node, version, self.name, number, data)
 
         await self._retried(f"Produce {self.id, self.epoch, sequence} {number}: {values}", run)
-        self._sequences[number] = sequence + len(values)
-        transaction.writes += [(number, value) for value in values]
 
     async def send_offsets(self, transaction: Transaction, request: CommitOffsets) -> None:
         """TxnOffsetCommit. Raises Failed, Lost."""
