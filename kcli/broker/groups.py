@@ -11,8 +11,10 @@ from uuid import UUID, uuid4
 
 from formats.message import uuid_bytes, uuid_text
 from kcli.broker.coordinators import Coordinator, CoordinatorError
+from kcli.broker.group_metadata import GroupMetadata, topics_changed
 from kcli.broker.messages import ErrorCode
 from kcli.group.config import GroupConfig
+from kcli.group.consumer.group import CONSUMER
 from kcli.group.machine import GroupMachine
 from kcli.group.records import TOPIC
 from kcli.group.requests import ZERO_ID, TopicsDeleted
@@ -31,8 +33,8 @@ ONE_MS = timedelta(milliseconds=1)
 
 def group_coordinator(broker: Broker) -> Coordinator:
     """The coordinator of groups, not yet started."""
-    config = _config(broker.config)
-    return Coordinator(broker, TOPIC, lambda _: GroupMachine(config, lambda: str(uuid4())))
+    config, metadata = _config(broker.config), GroupMetadata(broker)
+    return Coordinator(broker, TOPIC, lambda _: GroupMachine(config, lambda: str(uuid4()), metadata))
 
 
 def _config(config: BrokerConfig) -> GroupConfig:
@@ -40,15 +42,36 @@ def _config(config: BrokerConfig) -> GroupConfig:
         classic_group_max_size=config.number("group.max.size"),
         classic_initial_rebalance_delay_ms=config.number("group.initial.rebalance.delay.ms"),
         batch_bytes_max=config.number("message.max.bytes"),
+        consumer_group_max_size=config.number("group.consumer.max.size"),
+        consumer_assignors=consumer_assignors(config),
+        consumer_migration_policy=str(config.get("group.consumer.migration.policy")),
+        consumer_regex_refresh_interval_ms=config.number("group.consumer.regex.refresh.interval.ms"),
         offset_metadata_max_size=config.number("offset.metadata.max.bytes"),
         offsets_retention_ms=config.number("offsets.retention.minutes") * MINUTE_MS,
         offsets_retention_check_interval_ms=config.number("offsets.retention.check.interval.ms"),
     )
 
 
-def follow(groups: Coordinator, changes: Changes) -> None:
-    """The metadata has changed: offsets go with their topics."""
+def consumer_assignors(config: BrokerConfig) -> tuple[str, ...]:
+    """The server's assignors that members of consumer groups may ask for, the default first."""
+    names = config.get("group.consumer.assignors")
+    assert isinstance(names, tuple), "a list"
+    return tuple(str(name) for name in names)
+
+
+def speaks_consumer_protocol(broker: Broker) -> bool:
+    """Is the protocol of KIP-848 on, in the configuration and by the cluster's features?"""
+    protocols = broker.config.get("group.coordinator.rebalance.protocols")
+    return isinstance(protocols, tuple) and CONSUMER in protocols and broker.image.features.get("group.version", 0) >= 1
+
+
+def follow(broker: Broker, changes: Changes) -> None:
+    """The metadata has changed: consumer groups look at their topics again, offsets go with theirs."""
+    groups = broker.groups
     groups.apply(changes)
+    changed = topics_changed(broker, changes)
+    if changed is not None:
+        groups.tell_all(changed)
     if changes.topics_deleted:
         topics = tuple((topic.name, id_text(topic.id)) for topic in changes.topics_deleted.values())
         groups.tell_all(TopicsDeleted(topics=topics))
@@ -78,6 +101,11 @@ async def _later(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[A
 def milliseconds(duration: timedelta) -> int:
     """A field that kio reads as a duration."""
     return duration // ONE_MS
+
+
+def duration(value_ms: int) -> timedelta:
+    """The inverse of `milliseconds`."""
+    return value_ms * ONE_MS
 
 
 def id_text(value: UUID | None) -> str:

@@ -184,7 +184,7 @@ class Node:
         if any(kind == BROKER_RESOURCE for kind, _ in changes.configs):
             self._take_dynamic_config(broker.metadata)
         broker.logs.apply(changes)
-        groups.follow(broker.groups, changes)
+        groups.follow(broker, changes)
         broker.transactions.apply(changes)
         if changes.client_quotas:
             broker.quotas.update(broker.image.client_quotas)

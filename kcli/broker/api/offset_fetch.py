@@ -19,30 +19,42 @@ Topics = tuple[tuple[FetchTopic, tuple[tuple[FetchedOffset, ErrorCode], ...]], .
 
 
 async def offset_fetch(call: Call) -> Entity:
-    """Errors of partitions: UNSTABLE_OFFSET_COMMIT, UNKNOWN_TOPIC_ID; of a group: the coordinator's."""
+    """Errors of partitions: UNSTABLE_OFFSET_COMMIT, UNKNOWN_TOPIC_ID; of a group: UNKNOWN_MEMBER_ID,
+    STALE_MEMBER_EPOCH, ILLEGAL_GENERATION, and the coordinator's."""
     request = call.request
     if call.version < GROUPS_SINCE:
         code, topics = await _fetch(call, request.group_id, request.topics)
         return call.respond(error_code=code, topics=_topics(call, topics))
     groups = []
     for each in request.groups:
-        code, topics = await _fetch(call, each.group_id, each.topics)
+        member_id, epoch = getattr(each, "member_id", None), getattr(each, "member_epoch", -1)
+        code, topics = await _fetch(call, each.group_id, each.topics, member_id, epoch)
         answers = _topics(call, topics)
         groups.append(call.new("OffsetFetchResponseGroup", group_id=each.group_id, topics=answers, error_code=code))
     return call.respond(groups=tuple(groups))
 
 
-async def _fetch(call: Call, group_id: str, topics: tuple[Entity, ...] | None) -> tuple[ErrorCode, Topics]:
+async def _fetch(
+    call: Call, group_id: str, topics: tuple[Entity, ...] | None, member_id: str | None = None, epoch: int = -1
+) -> tuple[ErrorCode, Topics]:
     """What one group has; topics that are not there by their id come last."""
     asked = None if topics is None else [_asked(call, each) for each in topics]
     known = None if asked is None else tuple(each for each in asked if each.name)
-    request = FetchOffsets(group_id=group_id, topics=known, require_stable=call.get("require_stable", False))
+    request = FetchOffsets(
+        group_id=group_id,
+        topics=known,
+        require_stable=call.get("require_stable", False),
+        member_id=member_id,
+        epoch=epoch,
+    )
     try:
         answer: FetchAnswer = await call.broker.groups.ask(group_id, request)
     except CoordinatorError as error:
         if call.version >= GROUP_ERROR_SINCE:
             return error.code, ()
         return ErrorCode.none, tuple(_failed(each, error.code) for each in known or ())
+    if answer.error:
+        return ErrorCode(answer.error), ()
     found = [
         (topic, tuple((offset, ErrorCode(offset.error)) for offset in offsets)) for topic, offsets in answer.topics
     ]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import ask_group
+from kcli.broker.groups import ask_group, id_text
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.broker.partitions import Partition
 from kcli.broker.transaction_check import Producer, committing, unverified, verify
 from kcli.group.records import TOPIC as GROUPS
-from kcli.group.requests import ZERO_ID, CommitOffsets, OffsetsAnswer, OffsetToCommit
+from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit
 from kcli.log.partition_log import LogFailed
 
 NO_SEQUENCE = -1
@@ -34,7 +34,7 @@ async def txn_offset_commit(call: Call) -> Entity:
     INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_ABORTABLE,
     CONCURRENT_TRANSACTIONS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, and the coordinators'."""
     asked = [(topic.name, each) for topic in call.request.topics for each in topic.partitions]
-    offsets = tuple(_offset(topic, each) for topic, each in asked if _exists(call, topic, each.partition_index))
+    offsets = tuple(_offset(call, topic, each) for topic, each in asked if _exists(call, topic, each.partition_index))
     errors = dict.fromkeys(
         ((topic, each.partition_index) for topic, each in asked), ErrorCode.unknown_topic_or_partition
     )
@@ -55,10 +55,11 @@ def _exists(call: Call, name: str, number: int) -> bool:
     return topic is not None and number in topic.partitions
 
 
-def _offset(topic: str, asked: Entity) -> OffsetToCommit:
+def _offset(call: Call, name: str, asked: Entity) -> OffsetToCommit:
+    topic = call.broker.image.topic(name)
     return OffsetToCommit(
-        topic=topic,
-        topic_id=ZERO_ID,
+        topic=name,
+        topic_id=id_text(None if topic is None else topic.id),
         partition=asked.partition_index,
         offset=asked.committed_offset,
         leader_epoch=getattr(asked, "committed_leader_epoch", -1),

@@ -1,0 +1,126 @@
+"""ConsumerGroupHeartbeat (68): a member of a consumer group joins, is alive and learns its assignment, or leaves.
+
+v0 KIP-848. v1 member ids made by the client, regular expressions (KIP-1082).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from kcli.broker.coordinators import CoordinatorError
+from kcli.broker.groups import (
+    consumer_assignors,
+    duration,
+    java_host,
+    milliseconds,
+    speaks_consumer_protocol,
+    when_answered,
+)
+from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.group.consumer.member import JOINING, LEAVING, LEAVING_STATIC
+from kcli.group.errors import ErrorCode as GroupCode
+from kcli.group.errors import GroupError
+from kcli.group.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+
+OWN_MEMBER_ID_SINCE = 1
+
+
+def consumer_group_heartbeat(call: Call) -> Entity | Awaitable[Entity]:
+    """Errors: UNSUPPORTED_VERSION where the cluster has not that protocol, INVALID_REQUEST, UNSUPPORTED_ASSIGNOR,
+    GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, and the coordinator's."""
+    if not speaks_consumer_protocol(call.broker):
+        return _refused(call, ErrorCode.unsupported_version)
+    try:
+        _check(call)
+        answer = call.broker.groups.send(call.request.group_id, _request(call))
+    except GroupError as refused:
+        return _refused(call, ErrorCode(refused.code), refused.message)
+    except CoordinatorError as error:
+        return _refused(call, error.code)
+    return when_answered(answer, lambda answer: _finished(call, answer))
+
+
+def _check(call: Call) -> None:
+    """Raises GroupError."""
+    request, epoch = call.request, call.request.member_epoch
+    if call.version >= OWN_MEMBER_ID_SINCE or epoch > JOINING or epoch == LEAVING:
+        _check_text("MemberId", request.member_id)
+    _check_text("GroupId", request.group_id)
+    _check_text("InstanceId", request.instance_id)
+    _check_text("RackId", request.rack_id)
+    if epoch == JOINING:
+        if milliseconds(request.rebalance_timeout) == -1:
+            raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise _invalid("TopicPartitions must be empty when (re-)joining.")
+        if request.subscribed_topic_names is None and call.get("subscribed_topic_regex", None) is None:
+            raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+    elif epoch == LEAVING_STATIC and request.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    elif epoch < LEAVING_STATIC:
+        raise _invalid("MemberEpoch is invalid.")
+    assignors = consumer_assignors(call.broker.config)
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        raise GroupError(
+            GroupCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+        )
+
+
+def _check_text(name: str, value: str | None) -> None:
+    if value is not None and not value.strip():
+        raise _invalid(f"{name} can't be empty.")
+
+
+def _invalid(message: str) -> GroupError:
+    return GroupError(GroupCode.INVALID_REQUEST, message)
+
+
+def _request(call: Call) -> ConsumerHeartbeat:
+    request = call.request
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    return ConsumerHeartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
+        topics=None if names is None else frozenset(names),
+        regex=call.get("subscribed_topic_regex", None),
+        assignor=request.server_assignor,
+        owned=None if owned is None else {each.topic_id: each.partitions for each in owned if each.topic_id},
+        client_id=call.client_id,
+        client_host=java_host(call.client_host),
+    )
+
+
+def _finished(call: Call, answer: asyncio.Future[ConsumerHeartbeatAnswer]) -> Entity:
+    try:
+        result = answer.result()
+    except CoordinatorError as error:
+        return _refused(call, error.code)
+    if result.error:
+        return _refused(call, ErrorCode(result.error), result.error_message)
+    assignment = None
+    if result.assignment is not None:
+        topics = tuple(
+            call.new("TopicPartitions", topic_id=topic_id, partitions=numbers)
+            for topic_id, numbers in result.assignment.items()
+        )
+        assignment = call.new("Assignment", topic_partitions=topics)
+    return call.respond(
+        error_code=ErrorCode.none,
+        member_id=result.member_id,
+        member_epoch=result.epoch,
+        heartbeat_interval=duration(result.heartbeat_interval_ms),
+        assignment=assignment,
+    )
+
+
+def _refused(call: Call, code: ErrorCode, message: str | None = None) -> Entity:
+    return call.respond(
+        error_code=code, error_message=message, member_epoch=0, heartbeat_interval=duration(0), assignment=None
+    )
