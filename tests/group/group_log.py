@@ -10,6 +10,7 @@ from kcli.group import requests
 from kcli.group.config import GroupConfig
 from kcli.group.errors import ErrorCode
 from kcli.group.machine import GroupMachine
+from kcli.group.metadata import Metadata
 from kcli.group.records import Record, parse
 from kcli.group.requests import (
     CommitOffsets,
@@ -38,7 +39,9 @@ RANGE = (("range", b"\x00\x01\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff\x00\x00\x
 class Running:
     """See above. Time stands still but for `pass_time`."""
 
-    def __init__(self, **config: int) -> None:
+    metadata: Metadata | None = None
+
+    def __init__(self, **config: Any) -> None:
         self.config = GroupConfig(**config)
         self.now_ms = 1_000_000
         self.log: list[tuple[Pair, int, int]] = []
@@ -49,7 +52,7 @@ class Running:
 
     def restart(self) -> None:
         """A new machine from the log."""
-        self.machine = GroupMachine(self.config, lambda: f"id{next(self._ids)}")
+        self.machine = GroupMachine(self.config, lambda: f"id{next(self._ids)}", self.metadata)
         for offset, ((key, value), producer_id, epoch) in enumerate(self.log):
             if key is None:
                 self.machine.replay_marker(producer_id, epoch, commit=value == b"commit")
