@@ -56,13 +56,13 @@ async def loop(world: World, who: str, *, is_static: bool, is_modern: bool) -> N
     while not world.is_ending:
         try:
             assignment = await member.join()
-            positions = {number: await until_fetched(world, who, LOOP, number) for number in assignment}
+            positions: dict[int, int] = {}
             while not world.is_ending:
-                await world.rest(1000)
+                if world.random.random() < 0.2 or not positions:
+                    positions = {number: await until_fetched(world, who, LOOP, number) for number in assignment}
+                await world.rest(600)
                 await member.heartbeat()
-                if positions and await _process(world, producer, member, positions):
-                    world.progressed(who)
-                elif not positions:
+                if not positions or await _process(world, producer, member, positions):
                     world.progressed(who)
         except (Rejoin, Lost, CoordinatorError) as why:
             world.note(who, f"again: {why!r}")
@@ -80,9 +80,11 @@ async def fixed(world: World, who: str, *, number: int, is_modern: bool) -> None
     while not world.is_ending:
         try:
             await producer.init()
-            positions = {number: await until_fetched(world, who, FIXED, number)}
+            positions: dict[int, int] = {}
             while not world.is_ending:
-                await world.rest(1000)
+                if world.random.random() < 0.2 or not positions:
+                    positions = {number: await until_fetched(world, who, FIXED, number)}
+                await world.rest(600)
                 if await _process(world, producer, member, positions):
                     world.progressed(who)
         except (Failed, Lost) as why:

@@ -245,5 +245,7 @@ def _check_transaction(each: Transaction, outcomes: set[bool], visible: list[tup
     must(not (each.fenced and is_committed), f"{name} is committed, its producer was fenced before")
     must(not (each.aborted and is_committed), f"{name} is committed, it was said to be aborted")
     if is_committed or each.committed:
-        must(sorted(visible) == sorted(each.writes), f"{name} is committed, and not whole: {visible}, {each.writes}")
+        for number in {place for place, _ in (*visible, *each.writes)}:
+            seen, sent = ([value for place, value in part if place == number] for part in (visible, each.writes))
+            must(seen == sent, f"{name} is committed, of {sent} in output {number} there is {seen}")
 

@@ -147,9 +147,11 @@ class Member:
                 self.world.generations.assigned(self.group, generation, owner, _numbers(answer.assignment))
             return answer
 
-        answer: SyncAnswer = await self.world.network.ask(
-            self.who, f"SyncGroup {generation}", run, patience_ms=JOIN_PATIENCE_MS
-        )
+        what = f"SyncGroup {generation}"
+        try:
+            answer: SyncAnswer = await self.world.network.ask(self.who, what, run)
+        except Lost:
+            answer = await self.world.network.ask(self.who, what, run, patience_ms=JOIN_PATIENCE_MS)
         self._heed(answer.error)
         return _numbers(answer.assignment)
 

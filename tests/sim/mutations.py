@@ -19,7 +19,7 @@ from types import FunctionType
 
 from tests.sim.run import simulate
 
-SEEDS = 50
+SEEDS = 100
 
 
 @dataclass(frozen=True, slots=True)

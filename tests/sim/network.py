@@ -53,14 +53,16 @@ class Network:
         world = self._world
         loop, random = world.loop, world.random
         answer: asyncio.Future[Any] = loop.create_future()
-        copies = 1 + (not in_order and random.random() < self.faults.repeated)
-        for _ in range(copies):
+        lates = [self.faults.late]
+        if not in_order and random.random() < self.faults.repeated:
+            lates.append(0.5)
+        for late in lates:
             if random.random() < self.faults.lost:
                 world.note(who, f"{what}: lost")
                 continue
             delay_ms = random.randrange(1, 30)
-            if random.random() < self.faults.late:
-                delay_ms += random.randrange(LATE_MS)
+            if random.random() < late:
+                delay_ms += random.choice([300, 1_000, 3_000, LATE_MS]) + random.randrange(500)
             loop.call_later(delay_ms / 1000, self._deliver, who, what, run, answer, in_order)
         patience = loop.call_later(patience_ms / 1000, lose, answer)
         try:

@@ -92,6 +92,7 @@ class Producer:
             return code
 
         given: list[tuple[int, int]] = []
+        self.id = self.epoch = -1
         await self._retried(f"InitProducerId {known}", run, tries=40)
         self.id, self.epoch = given[-1]
         self._sequences.clear()

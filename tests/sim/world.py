@@ -44,8 +44,8 @@ class World:
         self.notes: list[str] | None = [] if tells else None
         self.version = self.random.choice([0, 1, 2, 2, 2])
         self.cluster = Cluster(self.loop, directory, self.random, self.version)
-        self.pauses = self.random.choice([0.01, 0.03, 0.1])
-        self.network = Network(self, Faults(*(self.random.choice([0.0, 0.02, 0.08]) for _ in range(3))))
+        self.pauses = self.random.choice([0.01, 0.04, 0.12])
+        self.network = Network(self, Faults(*(self.random.choice([0.0, 0.02, 0.1]) for _ in range(3))))
         self.commits, self.generations, self.ledger = Commits(), Generations(), Ledger()
         self.node: Node | None = None
         self.is_calm = self.is_ending = False
@@ -61,7 +61,7 @@ class World:
         random = self.random
         for i in range(random.randint(1, 3)):
             name = f"plain-{i}"
-            self._lives[name] = partial(actors.plain, self, name, is_static=random.random() < 0.4)
+            self._lives[name] = partial(actors.plain, self, name, is_static=random.random() < 0.5)
         for i in range(random.randint(1, 3)):
             name, is_static = f"loop-{i}", random.random() < 0.3
             self._lives[name] = partial(actors.loop, self, name, is_static=is_static, is_modern=self._draw_modern())
@@ -166,23 +166,23 @@ class World:
     async def _trouble(self) -> None:
         until = self.loop.time() + TROUBLE_MS / 1000
         while self.loop.time() < until:
-            await self.sleep_ms(self.random.randrange(200, 3000))
-            node, what = self.node, self.random.randrange(10)
-            if what < 3:
+            await self.sleep_ms(self.random.randrange(200, 2500))
+            node, what = self.node, self.random.randrange(12)
+            if what < 5:
                 self._kill_or_double(self.random.choice(list(self._lives)))
             elif node is None or not node.is_alive:
                 continue
-            elif what == 3:
+            elif what == 5:
                 node.disk.end()
-            elif what < 6:
-                node.disk.dies_at = node.disk.operations + self.random.randrange(1, 60)
             elif what < 8:
+                node.disk.dies_at = node.disk.operations + self.random.randrange(1, 60)
+            elif what < 10:
                 self._resign(node, self.random.choice([GROUPS, TRANSACTIONS]))
             else:
                 self._flicker(node)
 
     def _kill_or_double(self, name: str) -> None:
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.3:
             self.note(name, "is killed")
             self._kill(name)
             self.loop.call_later(self.random.randrange(8000) / 1000, self._revive, name)
