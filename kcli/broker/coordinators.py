@@ -84,7 +84,7 @@ class Coordinator:
     ) -> None:
         self.topic = topic
         self._broker = broker
-        self._make = make
+        self.make = make
         self._act = act
         self._shards: dict[int, _Shard] = {}
         self._next_token = 0
@@ -133,7 +133,7 @@ class Coordinator:
     # loading
 
     def _load(self, number: int) -> None:
-        shard = self._shards[number] = _Shard(number, self._make(number))
+        shard = self._shards[number] = _Shard(number, self.make(number))
         shard.task = asyncio.get_running_loop().create_task(self._replay_log(shard))
 
     async def _replay_log(self, shard: _Shard) -> None:
@@ -151,7 +151,7 @@ class Coordinator:
                         "%s-%d cannot be loaded: %s", self.topic, shard.number, error, exc_info=_unexpected(error)
                     )
                     return
-            shard.machine = self._make(shard.number)
+            shard.machine = self.make(shard.number)
         shard.task = None
         shard.is_loaded = True
         self._do(shard, shard.machine.loaded)

@@ -27,6 +27,7 @@ from kcli.broker.node import FETCH_SESSION_EVICTION_MS, PLAINTEXT, PROTOCOL_IDS,
 from kcli.broker.partitions import Partitions
 from kcli.broker.quorum import Quorum
 from kcli.broker.quotas import Quotas
+from kcli.broker.read_only_coordinators import ReadOnlyCoordinator
 from kcli.broker.read_only_directory import (
     DEFAULT_NODE_ID,
     METADATA_KEY,
@@ -155,13 +156,24 @@ class ReadOnlyNode(Node):
             advertised=advertised,
             is_read_only=True,
         )
+        self._coordinate(self._broker, has_metadata=metadata is not None)
         log.info("serving %d partitions, to be read only", len(partitions))
         server.serve(self._broker)
         self._keep_up()
 
+    def _coordinate(self, broker: Broker, *, has_metadata: bool) -> None:
+        def least(option: str) -> int:
+            return 0 if has_metadata else self.config.number(option)
+
+        groups, transactions = least("offsets.topic.num.partitions"), least("transaction.state.log.num.partitions")
+        broker.groups = ReadOnlyCoordinator(broker, broker.groups, groups)
+        broker.transactions = ReadOnlyCoordinator(broker, broker.transactions, transactions)
+
     def _image(self, found: Mapping[Key, FoundPartition], advertised: Mapping[str, tuple[str, int]]) -> MetadataImage:
         metadata = found.get(METADATA_KEY)
         image = MetadataImage(lenient=True) if metadata is None else replay(metadata.path)
+        if metadata is None:
+            image.apply("FeatureLevelRecord", {"name": "group.version", "featureLevel": 1}, image.offset)
         show_what_is_there(image, found, self.config.node_id)
         for broker_id in list(image.brokers):
             image.apply("UnregisterBrokerRecord", {"brokerId": broker_id}, image.offset)

@@ -2,7 +2,10 @@
 
     InitProducerId    CLUSTER_AUTHORIZATION_FAILED: the one code on which idempotent producers of all clients give up at
                       once; others they take for passing trouble and ask again for ever
+    JoinGroup and     GROUP_AUTHORIZATION_FAILED, for the same reason
+    what follows it
     UpdateFeatures,   POLICY_VIOLATION of the whole
+    OffsetDelete,
     ElectLeaders      (of each partition too; there is no place for the whole in version 0)
     Produce           POLICY_VIOLATION of each partition, which no client sends again, with the reason (v8); with acks=0
                       the connection is closed, as for every batch refused
@@ -15,12 +18,15 @@ authorization errors would send people to look at ACLs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any
 
 from kcli.broker.messages import Call, Entity, ErrorCode, HangUp
 
 REASON = "This broker only reads: it serves its log directories as they are."
 POLICY = ErrorCode.policy_violation
+NO_MEMBERS = ErrorCode.group_authorization_failed
+NO_PROTOCOL_SINCE = 7
 NO_ACKS = 0
 
 
@@ -85,6 +91,91 @@ def _init_producer_id(call: Call) -> Entity:
     return call.respond(error_code=ErrorCode.cluster_authorization_failed, producer_id=-1, producer_epoch=-1)
 
 
+def _join_group(call: Call) -> Entity:
+    return call.respond(
+        error_code=NO_MEMBERS,
+        generation_id=-1,
+        protocol_type=None,
+        protocol_name=None if call.version >= NO_PROTOCOL_SINCE else "",
+        leader="",
+        member_id=call.request.member_id,
+        members=(),
+    )
+
+
+def _sync_group(call: Call) -> Entity:
+    return call.respond(error_code=NO_MEMBERS, assignment=b"")
+
+
+def _no_members(call: Call) -> Entity:
+    return call.respond(error_code=NO_MEMBERS)
+
+
+def _leave_group(call: Call) -> Entity:
+    return call.respond(error_code=NO_MEMBERS, members=())
+
+
+def _consumer_group_heartbeat(call: Call) -> Entity:
+    return call.respond(
+        error_code=NO_MEMBERS,
+        error_message=REASON,
+        member_id=None,
+        member_epoch=0,
+        heartbeat_interval=timedelta(0),
+        assignment=None,
+    )
+
+
+def _offset_commit(call: Call) -> Entity:
+    return call.respond(
+        topics=tuple(
+            call.new(
+                "OffsetCommitResponseTopic",
+                **({"topic_id": topic.topic_id} if hasattr(topic, "topic_id") else {"name": topic.name}),
+                partitions=tuple(
+                    call.new("OffsetCommitResponsePartition", partition_index=each.partition_index, error_code=POLICY)
+                    for each in topic.partitions
+                ),
+            )
+            for topic in call.request.topics
+        )
+    )
+
+
+def _offset_delete(call: Call) -> Entity:
+    return call.respond(error_code=POLICY, topics=())
+
+
+def _delete_groups(call: Call) -> Entity:
+    names = call.request.groups_names
+    return call.respond(
+        results=tuple(call.new("DeletableGroupResult", group_id=name, error_code=POLICY) for name in names)
+    )
+
+
+def _write_txn_markers(call: Call) -> Entity:
+    return call.respond(
+        markers=tuple(
+            call.new(
+                "WritableTxnMarkerResult",
+                producer_id=marker.producer_id,
+                topics=tuple(
+                    call.new(
+                        "WritableTxnMarkerTopicResult",
+                        name=topic.name,
+                        partitions=tuple(
+                            call.new("WritableTxnMarkerPartitionResult", partition_index=number, error_code=POLICY)
+                            for number in topic.partition_indexes
+                        ),
+                    )
+                    for topic in marker.topics
+                ),
+            )
+            for marker in call.request.markers
+        )
+    )
+
+
 def _alter_configs(call: Call) -> Entity:
     resources = (
         {"resource_type": each.resource_type, "resource_name": each.resource_name} for each in call.request.resources
@@ -140,4 +231,13 @@ REFUSALS: dict[str, Callable[[Call], Entity]] = {
     "incremental_alter_configs": _alter_configs,
     "alter_client_quotas": _alter_client_quotas,
     "update_features": _update_features,
+    "join_group": _join_group,
+    "sync_group": _sync_group,
+    "heartbeat": _no_members,
+    "leave_group": _leave_group,
+    "consumer_group_heartbeat": _consumer_group_heartbeat,
+    "offset_commit": _offset_commit,
+    "offset_delete": _offset_delete,
+    "delete_groups": _delete_groups,
+    "write_txn_markers": _write_txn_markers,
 }

@@ -1,7 +1,7 @@
 """Requests to a broker that only reads: writes are refused; what must read whole segments first does so in a thread.
 
-ApiVersions offers what reads from logs and metadata, and what would write to them, so that a client is told why not.
-The rest, such as groups, is not there: clients that assign partitions to themselves do without.
+ApiVersions offers what reads from logs, metadata, groups and transactions, and what would write to them, so that a
+client is told why not. Nobody can be a member of a group: clients assign partitions to themselves.
 
 Where a handler would have to survey segments that nobody has looked at yet, that is done before it is called, so that
 other clients go on being answered meanwhile.
@@ -111,14 +111,21 @@ _LOOKS: dict[str, Callable[[Call], Iterator[Look]]] = {
 OFFERED = frozenset(
     (
         "api_versions",
+        "consumer_group_describe",
         "describe_client_quotas",
         "describe_cluster",
         "describe_configs",
+        "describe_groups",
         "describe_log_dirs",
         "describe_quorum",
         "describe_topic_partitions",
+        "describe_transactions",
+        "find_coordinator",
         "list_config_resources",
+        "list_groups",
+        "list_transactions",
         "metadata",
+        "offset_fetch",
         *_LOOKS,
         *REFUSALS,
     )

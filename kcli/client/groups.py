@@ -104,7 +104,7 @@ class Groups:
             group, lambda: self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)[group]
         )
         return {
-            (each.topic, each.partition): Committed(each.offset, each.leader_epoch, each.metadata or "")
+            (each.topic, each.partition): Committed(each.offset, each.leader_epoch, _metadata(each))
             for each in found.topic_partitions
             if each.offset >= 0 and each.error is None
         }
@@ -217,6 +217,14 @@ class Groups:
     def _failure(self, what: str, error: KafkaError) -> KcliError:
         self._client.poll(0)
         return self._connection.unreachable() if error.code() in NOBODY else Refused(what, error)
+
+
+def _metadata(told: TopicPartition) -> str:
+    """What came with an offset. confluent-kafka 2.16 reads on to the next zero, which may be behind it."""
+    try:
+        return told.metadata or ""
+    except UnicodeDecodeError as error:
+        return error.object[: error.start].decode()
 
 
 def _name(names: dict[Enum, str], value: Enum) -> str:

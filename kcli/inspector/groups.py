@@ -31,7 +31,7 @@ from kcli.group import committed as replayed
 from kcli.group import records
 from kcli.group_view import Committed, Group, Listing, Member, NoSuchGroup, Place
 from kcli.inspector.cluster_metadata import read_image
-from kcli.inspector.coordinator_records import CoordinatorRecord, Told, read_records, segments
+from kcli.log.coordinator_records import CoordinatorRecord, Told, read_records, segments
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.segment_reader import Window, read_segment

@@ -17,8 +17,8 @@ from formats.producer_snapshot import ProducerEntry
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.group_view import Place
 from kcli.inspector.cluster_metadata import read_image
-from kcli.inspector.coordinator_records import read_records
 from kcli.log.config import LogConfig
+from kcli.log.coordinator_records import read_records
 from kcli.log.log_directory import LogDirectory
 from kcli.log.read_only_log import ReadOnlyLog
 from kcli.transaction_view import Listing, NoSuchTransactionalId, Producer, Transaction, Wanted

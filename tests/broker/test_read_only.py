@@ -230,6 +230,86 @@ REQUESTS: dict[str, tuple[int, dict[str, Any]]] = {
             "validate_only": False,
         },
     ),
+    "join_group": (
+        9,
+        {
+            "group_id": "g",
+            "session_timeout": 1000,
+            "rebalance_timeout": 1000,
+            "member_id": "",
+            "group_instance_id": None,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+            "reason": None,
+        },
+    ),
+    "sync_group": (
+        5,
+        {
+            "group_id": "g",
+            "generation_id": 1,
+            "member_id": "m",
+            "group_instance_id": None,
+            "protocol_type": None,
+            "protocol_name": None,
+            "assignments": [],
+        },
+    ),
+    "heartbeat": (4, {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}),
+    "leave_group": (5, {"group_id": "g", "members": [{"member_id": "m", "group_instance_id": None, "reason": None}]}),
+    "consumer_group_heartbeat": (
+        1,
+        {
+            "group_id": "g",
+            "member_id": "m",
+            "member_epoch": 0,
+            "instance_id": None,
+            "rack_id": None,
+            "rebalance_timeout": 1000,
+            "subscribed_topic_names": ["t-txn"],
+            "subscribed_topic_regex": None,
+            "server_assignor": None,
+            "topic_partitions": [],
+        },
+    ),
+    "offset_commit": (
+        8,
+        {
+            "group_id": "g",
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": [
+                {
+                    "name": "t-txn",
+                    "partitions": [
+                        {
+                            "partition_index": 0,
+                            "committed_offset": 1,
+                            "committed_leader_epoch": -1,
+                            "committed_metadata": "",
+                        }
+                    ],
+                }
+            ],
+        },
+    ),
+    "offset_delete": (0, {"group_id": "g", "topics": [{"name": "t-txn", "partitions": [{"partition_index": 0}]}]}),
+    "delete_groups": (2, {"groups_names": ["g"]}),
+    "write_txn_markers": (
+        1,
+        {
+            "markers": [
+                {
+                    "producer_id": 9,
+                    "producer_epoch": 0,
+                    "transaction_result": False,
+                    "topics": [{"name": "t-txn", "partition_indexes": [0]}],
+                    "coordinator_epoch": 0,
+                }
+            ]
+        },
+    ),
     "produce": (
         8,
         {
@@ -240,6 +320,11 @@ REQUESTS: dict[str, tuple[int, dict[str, Any]]] = {
         },
     ),
 }
+
+
+GROUP_AUTHORIZATION_FAILED = 30
+MEMBERS = ("join_group", "sync_group", "heartbeat", "leave_group", "consumer_group_heartbeat")
+CODES = {"init_producer_id": CLUSTER_AUTHORIZATION_FAILED, **dict.fromkeys(MEMBERS, GROUP_AUTHORIZATION_FAILED)}
 
 
 def error_codes(answer: Any) -> set[int]:
@@ -260,8 +345,7 @@ def test_what_would_write_is_refused() -> None:
         offered = {each["api_key"] for each in client.call("api_versions", 0)["api_keys"]}
         assert REQUESTS.keys() == {APIS[key].name for key in offered if APIS[key].writes}
         for name, (version, request) in REQUESTS.items():
-            code = CLUSTER_AUTHORIZATION_FAILED if name == "init_producer_id" else POLICY_VIOLATION
-            assert error_codes(client.call(name, version, **request)) == {code}, name
+            assert error_codes(client.call(name, version, **request)) == {CODES.get(name, POLICY_VIOLATION)}, name
         asked = {"topics": [{"name": "new"}], "allow_auto_topic_creation": True}
         assert client.call("metadata", 4, **asked)["topics"][0]["error_code"] == 3
         answer, _ = fetch(client, "t-txn", 0, 10_000)

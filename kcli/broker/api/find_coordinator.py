@@ -36,8 +36,9 @@ MESSAGES = {
 
 
 def find_coordinator(call: Call) -> Entity:
-    """Errors: COORDINATOR_NOT_AVAILABLE while there is none, INVALID_REQUEST; from a broker that only reads
-    GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED: nothing else keeps clients from asking for ever.
+    """Errors: COORDINATOR_NOT_AVAILABLE while there is none, INVALID_REQUEST; from a broker that only reads and has
+    other partitions of the coordinator's topic GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    nothing else keeps clients from asking for ever.
     """
     key_type, view = call.get("key_type", GROUP), View(call)
     if call.version < BATCHED_SINCE:
@@ -64,7 +65,7 @@ def _find(call: Call, view: View, key_type: int, key: str) -> tuple[ErrorCode, N
     if name is None:
         return ErrorCode.coordinator_not_available, NOBODY
     if call.broker.is_read_only:
-        return READ_ONLY[key_type], NOBODY
+        return _find_read_only(call, view, key_type, key)
     topic = call.broker.image.topic(name)
     if topic is None:
         create_missing(call, [name])
@@ -74,6 +75,13 @@ def _find(call: Call, view: View, key_type: int, key: str) -> tuple[ErrorCode, N
     if node is None:
         return ErrorCode.coordinator_not_available, NOBODY
     return ErrorCode.none, node
+
+
+def _find_read_only(call: Call, view: View, key_type: int, key: str) -> tuple[ErrorCode, Node]:
+    coordinator = call.broker.groups if key_type == GROUP else call.broker.transactions
+    if coordinator.partition_count and coordinator.partition_of(key) not in coordinator.led():
+        return READ_ONLY[key_type], NOBODY
+    return ErrorCode.none, next(node for node in view.nodes if node.id == call.broker.node_id)
 
 
 def _is_share_key(key: str) -> bool:
