@@ -25,7 +25,7 @@ def python(module: str) -> Callable[[], list[str]]:
     return lambda: [sys.executable, "-m", f"tests.interop.clients.python.{module}"]
 
 
-def java() -> list[str]:
+def java(program: str = "JavaClient") -> list[str]:
     """Kafka's own client: Java compiles the one file as it starts it."""
     try:
         jars = kit.set_up()
@@ -33,7 +33,7 @@ def java() -> list[str]:
         raise ToolchainMissing(str(unavailable)) from None
     quick = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
     logger = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return ["java", *quick, logger, "-cp", f"{jars}/*", str(HERE / "java" / "JavaClient.java")]
+    return ["java", *quick, logger, "-cp", f"{jars}/*", str(HERE / "java" / f"{program}.java")]
 
 
 def go() -> list[str]:
@@ -49,7 +49,7 @@ def go() -> list[str]:
     return [str(_built("go", sources.iterdir(), build) / "client")]
 
 
-def node() -> list[str]:
+def node(program: str = "client") -> list[str]:
     """kafkajs, with the packages that package-lock.json names."""
     _need("node")
     _need("npm")
@@ -62,7 +62,7 @@ def node() -> list[str]:
         _fetch(["npm", "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"], directory)
 
     modules = _built("node", packages, build) / "node_modules"
-    return ["env", f"NODE_PATH={modules}", "node", str(sources / "client.js")]
+    return ["env", f"NODE_PATH={modules}", "node", str(sources / f"{program}.js")]
 
 
 def _need(program: str) -> None:

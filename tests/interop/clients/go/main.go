@@ -1,4 +1,4 @@
-// The steps of ../README.md with franz-go: client BOOTSTRAP JOB.json
+// The steps of ../README.md with franz-go: client BOOTSTRAP JOB.json; members of groups: client BOOTSTRAP
 package main
 
 import (
@@ -67,6 +67,10 @@ var (
 
 func main() {
 	bootstrap = os.Args[1]
+	if len(os.Args) == 2 {
+		members()
+		return
+	}
 	var todo job
 	must(json.Unmarshal(got(os.ReadFile(os.Args[2])), &todo))
 	admin = kadm.NewClient(open())
