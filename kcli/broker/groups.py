@@ -34,7 +34,9 @@ ONE_MS = timedelta(milliseconds=1)
 def group_coordinator(broker: Broker) -> Coordinator:
     """The coordinator of groups, not yet started."""
     config, metadata = _config(broker.config), GroupMetadata(broker)
-    return Coordinator(broker, TOPIC, lambda _: GroupMachine(config, lambda: str(uuid4()), metadata))
+    return Coordinator(
+        broker, TOPIC, lambda _: GroupMachine(config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes))
+    )
 
 
 def _config(config: BrokerConfig) -> GroupConfig:

@@ -53,8 +53,14 @@ _HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
 class GroupMachine:
     """See above."""
 
-    def __init__(self, config: GroupConfig, new_id: Callable[[], str], metadata: Metadata | None = None) -> None:
-        self._shard = Shard(config, new_id, metadata or NoMetadata())
+    def __init__(
+        self,
+        config: GroupConfig,
+        new_id: Callable[[], str],
+        metadata: Metadata | None = None,
+        new_consumer_id: Callable[[], str] | None = None,
+    ) -> None:
+        self._shard = Shard(config, new_id, new_consumer_id or new_id, metadata or NoMetadata())
         self._is_loaded = False
 
     def handle(self, token: Token, request: Any, now_ms: int) -> Outcome:

@@ -24,12 +24,14 @@ TimerKey = tuple[str, ...]
 
 @dataclass(slots=True)
 class Shard:
-    """All that a machine knows. new_id: random ids for members, from outside so that a simulation can repeat them.
+    """All that a machine knows. new_id, new_consumer_id: random ids for members of classic and of consumer groups, from
+    outside so that a simulation can repeat them.
     topic_hashes: of topics that consumer groups read. new_topics_version: the metadata's when there last were new
     topics."""
 
     config: GroupConfig
     new_id: Callable[[], str]
+    new_consumer_id: Callable[[], str]
     metadata: Metadata
     topic_hashes: dict[str, int] = field(default_factory=dict)
     new_topics_version: int = -1

@@ -7,6 +7,7 @@ exit status must be equal, apart from what VARIES.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import shlex
 import socket
@@ -157,7 +158,7 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def both(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[tuple[Broker, Broker]]:
     """Real Kafka, and kcli with the same properties at another place."""
-    name = f"kcli-tools-{worker_id}"
+    name = f"kcli-tools-{worker_id}-{os.getpid()}"
     directory = tmp_path_factory.mktemp("tools")
     tools = ToolServer(kafka_jars, "warn")
     try:

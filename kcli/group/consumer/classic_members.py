@@ -54,7 +54,7 @@ def join(turn: Turn, token: Token, request: JoinGroup, group: ConsumerGroup) -> 
 
 def _join(turn: Turn, request: JoinGroup, group: ConsumerGroup) -> JoinAnswer:
     is_new = not request.member_id
-    member_id = request.member_id or turn.shard.new_id()
+    member_id = request.member_id or turn.shard.new_consumer_id()
     check_room(turn, group, member_id)
     if not group.supports(request.protocol_type, [name for name, _ in request.protocols]):
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

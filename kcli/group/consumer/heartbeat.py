@@ -43,7 +43,7 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     joins = request.epoch == JOINING
     group = find_group(turn, request.group_id, records, may_create=joins)
     check_room(turn, group, request.member_id)
-    member_id = request.member_id or turn.shard.new_id()
+    member_id = request.member_id or turn.shard.new_consumer_id()
     if request.instance_id is None:
         old = find_dynamic(group, member_id, may_join=joins)
     else:
