@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -28,9 +29,10 @@ PLAIN, LOOP, FIXED = "plain", "loop", "fixed"
 async def plain(world: World, who: str, *, is_static: bool) -> None:
     """See above. Raises Fenced."""
     member = Member(world, who, PLAIN, is_static=is_static)
+    assignment: list[int] = []
     while not world.is_ending:
         try:
-            assignment = await member.join()
+            assignment = await _join(world, member, assignment)
             while not world.is_ending:
                 await world.rest(800)
                 if assignment and world.random.random() < 0.5:
@@ -46,6 +48,17 @@ async def plain(world: World, who: str, *, is_static: bool) -> None:
             world.note(who, f"again: {why!r}")
             await world.rest(300)
     await _gone(member)
+
+
+async def _join(world: World, member: Member, assignment: list[int]) -> list[int]:
+    """Join, at times while a commit of the generation before is still under way."""
+    if not assignment or member.generation < 0 or world.random.random() < 0.5:
+        return await member.join()
+    late = member.commit(assignment[0], world.next_commit())
+    _, joined = await asyncio.gather(late, member.join(), return_exceptions=True)
+    if isinstance(joined, BaseException):
+        raise joined
+    return joined
 
 
 async def loop(world: World, who: str, *, is_static: bool, is_modern: bool) -> None:

@@ -1,4 +1,5 @@
-"""An event loop without sockets and threads whose time is simulated: where nothing is ready it goes on at the next timer.
+"""An event loop without sockets and threads, whose time is simulated: where nothing is ready it is the time of the
+next timer at once.
 
 What code hands to a thread runs in the loop, all at once, a little later.
 """
@@ -7,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import Executor
 from random import Random
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 from kcli.broker.clock import Clock
 
 BEGIN_MS = 1_795_000_000_000
 NO_EVENTS: list[Any] = []
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Stalled(Exception):
@@ -47,9 +51,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None:
         """Nobody is to be woken."""
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:  # noqa: ARG002
         """Run it in the loop, a little later."""
-        future = self.create_future()
+        future: asyncio.Future[T] = self.create_future()
 
         def run() -> None:
             if future.cancelled():

@@ -45,7 +45,8 @@ class Mutation:
         source = dedent(inspect.getsource(function))
         assert source.count(self.old) == 1, f"{self.function} has not {self.old!r} once"
         namespace = dict(vars(module))
-        exec(compile("from __future__ import annotations\n" + source.replace(self.old, self.new), name, "exec"), namespace)
+        mutant = "from __future__ import annotations\n" + source.replace(self.old, self.new)
+        exec(compile(mutant, name, "exec"), namespace)
         code, function.__code__ = function.__code__, namespace[name].__code__
         try:
             yield

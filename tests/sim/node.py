@@ -54,6 +54,9 @@ class FlickeringPartition(Partition):
 
     away = False
 
+    def come_back(self) -> None:
+        self.away = False
+
     def check_leader_epoch(self, epoch: int = -1, *, leader_only: bool = True) -> ErrorCode | None:
         if self.away:
             return ErrorCode.not_leader_or_follower
@@ -116,7 +119,7 @@ class Node:
         self.serving: dict[asyncio.Task[None], asyncio.Future[Any]] = {}
         self._logs: list[PartitionLog] = []
         partitions = Partitions(cluster.image)
-        self.broker: Any = SimpleNamespace(
+        broker: Any = SimpleNamespace(
             image=cluster.image,
             node_id=OWN,
             partitions=partitions,
@@ -125,10 +128,11 @@ class Node:
             producer_ids=cluster.producer_ids,
             quotas=SimpleNamespace(is_active=False),
         )
-        self.broker.groups = Coordinator(
-            self.broker, GROUPS, lambda _: GroupMachine(GROUP_CONFIG, lambda: f"{next(cluster.member_ids)}")
+        self.broker = broker
+        broker.groups = Coordinator(
+            broker, GROUPS, lambda _: GroupMachine(GROUP_CONFIG, lambda: f"{next(cluster.member_ids)}")
         )
-        self.broker.transactions = transaction_coordinator(self.broker)
+        broker.transactions = transaction_coordinator(broker)
 
     @property
     def is_alive(self) -> bool:

@@ -116,13 +116,12 @@ class Producer:
         self._added.add(place)
 
     async def send(self, transaction: Transaction, number: int, values: list[bytes]) -> None:
-        """Produce to a partition of the output, at times in two batches that overtake each other. Raises Failed,
-        Lost."""
+        """Produce to a partition of the output, at times in batches that overtake each other. Raises Failed, Lost."""
         await self._add((OUTPUT, number))
         sequence = self._sequences.get(number, 0)
         parts = [values]
         if self.is_modern and len(values) > 1 and self.world.random.random() < 0.5:
-            parts = [values[:1], values[1:]]
+            parts = [[value] for value in values]
         self._sequences[number] = sequence + len(values)
         sent = [self._send(number, sequence + i, part) for i, part in enumerate(parts)]
         for failure in await asyncio.gather(*sent, return_exceptions=True):
@@ -162,7 +161,7 @@ class Producer:
                 version=version,
                 get=lambda name, default: getattr(asked, name, default),
                 new=lambda _, **values: SimpleNamespace(**values),
-                respond=lambda **values: SimpleNamespace(**values),
+                respond=SimpleNamespace,
             )
             answer = await txn_offset_commit(call)
             codes = [each.error_code for topic in answer.topics for each in topic.partitions]
@@ -216,7 +215,7 @@ async def _produce(node: Node, version: int, name: str, number: int, data: bytes
         header=SimpleNamespace(correlation_id=0),
         now_ms=node.broker.clock.now_ms(),
     )
-    answer = produce(call)
+    answer: Any = produce(call)
     if asyncio.iscoroutine(answer):
         answer = await answer
     response: Entity = entity_reader(kind.response_type)(bytes(answer[0]), FRAME_HEAD)[0]
