@@ -25,6 +25,8 @@ from tests.interop.test_tools_kafka import Broker
 
 both = tools.both
 TIMEOUT = 60_000
+ARRIVES_S = 1.0
+"""Until a topic's change is known everywhere in Kafka's broker."""
 QUICK = {"consumer.assignment.interval.ms": "0"}
 TOPICS = {"t": 4, "u": 2, "other": 1}
 UNORDERED = ("topic_partitions", "topicPartitions", "assignedPartitions", "partitionsPendingRevocation")
@@ -354,7 +356,89 @@ def static_both(script: Script) -> None:
     script.describe()
 
 
-SCRIPTS = (invalid, members, subscriptions, no_topics, static, regex, there_and_back, static_both)
+def topics_change(script: Script) -> None:
+    """They come, grow, go, and come again: the next heartbeat after that begins a new epoch."""
+    name = "changing"
+    script.enter("m", name, "t")
+    topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
+    for _ in range(2):
+        script.client.call("create_topics", 7, topics=(topic,), timeout=1000)
+        time.sleep(ARRIVES_S)
+        script.beat("m", 2)
+        script.describe()
+        grown = {"name": name, "count": 3, "assignments": None}
+        script.client.call("create_partitions", 3, topics=(grown,), timeout=1000, validate_only=False)
+        time.sleep(ARRIVES_S)
+        script.beat("m", 3)
+        script.beat("m", 4)
+        script.describe()
+        script.client.call("delete_topics", 6, topics=({"name": name, "topic_id": "A" * 22},), timeout=1000)
+        time.sleep(ARRIVES_S)
+        script.beat("m", 4)
+        script.beat("m", 5, {"t": (0, 1, 2, 3)})
+        script.beat("m", 4, {"t": (0, 1, 2, 3)})
+        script.describe()
+
+
+def not_to_be_upgraded(script: Script) -> None:
+    """Classic groups that stay what they are."""
+    member = script.join(script.join(protocol_type="connect"), protocol_type="connect")
+    script.enter("new", "t")
+    script.beat("new", 1)
+    script.beat("new", -1)
+    script.sync(member, 1, protocol_type="connect")
+    script.leave((member, None))
+    for assignment in (b"\0", b"\0\1\0\0", assigned(0)[:-4] + b"\0\0\0\1x"):
+        member = script.join(script.join())
+        generation = script.answers[-1][2]["generation_id"]
+        script.enter("new", "t")
+        script.sync(member, generation, ({"member_id": member, "assignment": assignment},))
+        script.enter("new", "t")
+        script.describe()
+        script.leave((member, None))
+    script.enter("new", "t")
+    script.describe()
+
+
+def classic_members_share(script: Script) -> None:
+    """Two of them and a new one: what one gives away another gets when it joins again."""
+    one = script.classic()
+    script.enter("new", "t")
+    two = script.join()
+    script.join(two)
+    script.sync(two, 3)
+    script.classic_beat(two, 3)
+    script.classic_beat(one, 1)
+    script.join(one, protocols=(protocol(owned=(0, 1, 2, 3)),))
+    script.sync(one, 1)
+    script.join(one, protocols=(protocol(owned=(0,)),))
+    script.describe()
+    script.classic_beat(two, 3)
+    script.join(two)
+    script.sync(two, 3)
+    script.beat("new", 2, {})
+    script.beat("new", 3, {})
+    script.describe()
+    script.commit(two, 3, 1)
+    script.commit("", -1, 1)
+    script.leave((one, None), ("new", None))
+    script.describe()
+    script.classic_beat(two, 3)
+
+
+SCRIPTS = (
+    topics_change,
+    not_to_be_upgraded,
+    classic_members_share,
+    invalid,
+    members,
+    subscriptions,
+    no_topics,
+    static,
+    regex,
+    there_and_back,
+    static_both,
+)
 
 
 def records(directory: Path) -> dict[str, list[Any]]:

@@ -15,6 +15,7 @@ from kcli.group.errors import ErrorCode
 from kcli.group.metadata import Metadata
 from kcli.group.requests import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup
 from kcli.group.turn import Turn
+from kcli.java import hash_map_order
 
 
 def describe(turn: Turn, token: Token, request: DescribeConsumerGroup) -> None:
@@ -55,7 +56,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, metadata: Metadata) ->
         epoch=member.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        topics=tuple(sorted(member.topics)),
+        topics=tuple(hash_map_order(sorted(member.topics))),
         regex=member.regex,
         assignment=_known(has, metadata),
         target=_known(group.target.get(member.id, NO_PARTITIONS), metadata),
