@@ -204,6 +204,38 @@ def check_plain_records(const uint8_t[::1] data not None, BatchTable table not N
     return seen, consecutive, newest
 
 
+cdef bint plain_batch(const uint8_t[::1] data, BatchTable table, bint keyed, int64_t earliest, int64_t latest,
+                   int64_t max_bytes) except -1:
+    """Is it a batch of a client as most are: one, not compressed, CreateTime, sound? Leaves its row in `table`."""
+    cdef Batch *b
+    cdef int64_t next_start = 0, needed = 0
+    cdef int how
+    table.clear()
+    if data.shape[0] < V2_HEADER or data.shape[0] > max_bytes or data[16] != 2 or data[21] or data[22] & ~16:
+        return False
+    with nogil:
+        how = scan_window(&data[0], 0, data.shape[0], 0, table, True, False, &next_start, &needed)
+    if how != C_END or table.count != 1:
+        return False
+    b = table.at(0)
+    if (b.faults or b.base_offset != 0 or b.count <= 0 or b.last_offset + 1 != b.count
+            or (b.producer_id != -1 and b.base_sequence < 0)):
+        return False
+    checked = check_plain_records(data, table, keyed=keyed, create_time=True, earliest=earliest, latest=latest)
+    return checked is not None and <int64_t>checked[2] == b.max_timestamp
+
+
+cdef void lead_batch(uint8_t[::1] data, Batch *b, int64_t next_offset, int32_t leader_epoch) noexcept:
+    """Set offset and leader epoch, in the bytes and in the row."""
+    cdef int i
+    set_be64(&data[0], <uint64_t>next_offset)
+    for i in range(4):
+        data[12 + i] = <uint8_t>(<uint32_t>leader_epoch >> (24 - 8 * i))
+    b.base_offset = next_offset
+    b.last_offset = next_offset + b.count - 1
+    b.leader_epoch = leader_epoch
+
+
 def accept_plain(uint8_t[::1] data not None, BatchTable table not None, int64_t next_offset, int32_t leader_epoch, *,
                  bint keyed, int64_t earliest, int64_t latest, int64_t max_bytes):
     """What a leader does to the batch of a client that is as most are: one batch, not compressed, CreateTime, sound.
@@ -211,27 +243,80 @@ def accept_plain(uint8_t[::1] data not None, BatchTable table not None, int64_t 
     Sets offset and leader epoch, and leaves the one row in `table`. Returns False, with `data` as it was, for any other
     batch: that one has to be looked at in full.
     """
-    cdef Batch *b
-    cdef int64_t next_start = 0, needed = 0
-    cdef int how, i
-    table.clear()
-    if data.shape[0] < V2_HEADER or data.shape[0] > max_bytes or data[16] != 2:
+    if not plain_batch(data, table, keyed, earliest, latest, max_bytes):
         return False
-    with nogil:
-        how = scan_window(&data[0], 0, data.shape[0], 0, table, True, False, &next_start, &needed)
-    if how != C_END or table.count != 1:
-        return False
-    b = table.at(0)
-    if (b.faults or b.base_offset != 0 or b.attributes & ~16 or b.count <= 0 or b.last_offset + 1 != b.count
-            or (b.producer_id != -1 and b.base_sequence < 0)):
-        return False
-    checked = check_plain_records(data, table, keyed=keyed, create_time=True, earliest=earliest, latest=latest)
-    if checked is None or <int64_t>checked[2] != b.max_timestamp:
-        return False
-    set_be64(&data[0], <uint64_t>next_offset)
-    for i in range(4):
-        data[12 + i] = <uint8_t>(<uint32_t>leader_epoch >> (24 - 8 * i))
-    b.base_offset = next_offset
-    b.last_offset = next_offset + b.count - 1
-    b.leader_epoch = leader_epoch
+    lead_batch(data, table.at(0), next_offset, leader_epoch)
     return True
+
+
+cdef class Runway:
+    """What can still be appended to a segment without a look at anything but the batch: the short way of most batches.
+
+        runway = Runway(producers, indexer, leader_epoch, position, ...)
+        found = runway.append(data, write, next_offset, now_ms)
+
+    A batch goes this way when it is as `accept_plain` wants it, of no transaction, and its producer is new or continues
+    where it was; and when the segment takes it: position (the byte where it goes) and its size up to size_max, its last
+    offset up to offset_max, its timestamp up to timestamp_max, and a slot in both indexes. Whatever else appends to the
+    segment, or changes what was given here, makes a new runway.
+    """
+
+    cdef ProducerTable producers
+    cdef AppendIndexer indexer
+    cdef BatchTable table
+    cdef bint keyed
+    cdef readonly int32_t leader_epoch
+    cdef int64_t position, size_max, offset_max, timestamp_max, offset_slots, time_slots
+    cdef int64_t before_max_ms, after_max_ms, max_message_bytes
+
+    def __init__(self, ProducerTable producers not None, AppendIndexer indexer not None, int32_t leader_epoch, *,
+                 int64_t position, int64_t size_max, int64_t offset_max, int64_t timestamp_max, int64_t offset_slots,
+                 int64_t time_slots, bint keyed, int64_t before_max_ms, int64_t after_max_ms, int64_t max_message_bytes):
+        self.producers, self.indexer, self.table = producers, indexer, BatchTable()
+        self.leader_epoch, self.position = leader_epoch, position
+        self.size_max, self.offset_max, self.timestamp_max = size_max, offset_max, timestamp_max
+        self.offset_slots, self.time_slots = offset_slots, time_slots
+        self.keyed, self.before_max_ms, self.after_max_ms = keyed, before_max_ms, after_max_ms
+        self.max_message_bytes = max_message_bytes
+
+    def append(self, batch not None, write not None, int64_t next_offset, int64_t now_ms):
+        """Append a batch: write((batch,), position) is called, producers and index entries follow.
+
+        Returns (last offset, max timestamp, new entries of the offset index, of the time index); None, with nothing
+        changed, for a batch that has to go the long way. What `write` raises goes through; the state is ahead then.
+        """
+        cdef uint8_t[::1] data = batch
+        cdef Batch *b
+        cdef int64_t size = data.shape[0]
+        cdef int64_t latest = now_ms + self.after_max_ms if self.after_max_ms <= INT64_MAX - now_ms else INT64_MAX
+        if size < V2_HEADER or data[22] or self.position + size > self.size_max:
+            return None
+        if not self.offset_slots or not self.time_slots:
+            return None
+        if not plain_batch(data, self.table, self.keyed, now_ms - self.before_max_ms, latest, self.max_message_bytes):
+            return None
+        b = self.table.at(0)
+        if next_offset + b.count - 1 > self.offset_max or b.max_timestamp > self.timestamp_max:
+            return None
+        if b.producer_id != -1 and not comes_next(self.producers._find(b.producer_id), b):
+            return None
+        lead_batch(data, b, next_offset, self.leader_epoch)
+        if b.producer_id != -1:
+            self.producers._batch(b, &data[0])
+        write((batch,), self.position)
+        offset_entries, time_entries = self.indexer.append(
+            self.table, self.position, self.offset_slots, self.time_slots)
+        self.position += size
+        self.offset_slots -= len(offset_entries) // 8
+        self.time_slots -= len(time_entries) // 12
+        return b.last_offset, b.max_timestamp, offset_entries, time_entries
+
+
+cdef inline bint comes_next(ProducerState *producer, Batch *b) noexcept nogil:
+    """Is it the producer's first batch, or the one behind its last, with nothing in between to look at?"""
+    if b.producer_id < 0 or b.producer_epoch < 0:
+        return False
+    if not producer.used:
+        return True
+    return (producer.kept > 0 and producer.epoch == b.producer_epoch and producer.txn_first < 0
+            and b.base_sequence == sequence_after(producer.batches[producer.kept - 1].last_sequence, 1))

@@ -340,9 +340,34 @@ class AppendIndexer:
     def append(self, table: BatchTable, position: int, offset_slots: int, time_slots: int) -> tuple[bytes, bytes]: ...
     def last_time_entry(self) -> bytes: ...
 
-def survey_batches(
-    table: BatchTable, leader_epoch_max: int
-) -> tuple[int, int, bool, int, list[tuple[int, int]]]: ...
+class Runway:
+    leader_epoch: Final[int]
+    def __init__(
+        self,
+        producers: ProducerTable,
+        indexer: AppendIndexer,
+        leader_epoch: int,
+        *,
+        position: int,
+        size_max: int,
+        offset_max: int,
+        timestamp_max: int,
+        offset_slots: int,
+        time_slots: int,
+        keyed: bool,
+        before_max_ms: int,
+        after_max_ms: int,
+        max_message_bytes: int,
+    ) -> None: ...
+    def append(
+        self,
+        batch: bytearray | memoryview,
+        write: Callable[[tuple[bytearray | memoryview, ...], int], object],
+        next_offset: int,
+        now_ms: int,
+    ) -> tuple[int, int, bytes, bytes] | None: ...
+
+def survey_batches(table: BatchTable, leader_epoch_max: int) -> tuple[int, int, bool, int, list[tuple[int, int]]]: ...
 def follow_producers(
     producers: ProducerTable, table: BatchTable, data: Buffer
 ) -> tuple[int, list[tuple[int, int, int, int, bool]]]: ...

@@ -26,6 +26,7 @@ from kcli.broker.messages import (
     Call,
     Entity,
     HangUp,
+    Messages,
     RequestHeader,
     messages,
     read_header,
@@ -237,21 +238,20 @@ class Connection:
         if api is None or not api.least <= header.version <= api.most:
             if header.api_key != API_VERSIONS:
                 raise BadRequest(f"API key {header.api_key} version {header.version}, which this broker does not speak")
-            header = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id, header.position)
-            self._dispatch(APIS[API_VERSIONS], header, None)
+            header = header._replace(version=0)
+            self._dispatch(APIS[API_VERSIONS], messages(API_VERSIONS, 0), header, None)
             return
         kind = messages(header.api_key, header.version)
-        self._dispatch(api, header, read_request(kind, frame, header.position))
+        self._dispatch(api, kind, header, read_request(kind, frame, header.position))
 
-    def _dispatch(self, api: Api, header: RequestHeader, request: Entity | None) -> None:
+    def _dispatch(self, api: Api, kind: Messages, header: RequestHeader, request: Entity | None) -> None:
         """request None: ApiVersions of a version that there is not yet, answered in version 0."""
         broker = self._server.broker
-        kind = messages(header.api_key, header.version)
         call = Call(broker, kind, header, request, broker.clock.now_ms(), self.client_host, self.listener)
         began = perf_counter_ns()
         try:
             answer = self._server.handle(api, call)
-            if isawaitable(answer):
+            if not isinstance(answer, Laid) and isawaitable(answer):
                 self._held = True
                 self._unbegun = answer
                 self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcli.kio_serial import SerialError, entity_reader, entity_writer
 
@@ -70,8 +70,7 @@ __all__ = [
 Entity = Any  # one of kio's message classes
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """Who asks, and for what; `position`: where in the frame the request itself begins."""
 
     api_key: int
@@ -158,7 +157,8 @@ def read_header(frame: memoryview, flexible: Callable[[int, int], bool]) -> Requ
     except UnicodeDecodeError:
         raise BadRequest("the client id is not UTF-8", 10) from None
     if flexible(api_key, version):
-        position = _skip_tagged_fields(frame, position)
+        has_none = position < len(frame) and not frame[position]
+        position = position + 1 if has_none else _skip_tagged_fields(frame, position)
     return RequestHeader(api_key, version, correlation_id, client_id, position)
 
 

@@ -1,6 +1,6 @@
 """What waits to be sent on one connection: bytes, and regions of log files that go from the page cache to the socket.
 
-A small region is read and sent with what is around it in one call; a larger one goes through sendfile(2), uncopied.
+A small region is read, and bytes are sent together in one call; a larger one goes through sendfile(2), uncopied.
 A file stays open while a slow client takes its time: its descriptor is duplicated once a send has to wait.
 """
 
@@ -14,6 +14,8 @@ from kcli.log.live_segments import FileRegion
 
 Part = bytes | bytearray | memoryview | FileRegion
 COPY_LIMIT_BYTES = 32 << 10
+SENT_TOGETHER = 64
+"""Parts at most: sendmsg(2) takes 1,024."""
 MSG_MORE = getattr(socket, "MSG_MORE", 0)
 HAS_SENDFILE = hasattr(os, "sendfile")
 
@@ -57,20 +59,16 @@ class Outgoing:
 
     def add(self, parts: list[Part]) -> None:
         """Queue parts of answers. Raises TornRegion, OSError."""
-        together = bytearray()
         for part in parts:
             if not isinstance(part, FileRegion):
-                together += part
+                self._add_bytes(part)
             elif part.length <= COPY_LIMIT_BYTES or not HAS_SENDFILE:
-                together += read_region(part)
+                self._add_bytes(read_region(part))
             else:
-                self._add_bytes(together)
-                together = bytearray()
                 self._parts.append(_Pending(part))
                 self.size_bytes += part.length
-        self._add_bytes(together)
 
-    def _add_bytes(self, data: bytearray) -> None:
+    def _add_bytes(self, data: bytes | bytearray | memoryview) -> None:
         if data:
             self._parts.append(memoryview(data))
             self.size_bytes += len(data)
@@ -82,8 +80,10 @@ class Outgoing:
                 part = self._parts[0]
                 if isinstance(part, _Pending):
                     self._send_region(part)
+                elif len(self._parts) == 1:
+                    self._sent(self._socket.send(part))
                 else:
-                    self._send_bytes(part)
+                    self._send_together()
         except (BlockingIOError, InterruptedError):
             for part in self._parts:
                 if isinstance(part, _Pending):
@@ -91,13 +91,27 @@ class Outgoing:
             return False
         return True
 
-    def _send_bytes(self, part: memoryview) -> None:
-        sent = self._socket.send(part, MSG_MORE if len(self._parts) > 1 else 0)
-        self.size_bytes -= sent
-        if sent == len(part):
+    def _send_together(self) -> None:
+        """Send the bytes in front of the next region, or of the end, in one call."""
+        together: list[memoryview] = []
+        for part in self._parts:
+            if isinstance(part, _Pending) or len(together) == SENT_TOGETHER:
+                break
+            together.append(part)
+        more = MSG_MORE if len(together) < len(self._parts) else 0
+        self._sent(self._socket.sendmsg(together, (), more))
+
+    def _sent(self, count: int) -> None:
+        """So many bytes of what is in front are gone."""
+        self.size_bytes -= count
+        while count:
+            part = self._parts[0]
+            assert isinstance(part, memoryview), "regions go by themselves"
+            if count < len(part):
+                self._parts[0] = part[count:]
+                return
+            count -= len(part)
             self._parts.popleft()
-        else:
-            self._parts[0] = part[sent:]
 
     def _send_region(self, part: _Pending) -> None:
         sent = os.sendfile(self._socket.fileno(), part.fd, part.position, part.left)

@@ -115,14 +115,11 @@ class Partition:
         return self.state.leader == self.node_id
 
     @property
-    def in_sync_replicas(self) -> int:
-        """How many replicas have all that is committed."""
-        return len(self.state.isr)
-
-    @property
-    def min_in_sync_replicas(self) -> int:
-        """How many must have a batch that was sent with acks=all: of a topic with fewer replicas, all of them."""
-        return min(self.log.config.min_insync_replicas, len(self.state.replicas))
+    def lacks_replicas(self) -> bool:
+        """Are too few in sync for a batch that was sent with acks=all? Of a topic with fewer replicas than
+        min.insync.replicas, all must be. Raises LogFailed."""
+        state = self.state
+        return len(state.isr) < min(self.log.config.min_insync_replicas, len(state.replicas))
 
     # its log
 

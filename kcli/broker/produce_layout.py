@@ -17,12 +17,13 @@ from uuid import UUID
 
 from kcli.broker.connection import Laid
 from kcli.broker.layout import NO_TAGS, length, string
-from kcli.broker.messages import ErrorCode, Messages
+from kcli.broker.messages import Messages
 from kcli.log.validator import RecordError
 
 START_OFFSET, RECORD_ERRORS, FLEXIBLE = 5, 8, 9
 _PARTITION = struct.Struct(">ihqq")
-_NO_ERRORS = {False: b"\0\0\0\0" + b"\xff\xff", True: b"\x01" + b"\0"}
+_PARTITION_5 = struct.Struct(">ihqqq")
+_NO_ERRORS = (b"\0\0\0\0" + b"\xff\xff", b"\x01" + b"\0")
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class PartitionAnswer:
     """What became of one batch; log_append_time is -1 with CreateTime."""
 
     index: int
-    error: ErrorCode = ErrorCode.none
+    error_code: int = 0
     base_offset: int = -1
     log_append_time: int = -1
     log_start_offset: int = -1
@@ -48,9 +49,11 @@ def lay_out(kind: Messages, correlation_id: int, topics: list[tuple[str | UUID, 
         frame += topic.bytes if isinstance(topic, UUID) else string(topic, flexible=flexible)
         frame += length(len(partitions), flexible=flexible)
         for each in partitions:
-            frame += _PARTITION.pack(each.index, each.error.value, each.base_offset, each.log_append_time)
+            head = each.index, each.error_code, each.base_offset, each.log_append_time
             if version >= START_OFFSET:
-                frame += each.log_start_offset.to_bytes(8, signed=True)
+                frame += _PARTITION_5.pack(*head, each.log_start_offset)
+            else:
+                frame += _PARTITION.pack(*head)
             if version >= RECORD_ERRORS:
                 _put_errors(each, frame, flexible=flexible)
             if flexible:

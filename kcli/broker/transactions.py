@@ -174,7 +174,7 @@ def write_marker(broker: Broker, topic: str, number: int, marker: Marker) -> Err
         producer_epoch=marker.producer_epoch,
     )
     try:
-        if partition.min_in_sync_replicas > partition.in_sync_replicas:
+        if partition.lacks_replicas:
             return ErrorCode.not_enough_replicas
         partition.append_as_leader(
             data, now_ms, origin=Origin.COORDINATOR, transaction_version=marker.transaction_version

@@ -1,8 +1,8 @@
 """The offset and time index of a segment that is in use: written through the disk, searched over a memory map.
 
     file      entries, then zeros up to segment.index.bytes while the segment is active; trimmed on roll and close
-    appends   go to the disk as they come; the map shows them
-    lookups   map the file when the first one comes
+    appends   wait in memory until there are enough for a write: after a crash the entries are made anew from the log
+    lookups   map the file when the first one comes; the map shows what is written, so what waits is written first
 
 Kafka lets an index grow to full size again when a log with its segment is opened. Source: AbstractIndex, OffsetIndex,
 TimeIndex. What the entries are: formats.offset_index, formats.time_index.
@@ -20,6 +20,7 @@ from kcli.log.disk import Disk, DiskFile
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 NO_TIMESTAMP = -1
+WAITING_MAX_BYTES = 1024
 
 
 class LiveIndex:
@@ -37,6 +38,7 @@ class LiveIndex:
         self._max_slots = max_bytes // self.entry.size
         self._file: DiskFile | None = None
         self._map: mmap.mmap | None = None
+        self._waiting = bytearray()
         if create:
             self._file = disk.open(path, create=True, truncate=True)
             self.count = self.slots = 0
@@ -55,30 +57,41 @@ class LiveIndex:
             self._resize(self.count)
 
     def append(self, entries: bytes) -> None:
-        """Write entries behind the last one. The caller knows that there is room."""
-        assert self.count + len(entries) // self.entry.size <= self.slots, "no room in the index"
-        self._opened().write([entries], self.count * self.entry.size)
+        """Put entries behind the last one. The caller knows that there is room."""
         self.count += len(entries) // self.entry.size
+        assert self.count <= self.slots, "no room in the index"
+        self._waiting += entries
+        if len(self._waiting) >= WAITING_MAX_BYTES:
+            self.write_waiting()
+
+    def write_waiting(self) -> None:
+        """Write the entries that wait."""
+        if self._waiting:
+            self._opened().write([self._waiting], self.count * self.entry.size - len(self._waiting))
+            self._waiting = bytearray()
 
     def cut(self, count: int) -> None:
         """Forget all entries but the first `count`; the file keeps its size."""
+        self.write_waiting()
         self.count = min(self.count, count)
 
     def values(self, i: int) -> tuple[int, int]:
         """The two numbers of entry i."""
+        self.write_waiting()
         if self._map is None:
             self._map = mmap.mmap(self._opened().fd, self.slots * self.entry.size, access=mmap.ACCESS_READ)
         first, second = self.entry.unpack_from(self._map, i * self.entry.size)
         return first, second
 
     def sync(self) -> None:
-        """Make the entries durable. Any thread may wait for it."""
+        """Make the entries durable that are written. Any thread may wait for it."""
         file = self._file
         if file is not None:
             file.sync()
 
     def close(self, *, trim: bool = True) -> None:
         """Give descriptor and map back."""
+        self.write_waiting()
         if trim:
             self.trim()
         self._unmap()
@@ -92,6 +105,7 @@ class LiveIndex:
         return self._file
 
     def _resize(self, slots: int) -> None:
+        self.write_waiting()
         self._unmap()
         self._opened().truncate(slots * self.entry.size)
         self.slots = slots
@@ -106,11 +120,6 @@ class LiveOffsetIndex(LiveIndex):
     """Offset to byte in the log."""
 
     entry = OFFSET_ENTRY
-
-    @property
-    def is_full(self) -> bool:
-        """No entry fits any more."""
-        return self.count >= self.slots
 
     def lookup(self, offset: int) -> int:
         """The byte of the last indexed batch that ends at or before `offset`; 0 where there is none."""
@@ -140,16 +149,12 @@ class LiveTimeIndex(LiveIndex):
 
     entry = TIME_ENTRY
 
-    @property
-    def is_full(self) -> bool:
-        """No entry fits any more but the one that closes the index."""
-        return self.count >= self.slots - 1
-
     def last(self) -> tuple[int, int]:
         """Timestamp and offset of the last entry; -1 and the base offset where there is none. Opens nothing for long:
         retention asks every segment."""
         if self._map is not None or not self.count:
             return self._at(self.count - 1)
+        self.write_waiting()
         with self._disk.open(self.path, read_only=True) as file:
             timestamp, relative = self.entry.unpack(file.read(self.entry.size, (self.count - 1) * self.entry.size))
         return timestamp, self.base_offset + relative

@@ -96,6 +96,7 @@ class LiveSegment:
         self._times: LiveTimeIndex | None = None
         self._directory = directory
         self.is_closed = False
+        self._is_active = False
         self.log_path = self._path(FileKind.LOG)
         if size is None:
             self._create()
@@ -146,22 +147,43 @@ class LiveSegment:
         """The last segment of a log that was opened: its indexes get their full size."""
         self.offsets.grow()
         self.times.grow()
+        self._is_active = True
 
-    def holds(self, offset: int) -> bool:
-        """Is `offset` an int32 above the base offset?"""
-        return 0 <= offset - self.base_offset <= INT_MAX
+    def is_full_for(self, offset: int) -> bool:
+        """Has an index no room for another entry, or is `offset` no int32 above the base offset?"""
+        if not self._is_active:
+            self.activate()
+        return self.offset_slots <= 0 or self.time_slots <= 0 or not 0 <= offset - self.base_offset <= INT_MAX
+
+    @property
+    def offset_slots(self) -> int:
+        """How many entries the offset index has room for."""
+        return self.offsets.slots - self.offsets.count
+
+    @property
+    def time_slots(self) -> int:
+        """How many entries the time index has room for, but for the one that closes it."""
+        return self.times.slots - self.times.count - 1
 
     def append(self, data: bytes | bytearray | memoryview, batches: BatchTable) -> None:
         """Write whole batches, whose rows `batches` are, behind the last one."""
         self.log.write([data], self.size)
-        entries, time_entries = self._indexing().append(
-            batches, self.size, self.offsets.slots - self.offsets.count, self.times.slots - self.times.count - 1
-        )
-        self.size += len(data)
-        if entries:
-            self.offsets.append(entries)
+        entries, time_entries = self.indexer.append(batches, self.size, self.offset_slots, self.time_slots)
+        self.grown(len(data), entries, time_entries)
+
+    def grown(self, size: int, offset_entries: bytes, time_entries: bytes) -> None:
+        """So many bytes were written behind the last batch, and bring these index entries."""
+        self.size += size
+        if offset_entries:
+            self.offsets.append(offset_entries)
         if time_entries:
             self.times.append(time_entries)
+
+    def write_waiting(self) -> None:
+        """Write what waits to be written of the indexes."""
+        for index in (self._offsets, self._times):
+            if index is not None:
+                index.write_waiting()
 
     def add_aborted(self, transactions: list[AbortedTxn]) -> None:
         """Append to the transaction index, which comes to be with the first entry."""
@@ -172,12 +194,19 @@ class LiveSegment:
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
         """How long the segment has been filling: from its first batch to `timestamp`, or to now where that has none."""
-        if self._first_timestamp is None and self.size:
-            self._first_timestamp = next(self.heads(0)).max_timestamp
-        first = -1 if self._first_timestamp is None else self._first_timestamp
+        first = self.first_timestamp
         return timestamp - first if first >= 0 else now_ms - self._created_ms
 
-    def _indexing(self) -> AppendIndexer:
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch; -1 where there is no batch, or none in it."""
+        if self._first_timestamp is None and self.size:
+            self._first_timestamp = next(self.heads(0)).max_timestamp
+        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
+
+    @property
+    def indexer(self) -> AppendIndexer:
+        """What makes the index entries of appended batches."""
         if self._indexer is None:
             timestamp, offset = self.times.last()
             self._indexer = self._new_indexer(timestamp, timestamp, offset)
@@ -292,13 +321,14 @@ class LiveSegment:
     def deactivate(self) -> None:
         """Another segment follows: close the time index, trim what was preallocated."""
         self._close_time_index()
+        self._is_active = False
         self.offsets.trim()
         self.times.trim()
         if self._limits.preallocate_bytes:
             self.log.truncate(self.size)
 
     def _close_time_index(self) -> None:
-        entry = self._indexing().last_time_entry()
+        entry = self.indexer.last_time_entry()
         if entry and self.times.count < self.times.slots:
             self.times.append(entry)
 
@@ -334,7 +364,7 @@ class LiveSegment:
         self._indexer = self._new_indexer(timestamp, *largest)
 
     def sync(self) -> None:
-        """Make log and indexes durable."""
+        """Make log and indexes durable, as far as they are written."""
         for file in (self._log, self._offsets, self._times):
             if file is not None:
                 file.sync()
@@ -346,6 +376,7 @@ class LiveSegment:
     def mark_deleted(self) -> list[Path]:
         """Give the files the suffix `.deleted`; what is open stays readable. Returns their names then."""
         self.is_closed = True
+        self.write_waiting()
         renamed = []
         for path in self.paths:
             if path.exists():

@@ -19,8 +19,8 @@ from enum import Enum
 from pathlib import Path
 from threading import Lock
 
-from formats.kernels.columns import PRODUCER_ID, BatchRow
-from formats.kernels.log import SCAN_BAD_LENGTH, BatchTable, scan, survey_batches
+from formats.kernels.columns import ATTRIBUTES, PRODUCER_ID, BatchRow
+from formats.kernels.log import SCAN_BAD_LENGTH, BatchTable, Runway, scan, survey_batches
 from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError
 from kcli.log.cleaner.partition import CleanerLog, Segment, active_producers
@@ -44,6 +44,7 @@ from kcli.log.validator import AppendError, AppendRefused, Origin, append_rules,
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 NONE = -1
+LONG_MAX = 2**63 - 1
 
 
 class OffsetOutOfRange(KcliError):
@@ -113,6 +114,7 @@ class PartitionLog:
         self._disk = disk
         self._jitter = options.jitter
         self._failed = ""
+        self._runway: Runway | None = None
         self._cuts = 0  # how often it was truncated
         self._epochs_are_stale = False
         self._epochs_guard = Lock()
@@ -162,23 +164,74 @@ class PartitionLog:
         self._segment_ms = config.max_segment_ms
         self._flush_messages = config.flush_messages
         self._rules = append_rules(config)
+        self._runway = None
 
     # appending
 
     def append_as_leader(
         self,
-        data: bytearray,
+        data: bytearray | memoryview,
         leader_epoch: int,
         now_ms: int,
         *,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
     ) -> Appended:
-        """Append the one batch in `data`, which is changed in place where it can be. Raises AppendRefused, LogFailed.
+        """Append the one batch in `data`, which may be changed. Raises AppendRefused, LogFailed.
 
         transaction_version: that of the transaction which a marker ends.
         """
         self._check_usable()
+        if origin is Origin.CLIENT:
+            appended = self._append_plain(data, leader_epoch, now_ms)
+            if appended is not None:
+                return appended
+        return self._append_any(bytearray(data), leader_epoch, now_ms, origin, transaction_version)
+
+    def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
+        """Append a batch as most are, in few steps; see Runway. None: it is another one, and nothing has changed."""
+        runway = self._runway
+        if runway is None or runway.leader_epoch != leader_epoch or self.producers.verifications:
+            return None
+        offset, active = self.log_end_offset, self._segments.active
+        try:
+            done = runway.append(data, active.log.write, offset, now_ms)
+            if done is None:
+                return None
+            last_offset, max_timestamp, offset_entries, time_entries = done
+            active.grown(len(data), offset_entries, time_entries)
+        except OSError as error:
+            self._failed = str(error)
+            raise
+        self.log_end_offset = self.producers.map_end_offset = last_offset + 1
+        return Appended(offset, last_offset, max_timestamp, NONE, self.log_start_offset)
+
+    def _new_runway(self, table: BatchTable) -> Runway | None:
+        """The short way for what comes behind the batch in `table`. None where that is to be looked at in full."""
+        rules, active = self._rules, self._segments.active
+        epoch, first_timestamp = self._epochs.latest_epoch, active.first_timestamp
+        if table.field(0, ATTRIBUTES) or not rules.is_plain or epoch is None or first_timestamp < 0:
+            return None
+        last_before_flush = self.recovery_point + self._flush_messages - 2
+        return Runway(
+            self.producers.table,
+            active.indexer,
+            epoch,
+            position=active.size,
+            size_max=self._segment_bytes,
+            offset_max=min(active.base_offset + INT_MAX, last_before_flush, LONG_MAX),
+            timestamp_max=min(first_timestamp + self._segment_ms - active.jitter_ms, LONG_MAX),
+            offset_slots=active.offset_slots,
+            time_slots=active.time_slots,
+            keyed=rules.compacted,
+            before_max_ms=rules.before_max_ms,
+            after_max_ms=rules.after_max_ms,
+            max_message_bytes=rules.max_message_bytes,
+        )
+
+    def _append_any(
+        self, data: bytearray, leader_epoch: int, now_ms: int, origin: Origin, transaction_version: int
+    ) -> Appended:
         valid = validate(data, self.log_end_offset, leader_epoch, now_ms, self._rules, origin=origin)
         data, table = valid.data, valid.batches
         self._assign_epoch(leader_epoch, valid.base_offset)
@@ -195,6 +248,7 @@ class PartitionLog:
             if verification is not None and row.is_transactional:
                 self.producers.end_verification(row)
         self._write(data, table, valid.last_offset, now_ms)
+        self._runway = self._new_runway(table) if origin is Origin.CLIENT else None
         return Appended(valid.base_offset, valid.last_offset, valid.max_timestamp, append_time, self.log_start_offset)
 
     def append_as_follower(self, data: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended:
@@ -239,6 +293,7 @@ class PartitionLog:
 
     def _write_epochs(self) -> None:
         if self._epochs.changed:
+            self._runway = None
             with self._epochs_guard:
                 self._epochs.changed = self._epochs_are_stale = False
                 self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
@@ -270,19 +325,16 @@ class PartitionLog:
 
     def _roll_if_due(self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
         active = self._segments.active
-        active.activate()
-        waited = active.waited_ms(now_ms, max_timestamp)
         if (
             active.size > self._segment_bytes - size
-            or (active.size and waited > self._segment_ms - active.jitter_ms)
-            or active.offsets.is_full
-            or active.times.is_full
-            or not active.holds(last_offset)
+            or (active.size and active.waited_ms(now_ms, max_timestamp) > self._segment_ms - active.jitter_ms)
+            or active.is_full_for(last_offset)
         ):
             self.roll(now_ms, first_offset)
 
     def _write(self, data: bytearray | memoryview, table: BatchTable, last_offset: int, now_ms: int) -> None:
         """Write batches whose rows are in `table`, and follow them with all state."""
+        self._runway = None
         aborted = self.producers.follow(table, data)
         if aborted is None:
             reason = self.producers.table.reason or "contradicts the state of its producer"
@@ -296,13 +348,13 @@ class PartitionLog:
         except OSError as error:
             self._failed = str(error)
             raise
-        self.log_end_offset = last_offset + 1
-        self.producers.map_end_offset = last_offset + 1
+        self.log_end_offset = self.producers.map_end_offset = last_offset + 1
         if self.log_end_offset - self.recovery_point >= self._flush_messages:
             self.flush(now_ms)
 
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Begin a new segment at the log's end, or at `expected_offset` where that is further on."""
+        self._runway = None
         base_offset = max(expected_offset, self.log_end_offset)
         active = self._segments.active
         if active.base_offset == base_offset:
@@ -374,6 +426,7 @@ class PartitionLog:
     def start_epoch(self, epoch: int) -> None:
         """A leader begins at the log's end. The checkpoint is written with its first batch, or when the log is closed:
         before that there is nothing that could be missed."""
+        self._runway = None
         self._epochs.assign(epoch, self.log_end_offset)
 
     def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
@@ -608,6 +661,7 @@ class PartitionLog:
         return self.producers.expire(now_ms)
 
     def _rebuild_producers(self, now_ms: int) -> None:
+        self._runway = None
         self.producers.rebuild(self._segments.all, self.log_start_offset, self.log_end_offset, now_ms)
 
     # durability
@@ -626,6 +680,8 @@ class PartitionLog:
             return None
         since = self._segments.since(self.recovery_point)
         segments = tuple(segment for segment in since if segment.base_offset < offset + including)
+        for segment in segments:
+            segment.write_waiting()
         with_names = any(segment.base_offset >= self.recovery_point for segment in segments)
         snapshots = self.producers.take_unsynced()
         return Flush(offset, self._cuts, self.directory, snapshots, segments, with_names, self._disk)

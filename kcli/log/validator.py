@@ -107,6 +107,15 @@ class AppendRules:
     codec: int | None = None
     level: int | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Do they leave a batch that is not compressed as it is?"""
+        return not self.log_append_time and not self.codec
+
+    def time_bounds(self, now_ms: int) -> tuple[int, int]:
+        """The earliest and the latest timestamp that a record may have."""
+        return max(now_ms - self.before_max_ms, -(2**63)), min(now_ms + self.after_max_ms, 2**63 - 1)
+
 
 @lru_cache
 def append_rules(config: LogConfig) -> AppendRules:
@@ -152,8 +161,8 @@ def validate(
 
     Raises AppendRefused; then nothing of `data` has changed.
     """
-    if origin is Origin.CLIENT and not rules.log_append_time and not rules.codec:
-        earliest, latest = _time_bounds(rules, now_ms)
+    if origin is Origin.CLIENT and rules.is_plain:
+        earliest, latest = rules.time_bounds(now_ms)
         table = BatchTable()
         if accept_plain(
             data,
@@ -196,11 +205,6 @@ def validate_in_full(
     stored = BatchTable()
     scan(data, 0, len(data), 0, stored, check_crc=False)
     return ValidBatch(data, next_offset, next_offset + records - 1, newest, stored)
-
-
-def _time_bounds(rules: AppendRules, now_ms: int) -> tuple[int, int]:
-    """The earliest and the latest timestamp that a record may have."""
-    return max(now_ms - rules.before_max_ms, -(2**63)), min(now_ms + rules.after_max_ms, 2**63 - 1)
 
 
 def _one_batch(data: bytearray, rules: AppendRules, origin: Origin) -> tuple[Window, BatchRow]:
@@ -256,7 +260,7 @@ def _invalid(reason: str) -> AppendRefused:
 def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: int) -> tuple[int, bool, int]:
     """How many records there are, whether their offsets count up by one, and the largest timestamp."""
     create_time = not rules.log_append_time
-    earliest, latest = _time_bounds(rules, now_ms)
+    earliest, latest = rules.time_bounds(now_ms)
     plain = check_plain_records(
         window.data,
         window.batches,

@@ -31,9 +31,11 @@ def test_the_high_watermark_follows_the_only_replica_in_sync(tmp_path: Path) -> 
         assert partition.log.high_watermark == 1
         change(node, isr=[1])
         assert partition.log.high_watermark == 2
-        assert (partition.in_sync_replicas, partition.min_in_sync_replicas) == (1, 1)
+        assert not partition.lacks_replicas
         node.configure("min.insync.replicas", "3")
-        assert partition.min_in_sync_replicas == 2
+        assert partition.lacks_replicas
+        change(node, isr=[1, 2])
+        assert not partition.lacks_replicas
 
     run(make_node([tmp_path / "a"]), check)
 

@@ -22,7 +22,7 @@ MANY_MS = 253_000_000_000_000
 answers = st.builds(
     PartitionAnswer,
     st.integers(-(2**31), 2**31 - 1),
-    st.sampled_from(ErrorCode),
+    st.sampled_from(ErrorCode).map(lambda error: error.value),
     INT64,
     st.integers(-1, MANY_MS),
     INT64,
@@ -66,7 +66,7 @@ def test_as_kio_writes_it(
                                 "PartitionProduceResponse",
                                 {
                                     "index": each.index,
-                                    "error_code": each.error,
+                                    "error_code": ErrorCode(each.error_code),
                                     "base_offset": each.base_offset,
                                     "log_append_time": date(each.log_append_time),
                                     "log_start_offset": each.log_start_offset,

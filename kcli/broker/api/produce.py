@@ -100,7 +100,7 @@ def _refuse_all(call: Call, code: ErrorCode) -> Laid | None:
         call.messages,
         call.header.correlation_id,
         [
-            (_key_of(call, topic), [PartitionAnswer(asked.index, code) for asked in topic.partition_data])
+            (_key_of(call, topic), [PartitionAnswer(asked.index, code.value) for asked in topic.partition_data])
             for topic in call.request.topic_data
         ],
     )
@@ -120,8 +120,8 @@ def _append_all(call: Call, refusals: Refusals) -> Laid | None:
             if refusal is None:
                 answer = _append(call, name, asked.index, asked.records)
             else:
-                answer = PartitionAnswer(asked.index, refusal.code, error_message=refusal.reason)
-            failed = failed or answer.error is not ErrorCode.none
+                answer = PartitionAnswer(asked.index, refusal.code.value, error_message=refusal.reason)
+            failed = failed or answer.error_code != 0
             partitions.append(answer)
         answers.append((_key_of(call, topic), partitions))
     if call.broker.quotas.is_active:
@@ -147,27 +147,24 @@ def _name_of(call: Call, topic: Entity) -> str | ErrorCode:
 
 
 def _append(call: Call, topic: str | ErrorCode, index: int, records: bytes | None) -> PartitionAnswer:
-    error = _refusal(call, topic, index, records)
-    if error is not None:
-        return PartitionAnswer(index, error)
-    assert isinstance(topic, str), "no refusal"
+    partition = _leader(call, topic, index, records)
+    if isinstance(partition, ErrorCode):
+        return PartitionAnswer(index, partition.value)
     assert records is not None, "no refusal"
-    partition = call.broker.partitions.get(topic, index)
-    assert partition is not None, "no refusal"
     try:
         log = partition.log
-        if call.request.acks == ALL_ACKS and partition.min_in_sync_replicas > partition.in_sync_replicas:
-            return PartitionAnswer(index, ErrorCode.not_enough_replicas, log_start_offset=log.log_start_offset)
+        if call.request.acks == ALL_ACKS and partition.lacks_replicas:
+            return PartitionAnswer(index, ErrorCode.not_enough_replicas.value, log_start_offset=log.log_start_offset)
         done = partition.append_as_leader(bytearray(records), call.now_ms)
     except AppendRefused as refused:
         start = -1 if refused.error in WITHOUT_START_OFFSET else log.log_start_offset
         reason = refused.reason if refused.records else None  # Kafka gives a reason only where records are at fault
         records_at_fault = tuple(_told(each, f"{topic}-{index}") for each in refused.records)
-        return PartitionAnswer(index, ErrorCode(refused.error.value), -1, -1, start, records_at_fault, reason)
+        return PartitionAnswer(index, refused.error.value, -1, -1, start, records_at_fault, reason)
     except (OSError, LogFailed) as failure:
         partition.failed(failure)
-        return PartitionAnswer(index, ErrorCode.kafka_storage_error)
-    return PartitionAnswer(index, ErrorCode.none, done.first_offset, done.log_append_time, done.log_start_offset)
+        return PartitionAnswer(index, ErrorCode.kafka_storage_error.value)
+    return PartitionAnswer(index, 0, done.first_offset, done.log_append_time, done.log_start_offset)
 
 
 def _told(error: RecordError, partition: str) -> RecordError:
@@ -175,8 +172,8 @@ def _told(error: RecordError, partition: str) -> RecordError:
     return error if error.reason != NO_KEY else RecordError(error.index, f"{NO_KEY} in topic partition {partition}")
 
 
-def _refusal(call: Call, topic: str | ErrorCode, index: int, records: bytes | None) -> ErrorCode | None:
-    """What is wrong before the log is asked."""
+def _leader(call: Call, topic: str | ErrorCode, index: int, records: bytes | None) -> Partition | ErrorCode:
+    """The partition to append to, or what is wrong before its log is asked."""
     if isinstance(topic, ErrorCode):
         return topic
     partition = call.broker.partitions.get(topic, index)
@@ -184,10 +181,10 @@ def _refusal(call: Call, topic: str | ErrorCode, index: int, records: bytes | No
         return ErrorCode.unknown_topic_or_partition
     if records is None or len(records) <= ATTRIBUTES_AT or records[MAGIC_AT] != MAGIC:
         return ErrorCode.invalid_record
-    if call.version < ZSTD_VERSION and records[ATTRIBUTES_AT] & CODEC_MASK == ZSTD:
+    if records[ATTRIBUTES_AT] & CODEC_MASK == ZSTD and call.version < ZSTD_VERSION:
         return ErrorCode.unsupported_compression_type
     if call.request.acks not in (NO_ACKS, LEADER_ACKS, ALL_ACKS):
         return ErrorCode.invalid_required_acks
     if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
         return ErrorCode.invalid_topic_exception
-    return partition.check_leader_epoch()
+    return partition.check_leader_epoch() or partition
