@@ -1,4 +1,4 @@
-"""Groups of real clients, unmodified, on `kcli serve`.
+"""Groups of real clients, unmodified, on `kcli serve`; Java's with both protocols.
 
 Each client plays the same scenes: members come and go and share the partitions; commits are where the next one goes on;
 static members restart without a rebalance; members die (kill -9) and others take over what they had not committed; who
@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ with warnings.catch_warnings():  # it reads its own version in an old way
 from tests.broker.running import RunningNode, running_node
 from tests.broker.test_groups import coordinator, create_topic
 from tests.interop.clients import toolchains
-from tests.interop.clients.members import ENOUGH_S, Host, Member, NoOffset, Options
+from tests.interop.clients.members import ENOUGH_S, HEARTBEAT_MS, PROTOCOLS, Host, Member, NoOffset, Options
 from tests.interop.clients.python.members import LIBRARIES
 
 PARTITIONS = 4
@@ -40,6 +40,7 @@ class Client:
 
     name: str
     program: Callable[[], list[str]]
+    protocol: str = "classic"
     in_process: bool = False
     has_static_members: bool = True
     has_reset_none: bool = True
@@ -54,6 +55,7 @@ def library(name: str) -> Client:
 CLIENTS = [
     *map(library, LIBRARIES),
     Client("java", lambda: toolchains.java("JavaMembers"), marks=(pytest.mark.kafka,)),
+    Client("java-kip-848", lambda: toolchains.java("JavaMembers"), protocol="consumer", marks=(pytest.mark.kafka,)),
     Client("franz-go", toolchains.go),
     Client("kafkajs", lambda: toolchains.node("members"), has_static_members=False, has_reset_none=False),
 ]
@@ -73,7 +75,9 @@ class Stage:
             stack.callback(self._host.close)
 
     def join(self, options: Options, host: Host | None = None) -> Member:
-        """A new member."""
+        """A new member. It speaks the client's protocol."""
+        if not options.protocol:
+            options = replace(options, protocol=self.client.protocol)
         host = host or self._host
         member = host.open(options) if host else LIBRARIES[self.client.name](self.node.bootstrap, options)
         self.members.append(member)
@@ -118,17 +122,22 @@ class Stage:
 
     def described(self, group: str) -> tuple[str, int]:
         """The group's state, and how many members it has."""
+        if self.client.protocol == "classic":
+            api, version, request = "describe_groups", 6, {"groups": (group,)}
+        else:
+            api, version, request = "consumer_group_describe", 1, {"group_ids": (group,)}
         with self.node.client() as client:
-            answer = client.call("describe_groups", 6, groups=(group,))["groups"][0]
+            answer = client.call(api, version, **request)["groups"][0]
         return answer["group_state"], len(answer["members"])
 
     def generation(self, group: str) -> int:
-        """Of a stable group; no request asks for it."""
+        """The generation, or epoch, of a stable group."""
 
         def ask() -> int:
             groups = self.node.node.broker.groups
             machine: Any = groups._shards[groups.partition_of(group)].machine
-            generation: int = machine._shard.groups[group].generation
+            found = machine._shard.groups[group]
+            generation: int = found.generation if self.client.protocol == "classic" else found.epoch
             return generation
 
         return self.node.run(ask)
@@ -151,6 +160,11 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
     quick = {
         "group_initial_rebalance_delay_ms": "0",
         "group_min_session_timeout_ms": str(MORTAL_SESSION_MS),
+        "group_consumer_min_session_timeout_ms": str(MORTAL_SESSION_MS),
+        "group_consumer_session_timeout_ms": str(MORTAL_SESSION_MS),
+        "group_consumer_min_heartbeat_interval_ms": str(HEARTBEAT_MS),
+        "group_consumer_heartbeat_interval_ms": str(HEARTBEAT_MS),
+        "group_consumer_assignment_interval_ms": "0",
         "offsets_topic_num_partitions": "5",
     }
     with running_node(tmp_path / "data", None, **quick) as node, ExitStack() as stack:
@@ -171,6 +185,9 @@ def test_group(stage: Stage) -> None:
     members_share_and_go_on(stage)
     if stage.client.has_static_members:
         a_static_member_restarts(stage)
+    if stage.client.protocol == "consumer":
+        members_of_both_protocols_share(stage)
+        the_broker_matches_a_regular_expression(stage)
     members_begin_where_their_policy_says(stage)
     members_die(stage)
 
@@ -228,13 +245,39 @@ def members_begin_where_their_policy_says(stage: Stage) -> None:
     stage.leave(latest)
 
 
+def members_of_both_protocols_share(stage: Stage) -> None:
+    """A group changes its kind with its members, and back."""
+    classic, consumer = (Options(topic=SHARED, group="both", reset="none", protocol=each) for each in PROTOCOLS)
+    first = stage.join(replace(classic, reset="earliest"))
+    stage.read(len(OLD))
+    first.commit()
+    second = stage.join(consumer)
+    assert stage.until(lambda: are_shared(first, second)) == []
+    third = stage.join(classic)
+    fourth = stage.join(consumer)
+    assert stage.until(lambda: are_shared(first, second, third, fourth)) == []
+    for member in (first, fourth, second):
+        stage.leave(member)
+    assert stage.until(lambda: are_shared(third)) == []
+    stage.leave(third)
+
+
+def the_broker_matches_a_regular_expression(stage: Stage) -> None:
+    member = stage.join(Options(topic=f"{SHARED[:2]}.+{SHARED[-1]}|nothing", group="regex", regex=True))
+    assert stage.read(len(OLD)) == [value.encode() for value in OLD]
+    stage.leave(member)
+
+
 def members_die(stage: Stage) -> None:
-    """One in a group where others wait for its session to end; a static one in another group, which is back at once."""
+    """One in a group where others wait for its session to end; a static one in another group, which is back at once.
+
+    With KIP-848 it may not come back before its session has ended."""
+    with_static = stage.client.has_static_members and stage.client.protocol == "classic"
     create_topic(stage.node, LIFE, PARTITIONS)
     dynamic = Options(topic=LIFE, group="dynamic", session_ms=MORTAL_SESSION_MS)
     other, mortal = (Options(topic=LIFE, group="deathless", instance=each) for each in ("other", "mortal"))
     survivors = [stage.join(dynamic)]
-    if stage.client.has_static_members:
+    if with_static:
         survivors.append(stage.join(other))
     groups = len(survivors)
     stage.until(lambda: all(map(are_shared, survivors)))
@@ -251,7 +294,7 @@ def members_die(stage: Stage) -> None:
     for member in dying:
         stage.members.remove(member)
     again: list[bytes] = []
-    if stage.client.has_static_members:
+    if with_static:
         generation = stage.generation("deathless")
         back = stage.join(mortal)
         again += stage.until(lambda: back.assignment() == dying[1].assignment())

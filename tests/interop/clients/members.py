@@ -10,21 +10,26 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 HEARTBEAT_MS = 200
+PROTOCOLS = ("classic", "consumer")
+"""The second is that of KIP-848."""
 SHORT_S = 0.1
 ENOUGH_S = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a consumer joins a group. reset: earliest, latest, none. protocol: classic, consumer (KIP-848)."""
+    """How a consumer joins a group.
+
+    reset: earliest, latest, none. protocol: one of PROTOCOLS. regex: `topic` is one, for the broker to match."""
 
     topic: str
+    regex: bool = False
     group: str
     reset: str = "earliest"
     instance: str | None = None
     session_ms: int = 6000
     heartbeat_ms: int = HEARTBEAT_MS
-    protocol: str = "classic"
+    protocol: str = ""
 
 
 class Member(Protocol):

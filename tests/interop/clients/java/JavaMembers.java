@@ -14,6 +14,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.NoOffsetForPartitionException;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
@@ -67,7 +68,10 @@ public class JavaMembers {
                 config.put("session.timeout.ms", options.get("session_ms").asInt());
             }
             try (var consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
-                consumer.subscribe(List.of(text("topic")));
+                if (options.get("regex").asBoolean())
+                    consumer.subscribe(new SubscriptionPattern(text("topic")));
+                else
+                    consumer.subscribe(List.of(text("topic")));
                 for (String what = ""; !"close".equals(what); what = asked.poll()) {
                     if ("commit".equals(what)) {
                         consumer.commitSync();
