@@ -21,7 +21,7 @@ from kcli.broker.messages import ErrorCode
 from kcli.coordinator import Batch, Machine, Outcome
 from kcli.errors import KcliError
 from kcli.java import java_hash
-from kcli.log.validator import TRANSACTIONAL, Origin
+from kcli.log.validator import TRANSACTIONAL, AppendRefused, Origin
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -35,7 +35,8 @@ INT_MIN = -(1 << 31)
 
 
 class CoordinatorError(KcliError):
-    """Why a coordinator does not answer: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE."""
+    """Why a coordinator does not answer: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE; or
+    why a log has refused a transaction's batch."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -231,10 +232,17 @@ class Coordinator:
 
     def _do(self, shard: _Shard, step: Callable[[int], Outcome]) -> None:
         """Have the machine do something, at a time; then append, replay, answer, act, and wait for its deadline."""
+        outcome = Outcome()
         try:
             outcome = step(self._broker.clock.now_ms())
             for batch in outcome.batches:
                 self._append(shard, batch)
+        except AppendRefused as refused:
+            if any(batch.producer_id < 0 for batch in outcome.batches):
+                self._start_again(shard, refused)
+            else:
+                self._refuse(shard, outcome, ErrorCode(refused.error.value))
+            return
         except Exception as error:  # noqa: BLE001  (a machine that was interrupted is never asked again)
             self._start_again(shard, error)
             return
@@ -244,6 +252,15 @@ class Coordinator:
                 future.set_result(response)
         for message in outcome.messages:
             self._act(message, shard.number)
+        self._expect(shard)
+
+    def _refuse(self, shard: _Shard, outcome: Outcome, code: ErrorCode) -> None:
+        """A batch of a transaction, whose producer the log knows better. What it holds would count from its marker on:
+        the machine has not begun to go by it."""
+        for token, _ in outcome.answers:
+            future = shard.waiting.get(token)
+            if future is not None and not future.done():
+                future.set_exception(CoordinatorError(code))
         self._expect(shard)
 
     def _append(self, shard: _Shard, batch: Batch) -> None:

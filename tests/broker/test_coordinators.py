@@ -197,6 +197,18 @@ def test_a_machine_that_fails_is_made_anew(runtime: Runtime, request_: str) -> N
     assert len(runtime.machines) == 3
 
 
+def test_a_producer_that_its_log_refuses(runtime: Runtime) -> None:
+    """It is told why; nobody else notices."""
+    waits = asyncio.run_coroutine_threadsafe(runtime.coordinator.ask("a", "wait"), runtime.node.loop)
+    runtime.ask((7, b"pending"))
+    partition = runtime.node.node.broker.partitions.find(TOPIC, partition_of("a", 2))
+    newer = write_batch([(b"k", b"newer")], 0, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=1)
+    runtime.node.run(partial(partition.append_as_leader, newer, 0, origin=Origin.COORDINATOR))
+    assert runtime.refused((7, b"fenced")) == ErrorCode.invalid_producer_epoch
+    assert isinstance(waits.result(TIMEOUT_S), int)
+    assert len(runtime.machines) == 2
+
+
 def eventually(call: Callable[[], Any]) -> Any:
     """The answer once the machine is loaded."""
     until = time.monotonic() + TIMEOUT_S
