@@ -271,7 +271,7 @@ def abort(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
 
 def _opened_at(cluster: Transactions, place: Place, start_offset: int) -> Producer:
-    ((_, producers),) = map(good, cluster.producers([place], None))
+    producers = [each for _, told in map(good, cluster.producers([place], None)) for each in told]
     found = next((each for each in producers if each.start_offset == start_offset), None)
     if found is None:
         raise KcliError(f"{place[0]}-{place[1]}: no transaction is open that begins at offset {start_offset:,}")

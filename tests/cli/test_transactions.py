@@ -331,3 +331,8 @@ def test_transport_that_cannot_be_spoken() -> None:
     assert (
         ended.complaint == "kcli: transactions can only be asked for over plain text: the client library cannot do it"
     )
+
+
+def test_completion() -> None:
+    words = {"_KCLI_COMPLETE": "complete_bash", "COMP_WORDS": "kcli transactions find-hanging --max", "COMP_CWORD": "3"}
+    assert kcli(env=os.environ | words).stdout == "--max-transaction-timeout\n"
