@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from kcli.client.connection import Connection
+from kcli.client.transactions import Transactions
+from kcli.transaction_view import Listing, Transaction, Wanted
 from tests.broker.transactional import NONE, OPEN, Transactional, produce
 from tests.cli.run import Ended, kcli
 from tests.client.clusters import Cluster
@@ -71,19 +74,18 @@ class Producers:
         assert ended.stderr == ""
         return [json.loads(line) for line in ended.stdout.splitlines()]
 
-    def listed(self, *arguments: str) -> dict[str, str]:
-        """States of the ids of this test that are listed."""
-        own = {row["transactional_id"]: row["state"] for row in self.rows("list", *arguments)}
-        return {name.removeprefix(self.prefix): state for name, state in own.items() if name.startswith(self.prefix)}
+    def client(self) -> Transactions:
+        """What the commands ask: quicker than a process each."""
+        return Transactions(Connection(self.cluster.address))
 
     def state(self, name: str) -> str:
         """Of a transactional id, once it is decided."""
-        deadline = time.monotonic() + 10
+        client, deadline = self.client(), time.monotonic() + 10
         while True:
-            (row,) = self.rows("describe", self.prefix + name)
-            if not row["state"].startswith("Prepare") or time.monotonic() > deadline:
-                state: str = row["state"]
-                return state
+            (found,) = client.describe([self.prefix + name])
+            assert isinstance(found, Transaction)
+            if not found.state.startswith("Prepare") or time.monotonic() > deadline:
+                return found.state
 
     def find_hanging(self) -> list[tuple[str, int, int]]:
         """Topic, partition, producer."""
@@ -120,18 +122,38 @@ def producers(cluster: Cluster) -> Iterator[Producers]:
         OPEN.pop().socket.close()
 
 
-def test_list(producers: Producers) -> None:
+def test_filters(producers: Producers) -> None:
     states = {"done": "CompleteCommit", "open": "Ongoing", "empty": "Empty", "hanging": "Empty"}
     assert producers.state("done") == "CompleteCommit"
-    assert producers.listed() == states
-    assert producers.listed("--state", "ongoing,completecommit") == {"done": "CompleteCommit", "open": "Ongoing"}
-    assert producers.listed("--producer-id", str(producers.hanging)) == {"hanging": "Empty"}
-    assert producers.listed("--transactional-id-pattern", f"{producers.prefix}.*n") == {"open": "Ongoing"}
-    assert producers.listed("--duration-filter", "3600000", "--state", "Ongoing") == {}
-    assert producers.listed("--duration-filter", "-1") == states
+    client, prefix = producers.client(), producers.prefix
+
+    def listed(wanted: Wanted) -> dict[str, str]:
+        found = [each for each in client.all(wanted) if isinstance(each, Listing)]
+        return {
+            each.transactional_id.removeprefix(prefix): each.state
+            for each in found
+            if each.transactional_id.startswith(prefix)
+        }
+
+    assert listed(Wanted()) == states
+    some = Wanted(states=frozenset(["Ongoing", "CompleteCommit"]))
+    assert listed(some) == {"done": "CompleteCommit", "open": "Ongoing"}
+    assert listed(Wanted(producer_ids=frozenset([producers.hanging]))) == {"hanging": "Empty"}
+    assert listed(Wanted(longer_than_ms=3_600_000, states=frozenset(["Ongoing"]))) == {}
+    assert listed(Wanted(longer_than_ms=0, states=frozenset(["Ongoing"]))) == {"open": "Ongoing"}
+
+
+def test_list(producers: Producers) -> None:
     head, *rows = (line.split() for line in producers.run("list").stdout.splitlines())
     assert head == ["TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"]
     assert [f"{producers.prefix}hanging", "1", str(producers.hanging), "Empty"] in rows
+    name, producer = f"{producers.prefix}hanging", str(producers.hanging)
+    filters = ("--state", "empty,ongoing", "--producer-id", producer, "--duration-filter", "-1")
+    (row,) = producers.rows("list", *filters, "--transactional-id-pattern", f"{producers.prefix}.*g")
+    assert row == {
+        "transactional_id": name, "coordinator": 1, "producer_id": producers.hanging, "state": "Empty"
+    }  # fmt: skip
+    assert producers.rows("list", *filters, "--transactional-id-pattern", f"{producers.prefix}.*n") == []
 
 
 def test_describe(producers: Producers) -> None:
@@ -221,7 +243,7 @@ def test_all_of_a_transactional_id_is_aborted(producers: Producers) -> None:
     nobody = producers.run("abort", "--transactional-id", "nobody", "--execute")
     assert (nobody.stdout, nobody.status) == ("", 1)
     assert "TRANSACTIONAL_ID_NOT_FOUND" in nobody.complaint
-    assert "nobody" not in [row["transactional_id"] for row in producers.rows("list")]
+    assert "nobody" not in [row["transactional_id"] for row in producers.rows("list", "--state", "Empty")]
 
 
 def test_failures_are_one_line(producers: Producers) -> None:
