@@ -4,8 +4,22 @@ power goes whatever was not synced."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from tests.log.crash_disk import Crash, CrashDisk
+from tests.log.crash_disk import Crash, CrashDisk, CrashFile
+
+
+class DyingFile(CrashFile):
+    """A file that the disk closes where nobody does any more."""
+
+    def __init__(self, disk: DyingDisk, path: Path, fd: int) -> None:
+        super().__init__(disk, path, fd)
+        self._opened = disk.opened
+        self._opened[self] = None
+
+    def close(self) -> None:
+        del self._opened[self]
+        super().close()
 
 
 class DyingDisk(CrashDisk):
@@ -18,6 +32,16 @@ class DyingDisk(CrashDisk):
         super().__init__(dies_at, seed)
         self._died, self._loses = died, loses
         self.is_dead = False
+        self.opened: dict[DyingFile, None] = {}
+
+    def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DyingFile:
+        file = super().open(path, create=create, truncate=truncate, read_only=read_only)
+        return DyingFile(self, path, file.fd)
+
+    def close_all(self) -> None:
+        """As the system does for a process that is gone."""
+        for file in list(self.opened):
+            file.close()
 
     def dies(self) -> bool:
         if self.is_dead:

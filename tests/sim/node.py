@@ -117,7 +117,6 @@ class Node:
         self.cluster = cluster
         self.disk = DyingDisk(died, cluster.random.randrange(1 << 30), dies_at=dies_at, loses=cluster.loses)
         self.serving: dict[asyncio.Task[None], asyncio.Future[Any]] = {}
-        self._logs: list[PartitionLog] = []
         partitions = Partitions(cluster.image)
         broker: Any = SimpleNamespace(
             image=cluster.image,
@@ -156,9 +155,7 @@ class Node:
     def _open(self, partition: Partition) -> PartitionLog:
         directory = self.cluster.directory / f"{partition}"
         options = OpenOptions(clean=False)
-        log = PartitionLog(directory, self.disk, self.cluster.log_config, self.cluster.clock.now_ms(), options)
-        self._logs.append(log)
-        return log
+        return PartitionLog(directory, self.disk, self.cluster.log_config, self.cluster.clock.now_ms(), options)
 
     def lead(self, topic: str, number: int, leader: int) -> None:
         """The metadata names another leader."""
@@ -176,5 +173,4 @@ class Node:
             self.cluster.loop.call_later(0.05, lose, answer)
         self.broker.groups.stop()
         self.broker.transactions.stop()
-        for log in self._logs:
-            log.close_handles()
+        self.disk.close_all()
