@@ -17,7 +17,7 @@ In flexible structs lengths and counts are unsigned varints, one more than the n
 KIP-893 (structs that may be null); kio's classes are where the schemas come from, see kcli.broker.request_check.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from formats.errors import BadCount, BadValue, BadVarint, LimitExceeded, Truncated
 
@@ -60,8 +60,8 @@ cdef inline Fault varint(Walk *walk, int64_t *value) noexcept nogil:
     return LONG_VARINT
 
 
-cdef inline Fault length(Walk *walk, int width, bint flexible, bint nullable, int64_t *found) noexcept nogil:
-    """A length or count; null is 0."""
+cdef inline Fault length_or_null(Walk *walk, int width, bint flexible, int64_t *found) noexcept nogil:
+    """A length or count; null is -1."""
     cdef Fault fault
     cdef const uint8_t *at
     if flexible:
@@ -79,13 +79,17 @@ cdef inline Fault length(Walk *walk, int width, bint flexible, bint nullable, in
             found[0] |= at[2] << 8 | at[3]
         else:
             found[0] >>= 16
-    if found[0] < -1:
-        return NEGATIVE
-    if found[0] == -1:
+    return OK if found[0] >= -1 else NEGATIVE
+
+
+cdef inline Fault length(Walk *walk, int width, bint flexible, bint nullable, int64_t *found) noexcept nogil:
+    """A length or count; null is 0."""
+    cdef Fault fault = length_or_null(walk, width, flexible, found)
+    if fault == OK and found[0] == -1:
         if not nullable:
             return NULL_FOUND
         found[0] = 0
-    return OK
+    return fault
 
 
 cdef Fault field(Walk *walk, int kind, int argument, bint nullable, bint flexible) noexcept nogil:
@@ -172,14 +176,111 @@ def check(const int32_t[::1] schema not None, const uint8_t[::1] data not None, 
     walk.schema, walk.data = &schema[0], &data[0]
     walk.position, walk.end, walk.items_left, walk.unknown_tags = position, data.shape[0], items_max, False
     fault = structure(&walk, 0)
-    if fault == OK:
-        return walk.unknown_tags
+    if fault != OK:
+        raise_fault(fault, walk.position, items_max)
+    return walk.unknown_tags
+
+
+cdef int raise_fault(Fault fault, int64_t position, int64_t items_max) except -1:
     if fault == CUT:
-        raise Truncated("the bytes end inside a field", walk.position)
+        raise Truncated("the bytes end inside a field", position)
     if fault == NULL_FOUND:
-        raise BadValue("null where there must be a value", walk.position)
+        raise BadValue("null where there must be a value", position)
     if fault == LONG_VARINT:
-        raise BadVarint("a varint of more than 5 bytes", walk.position)
+        raise BadVarint("a varint of more than 5 bytes", position)
     if fault == NEGATIVE:
-        raise BadCount("a negative length", walk.position)
-    raise LimitExceeded(f"more than {items_max:,} items in all arrays", walk.position)
+        raise BadCount("a negative length", position)
+    raise LimitExceeded(f"more than {items_max:,} items in all arrays", position)
+
+
+cdef class Reader:
+    """A walk that makes something of what it passes."""
+
+    cdef Walk walk
+    cdef int64_t items_max
+    cdef bint flexible
+    cdef object frame
+
+    cdef int ended(self, Fault fault) except -1:
+        if fault != OK:
+            raise_fault(fault, self.walk.position, self.items_max)
+        return 0
+
+    cdef int64_t number(self, int size) except? -1:
+        cdef const uint8_t *at = self.walk.data + self.walk.position
+        cdef uint32_t value = 0
+        self.ended(skip(&self.walk, size))
+        for i in range(size):
+            value = value << 8 | at[i]
+        return <int16_t>value if size == 2 else <int32_t>value
+
+    cdef int64_t count(self) except -1:
+        cdef int64_t found
+        self.ended(length(&self.walk, 4, self.flexible, False, &found))
+        if found > self.walk.end - self.walk.position:
+            raise_fault(CUT, self.walk.position, 0)
+        self.walk.items_left -= found
+        if self.walk.items_left < 0:
+            raise_fault(TOO_MANY, self.walk.position, self.items_max)
+        return found
+
+    cdef object slice(self, int width):
+        """A view of sized bytes, or None."""
+        cdef int64_t size, start
+        self.ended(length_or_null(&self.walk, width, self.flexible, &size))
+        if size < 0:
+            return None
+        start = self.walk.position
+        self.ended(skip(&self.walk, size))
+        return self.frame[start:start + size]
+
+    cdef int skip_tags(self) except -1:
+        cdef int64_t tags, tag, size
+        if self.flexible:
+            self.ended(varint(&self.walk, &tags))
+            while tags > 0:
+                tags -= 1
+                self.ended(varint(&self.walk, &tag))
+                self.ended(varint(&self.walk, &size))
+                self.ended(skip(&self.walk, size))
+        return 0
+
+
+def read_produce(frame not None, int64_t position, int version, int64_t items_max):
+    """The fields of the Produce request, version 3 to 13, at byte `position` of the frame, a memoryview:
+    (transactional id or None, acks, timeout in ms, [(topic, [(index, records), ...]), ...]).
+
+    topic: its name, or from version 13 on the 16 bytes of its id. records: a view of the frame, or None. Source:
+    ProduceRequest.json. Raises what `check` does, UnicodeDecodeError.
+    """
+    cdef const uint8_t[::1] data = frame
+    cdef Reader reader = Reader()
+    cdef int64_t topics, partitions, index
+    if not 0 <= position <= data.shape[0]:
+        raise Truncated("nothing is there", position)
+    reader.frame, reader.items_max, reader.flexible = frame, items_max, version >= 9
+    reader.walk.data = &data[0]
+    reader.walk.position, reader.walk.end, reader.walk.items_left = position, data.shape[0], items_max
+    transactional_id = reader.slice(2)
+    if transactional_id is not None:
+        transactional_id = str(transactional_id, "utf-8")
+    acks, timeout_ms = reader.number(2), reader.number(4)
+    found = []
+    for _ in range(reader.count()):
+        if version >= 13:
+            reader.ended(skip(&reader.walk, 16))
+            topic = bytes(frame[reader.walk.position - 16:reader.walk.position])
+        else:
+            name = reader.slice(2)
+            if name is None:
+                raise_fault(NULL_FOUND, reader.walk.position, 0)
+            topic = str(name, "utf-8")
+        batches = []
+        for _ in range(reader.count()):
+            index = reader.number(4)
+            batches.append((index, reader.slice(4)))
+            reader.skip_tags()
+        reader.skip_tags()
+        found.append((topic, batches))
+    reader.skip_tags()
+    return transactional_id, acks, timeout_ms, found

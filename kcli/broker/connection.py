@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.api import APIS, Api, handler, is_flexible
 from kcli.broker.messages import (
     API_VERSIONS,
+    PRODUCE,
     BadRequest,
     Call,
     Entity,
@@ -253,6 +254,8 @@ class Connection:
             answer = self._server.handle(api, call)
             if not isinstance(answer, Laid) and isawaitable(answer):
                 self._held = True
+                if api.key == PRODUCE:  # its batches are views of the frame
+                    self._server.renew_scratch()
                 self._unbegun = answer
                 self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))
             else:

@@ -30,6 +30,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
 from formats.errors import FormatError
+from kcli.broker.produce_request import read as read_produce
 from kcli.broker.request_check import has_unknown_tags
 from kcli.broker.tagged_fields import without_unknown
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
 HEADER = struct.Struct(">hhi")  # api key, version, correlation id
-API_VERSIONS = 18
+PRODUCE, API_VERSIONS = 0, 18
 NO_THROTTLE = timedelta(0)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,6 +53,7 @@ class HangUp(Exception):
 
 __all__ = [
     "API_VERSIONS",
+    "PRODUCE",
     "BadRequest",
     "Call",
     "Entity",
@@ -189,6 +191,8 @@ def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
 def read_request(kind: Messages, frame: memoryview, position: int) -> Entity:
     """The request behind its header. Raises BadRequest."""
     try:
+        if kind.api_key == PRODUCE:
+            return read_produce(kind.version, frame, position)
         if has_unknown_tags(kind.request_type, frame, position):
             request, _ = kind.read(without_unknown(kind.request_type, bytes(frame), position), 0)
         else:

@@ -194,7 +194,7 @@ class Partition:
 
     def append_as_leader(
         self,
-        data: bytearray,
+        data: bytearray | memoryview,
         now_ms: int,
         *,
         origin: Origin = Origin.CLIENT,

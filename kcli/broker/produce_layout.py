@@ -43,6 +43,8 @@ def lay_out(kind: Messages, correlation_id: int, topics: list[tuple[str | UUID, 
     """The answer's frame, in one part."""
     version = kind.version
     flexible = version >= FLEXIBLE
+    tags = NO_TAGS if flexible else b""
+    plain_end = (_NO_ERRORS[flexible] if version >= RECORD_ERRORS else b"") + tags
     frame = bytearray(4) + kind.response_header(correlation_id)
     frame += length(len(topics), flexible=flexible)
     for topic, partitions in topics:
@@ -54,23 +56,20 @@ def lay_out(kind: Messages, correlation_id: int, topics: list[tuple[str | UUID, 
                 frame += _PARTITION_5.pack(*head, each.log_start_offset)
             else:
                 frame += _PARTITION.pack(*head)
-            if version >= RECORD_ERRORS:
+            if version >= RECORD_ERRORS and (each.record_errors or each.error_message is not None):
                 _put_errors(each, frame, flexible=flexible)
-            if flexible:
-                frame += NO_TAGS
-        if flexible:
-            frame += NO_TAGS
+                frame += tags
+            else:
+                frame += plain_end
+        frame += tags
     answer = Laid([frame])
     answer.throttle_at = len(frame)
-    frame += b"\0\0\0\0" + (NO_TAGS if flexible else b"")
-    struct.pack_into(">i", frame, 0, len(frame) - 4)
+    frame += b"\0\0\0\0" + tags
+    frame[:4] = (len(frame) - 4).to_bytes(4)
     return answer
 
 
 def _put_errors(answer: PartitionAnswer, frame: bytearray, *, flexible: bool) -> None:
-    if not answer.record_errors and answer.error_message is None:
-        frame += _NO_ERRORS[flexible]
-        return
     frame += length(len(answer.record_errors), flexible=flexible)
     for each in answer.record_errors:
         frame += each.index.to_bytes(4) + string(each.reason, flexible=flexible)

@@ -33,7 +33,7 @@ class Server:
     def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.config = config
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))  # one request is read at a time, into this
+        self.renew_scratch()
         self.connections: set[Connection] = set()
         self.handle = handle
         """Who answers requests; kcli.testing puts itself in between."""
@@ -41,6 +41,10 @@ class Server:
         self._listening: list[tuple[socket.socket, str]] = []
         self._per_ip: Counter[str] = Counter()
         self._idle_timer: asyncio.TimerHandle | None = None
+
+    def renew_scratch(self) -> None:
+        """Requests are read one at a time, into this; one that waits may keep what it was read into."""
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
 
     @property
     def broker(self) -> Broker:

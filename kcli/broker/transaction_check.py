@@ -72,7 +72,7 @@ class Producer(NamedTuple):
     sequence: int
 
 
-def transactional_producer(records: bytes | None) -> Producer | None:
+def transactional_producer(records: memoryview | None) -> Producer | None:
     """The producer of a transactional batch of magic 2; None for any other bytes."""
     if records is None or len(records) < PRODUCER_AT + PRODUCER.size or not records[ATTRIBUTES_AT] & TRANSACTIONAL:
         return None

@@ -146,7 +146,7 @@ def _name_of(call: Call, topic: Entity) -> str | ErrorCode:
     return ErrorCode.unknown_topic_id if known is None else known.name
 
 
-def _append(call: Call, topic: str | ErrorCode, index: int, records: bytes | None) -> PartitionAnswer:
+def _append(call: Call, topic: str | ErrorCode, index: int, records: memoryview | None) -> PartitionAnswer:
     partition = _leader(call, topic, index, records)
     if isinstance(partition, ErrorCode):
         return PartitionAnswer(index, partition.value)
@@ -155,7 +155,7 @@ def _append(call: Call, topic: str | ErrorCode, index: int, records: bytes | Non
         log = partition.log
         if call.request.acks == ALL_ACKS and partition.lacks_replicas:
             return PartitionAnswer(index, ErrorCode.not_enough_replicas.value, log_start_offset=log.log_start_offset)
-        done = partition.append_as_leader(bytearray(records), call.now_ms)
+        done = partition.append_as_leader(records, call.now_ms)
     except AppendRefused as refused:
         start = -1 if refused.error in WITHOUT_START_OFFSET else log.log_start_offset
         reason = refused.reason if refused.records else None  # Kafka gives a reason only where records are at fault
@@ -172,7 +172,7 @@ def _told(error: RecordError, partition: str) -> RecordError:
     return error if error.reason != NO_KEY else RecordError(error.index, f"{NO_KEY} in topic partition {partition}")
 
 
-def _leader(call: Call, topic: str | ErrorCode, index: int, records: bytes | None) -> Partition | ErrorCode:
+def _leader(call: Call, topic: str | ErrorCode, index: int, records: memoryview | None) -> Partition | ErrorCode:
     """The partition to append to, or what is wrong before its log is asked."""
     if isinstance(topic, ErrorCode):
         return topic
