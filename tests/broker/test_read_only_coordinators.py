@@ -21,7 +21,7 @@ from kcli.client.transactions import Transactions
 from kcli.errors import KcliError
 from kcli.group.config import GroupConfig
 from kcli.group.machine import GroupMachine
-from kcli.group.requests import FetchOffsets
+from kcli.group.requests import DescribeConsumerGroup, DescribeGroup, FetchOffsets, ListGroups
 from kcli.group_view import Group, Listing
 from kcli.inspector.transactions import TransactionFiles
 from kcli.transaction_view import Transaction, Wanted
@@ -232,7 +232,14 @@ def test_damage_is_passed_over(tmp_path: Path, seed: int) -> None:
     path.write_bytes(data)
     machine = GroupMachine(GroupConfig(), lambda: "new")
     _replay(machine, directory)
+    requests: list[Any] = [ListGroups(states=(), types=())]
     for name in TOLD:
-        outcome = machine.handle(1, FetchOffsets(group_id=name, topics=None, require_stable=False), 0)
-        assert outcome.answers
+        requests += [
+            FetchOffsets(group_id=name, topics=None, require_stable=False),
+            DescribeGroup(group_id=name),
+            DescribeConsumerGroup(group_id=name),
+        ]
+    for request in requests:
+        outcome = machine.handle(1, request, 0)
+        assert len(outcome.answers) == 1
         assert not outcome.batches
