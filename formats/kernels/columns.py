@@ -74,3 +74,16 @@ class RecordRow(NamedTuple):
     start: int
     crc: int
     valid: int
+
+    def key(self, buffer: memoryview) -> bytes | None:
+        """The key, in the buffer that the record was read from."""
+        return sized_bytes(buffer, self.key_start, self.key_length)
+
+    def value(self, buffer: memoryview) -> bytes | None:
+        """The value, likewise."""
+        return sized_bytes(buffer, self.value_start, self.value_length)
+
+
+def sized_bytes(buffer: memoryview, start: int, length: int) -> bytes | None:
+    """Bytes of a buffer; None for a negative length, which is null."""
+    return None if length < 0 else bytes(buffer[start : start + length])

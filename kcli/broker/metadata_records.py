@@ -18,14 +18,12 @@ from formats.batch_writer import Pair, write_batch
 from formats.control_record import ControlRecord, ControlType
 from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC
-from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import FAULT_BAD_CRC, RecordTable
+from formats.kernels.columns import BatchRow
 from formats.message_schema import schema
 from formats.message_writer import put_uvarint, write
 from kcli.errors import UnreadableInput
-from kcli.log.batch_records import UNREADABLE, decode
-from kcli.log.segment_reader import Damage, Window, read_segment
-from kcli.log.source import FileSource
+from kcli.log import stored_batches
+from kcli.log.stored_batches import StoredRecord
 from kcli.metadata.image import Record
 
 CONTROL: Final = 0x20
@@ -101,41 +99,14 @@ def read_batches(path: Path, from_offset: int = 0) -> Iterator[Replayed]:
 
     Raises UnreadableInput, with the place, for bytes that are damaged.
     """
-    source = FileSource(path)
-    try:
-        for part in read_segment(source, resync=False):
-            if isinstance(part, Damage):
-                raise UnreadableInput(str(path), f"byte {part.position:,}: {part.error.reason}")
-            yield from _window(path, part, from_offset)
-    finally:
-        source.close()
+    for row, records in stored_batches.read_batches(path, from_offset):
+        yield _batch(path, row, records)
 
 
-def _window(path: Path, window: Window, from_offset: int) -> Iterator[Replayed]:
-    rows = [BatchRow._make(window.batches.row(i)) for i in range(window.batches.count)]
-    first = next((i for i, row in enumerate(rows) if row.base_offset >= from_offset), len(rows))
-    records = RecordTable(4096)
-    pairs: list[list[tuple[int, bytes | None, bytes | None]]] = [[] for _ in rows]
-    for buffer in decode(window, records, first=first):
-        for i in range(records.count):
-            row = RecordRow._make(records.row(i))
-            key = _slice(buffer, row.key_start, row.key_length)
-            pairs[row.batch].append((row.offset, key, _slice(buffer, row.value_start, row.value_length)))
-    for i in range(first, len(rows)):
-        # Decoding marks what it finds.
-        yield _batch(path, BatchRow._make(window.batches.row(i)), pairs[i])
-
-
-def _slice(buffer: memoryview, start: int, length: int) -> bytes | None:
-    return None if length < 0 else bytes(buffer[start : start + length])
-
-
-def _batch(path: Path, row: BatchRow, pairs: list[tuple[int, bytes | None, bytes | None]]) -> Replayed:
-    if row.faults & (UNREADABLE | FAULT_BAD_CRC):
-        raise UnreadableInput(str(path), f"byte {row.position:,}: a damaged batch")
+def _batch(path: Path, row: BatchRow, stored: list[StoredRecord]) -> Replayed:
     controls: list[ControlRecord] = []
     records: list[Record] = []
-    for offset, key, value in pairs:
+    for offset, key, value in stored:
         try:
             if row.is_control:
                 controls.append(control_record.parse(key, value))
@@ -143,8 +114,8 @@ def _batch(path: Path, row: BatchRow, pairs: list[tuple[int, bytes | None, bytes
                 records.append(decode_value(value))
         except FormatError as error:
             raise UnreadableInput(str(path), f"offset {offset:,}: {error.reason}") from None
-    found = [offset for offset, _, _ in pairs]
-    if found != [*range(row.base_offset, row.base_offset + len(pairs))] or found[-1:] != [row.last_offset]:
+    found = [each.offset for each in stored]
+    if found != [*range(row.base_offset, row.base_offset + len(stored))] or found[-1:] != [row.last_offset]:
         reason = f"offsets {row.base_offset:,} to {row.last_offset:,} with a gap"
         raise UnreadableInput(str(path), f"byte {row.position:,}: {reason}")
     return Replayed(row.base_offset, row.last_offset, row.leader_epoch, row.max_timestamp, row.size, controls, records)

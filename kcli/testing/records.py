@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from formats.file_name import FileKind, FileName, build
-from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.columns import BatchRow, RecordRow, sized_bytes
 from formats.kernels.log import RecordTable
 from kcli.broker.partitions import Partition
 from kcli.errors import UnreadableInput
@@ -97,14 +97,9 @@ def _window(partition: Partition, window: Window) -> Iterator[Record]:
         for i in range(table.count):
             row = RecordRow._make(table.row(i))
             if not is_control[row.batch]:
-                key = _bytes(buffer, row.key_start, row.key_length)
-                value = _bytes(buffer, row.value_start, row.value_length)
                 headers = _read_headers(buffer, row.headers_start, row.headers_count)
-                yield Record(partition.topic, partition.number, row.offset, row.timestamp, key, value, headers)
-
-
-def _bytes(buffer: memoryview, start: int, length: int) -> bytes | None:
-    return None if length < 0 else bytes(buffer[start : start + length])
+                place = partition.topic, partition.number, row.offset
+                yield Record(*place, row.timestamp, row.key(buffer), row.value(buffer), headers)
 
 
 def _read_headers(buffer: memoryview, position: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
@@ -114,7 +109,7 @@ def _read_headers(buffer: memoryview, position: int, count: int) -> tuple[tuple[
         length, position = _varint(buffer, position)
         name = str(buffer[position : position + length], "utf-8", "replace")
         length, position = _varint(buffer, position + length)
-        headers.append((name, _bytes(buffer, position, length)))
+        headers.append((name, sized_bytes(buffer, position, length)))
         position += max(length, 0)
     return tuple(headers)
 

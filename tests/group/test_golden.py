@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from formats.message import parse
-from kcli.broker.coordinator_log import LoggedBatch, _window
+from kcli.broker.coordinator_log import read_segment
 from kcli.broker.coordinators import _replay, partition_of
 from kcli.group.config import GroupConfig
 from kcli.group.errors import ErrorCode
 from kcli.group.machine import GroupMachine
 from kcli.group.requests import DescribedGroup, DescribeGroup, FetchAnswer, FetchOffsets, ListedGroup, ListGroups
-from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.source import FileSource
 from tests.conftest import GOLDEN
 
 NOW_MS = 1_800_000_000_000
@@ -24,23 +21,12 @@ GROUPS: dict[str, dict[str, Any]] = json.loads((GOLDEN / "groups/expected/groups
 CLASSIC = [name for name, group in GROUPS.items() if group.get("type") == "Classic"]
 
 
-def batches(path: Path) -> list[LoggedBatch]:
-    source = FileSource(path)
-    found = []
-    for part in read_segment(source, resync=False):
-        assert not isinstance(part, Damage)
-        found += list(_window(part))
-        part.release()
-    source.close()
-    return found
-
-
 @pytest.fixture(scope="module")
 def machines() -> list[GroupMachine]:
     made = []
     for number in range(4):
         machine = GroupMachine(GroupConfig(), lambda: "id")
-        for batch in batches(GOLDEN / f"groups/data/__consumer_offsets-{number}/00000000000000000000.log"):
+        for batch in read_segment(GOLDEN / f"groups/data/__consumer_offsets-{number}/00000000000000000000.log"):
             _replay(machine, batch)
         machine.loaded(NOW_MS)
         made.append(machine)

@@ -1,0 +1,59 @@
+"""The batches of a segment with their records, one by one: for logs that say what the broker is to know.
+
+Bulk work on records stays in columns: see segment_reader and batch_records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.log import FAULT_BAD_CRC, RecordTable
+from kcli.errors import UnreadableInput
+from kcli.log.batch_records import UNREADABLE, decode
+from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import FileSource
+
+TABLE_RECORDS = 4096
+
+
+class StoredRecord(NamedTuple):
+    """A record; None for a null key or value."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def read_batches(path: Path, from_offset: int = 0) -> Iterator[tuple[BatchRow, list[StoredRecord]]]:
+    """The batches of a segment or a snapshot, those that begin at from_offset or behind it.
+
+    Raises UnreadableInput, with the place, for bytes that are damaged.
+    """
+    source = FileSource(path)
+    try:
+        for part in read_segment(source, resync=False):
+            if isinstance(part, Damage):
+                raise UnreadableInput(str(path), f"byte {part.position:,}: {part.error.reason}")
+            yield from _window(path, part, from_offset)
+            part.release()
+    finally:
+        source.close()
+
+
+def _window(path: Path, window: Window, from_offset: int) -> Iterator[tuple[BatchRow, list[StoredRecord]]]:
+    rows = [BatchRow._make(window.batches.row(i)) for i in range(window.batches.count)]
+    first = next((i for i, row in enumerate(rows) if row.base_offset >= from_offset), len(rows))
+    records: list[list[StoredRecord]] = [[] for _ in rows]
+    table = RecordTable(TABLE_RECORDS)
+    for buffer in decode(window, table, first=first):
+        for i in range(table.count):
+            record = RecordRow._make(table.row(i))
+            records[record.batch].append(StoredRecord(record.offset, record.key(buffer), record.value(buffer)))
+    for i in range(first, len(rows)):
+        row = BatchRow._make(window.batches.row(i))  # decoding marks what it finds
+        if row.faults & (UNREADABLE | FAULT_BAD_CRC):
+            raise UnreadableInput(str(path), f"byte {row.position:,}: a damaged batch")
+        yield row, records[i]
