@@ -28,6 +28,9 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 METADATA_TOPIC: Final = "__cluster_metadata"
+METADATA_DIRECTORY: Final = f"{METADATA_TOPIC}-0"
+INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+"""Those that coordinators keep their state in: not for clients to write."""
 
 
 class FileKind(StrEnum):

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from formats import properties
 from formats.errors import FormatError
-from formats.file_name import METADATA_TOPIC, FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.properties import MetaProperties
 from kcli.broker.clock import Clock
 from kcli.broker.format import Formatted, format_directories
@@ -32,7 +32,6 @@ from kcli.metadata.partition import to_uuid
 log = logging.getLogger("kcli.broker")
 
 RESERVED_IDS = 100
-METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 
 class LogDirsRefused(KcliError):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from formats.batch_writer import write_batch
-from formats.file_name import METADATA_TOPIC
+from formats.file_name import METADATA_DIRECTORY
 from kcli.broker.activation import BEGIN, END, TRANSACTIONS, activation, read_bootstrap
 from kcli.broker.clock import Clock
 from kcli.broker.metadata_config import MetadataLogConfig
@@ -39,7 +39,6 @@ from kcli.log.validator import Origin
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.snapshot import snapshot
 
-METADATA_DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 CLEAN_INTERVAL_S: Final = 60.0
 SLICE_RECORDS: Final = 1000
 """How many records may hold up everything else."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from formats import properties
 from formats.errors import FormatError
-from formats.file_name import METADATA_TOPIC, FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind
 from kcli.errors import UnreadableInput, UsageError
 from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS, InvalidConfig, LogConfig
 from kcli.log.log_directory import holds_segments
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
 
 EXPIRATION = "producer.id.expiration.ms"
-METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 
 class Settings:

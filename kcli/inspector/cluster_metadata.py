@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.errors import FormatError
-from formats.file_name import METADATA_TOPIC, FileKind, parse
+from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind, parse
 from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.log import RecordTable
 from kcli.errors import UnreadableInput
@@ -18,8 +18,6 @@ from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
 from kcli.metadata.image import MetadataImage
-
-METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 
 
 def read_image(log_directory: Path) -> MetadataImage | None:

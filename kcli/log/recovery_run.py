@@ -19,7 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, parse_directory
+from formats.file_name import INTERNAL_TOPICS, METADATA_TOPIC, DirectoryName, FileKind, parse_directory
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
@@ -40,7 +40,6 @@ from kcli.log.recovery_view import FileRange, StartRefused
 MAX_THREADS = 8
 FOREVER_MS = 2**31 - 1
 KEPT_BY_THE_NEXT_START = (FileKind.LOCK, FileKind.CLEAN_SHUTDOWN)
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 NEVER_TIERED = (METADATA_TOPIC, "__remote_log_metadata", *INTERNAL_TOPICS)
 CHECKPOINTS = (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.REPLICATION_OFFSETS)
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Final
 
 CLUSTER_METADATA: Final = "__cluster_metadata"
-INTERNAL: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 LENGTH_MAX: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]*", re.ASCII)
 

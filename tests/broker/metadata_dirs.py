@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from formats.file_name import METADATA_DIRECTORY
 from kcli.broker.clock import Clock
 from kcli.broker.format import format_directories
 from kcli.broker.metadata_config import MetadataLogConfig
-from kcli.broker.metadata_log import METADATA_DIRECTORY, MetadataLog
+from kcli.broker.metadata_log import MetadataLog
 from kcli.broker.metadata_records import Replayed, read_batches
 from kcli.broker.metadata_snapshots import read_snapshot
 from kcli.log.disk import Disk

@@ -15,14 +15,13 @@ import pytest
 
 from formats.control_record import ControlType
 from formats.errors import BadValue
-from formats.file_name import FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.kernels.log import crc32c
 from formats.quorum_state import QuorumState
 from formats.quorum_state import parse as parse_quorum_state
 from kcli.broker.activation import ABORT
 from kcli.broker.format import format_directories, random_id
 from kcli.broker.metadata_log import (
-    METADATA_DIRECTORY,
     NO_OP,
     MetadataLog,
     MetadataLogClosed,

@@ -5,10 +5,10 @@ An offset of -1 is the high watermark. The segments that lie below the new start
 
 from __future__ import annotations
 
+from formats.file_name import INTERNAL_TOPICS
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.broker.partitions import PartitionError
 from kcli.log.partition_log import LogFailed, OffsetOutOfRange
-from kcli.metadata.topic_names import INTERNAL
 
 HIGH_WATERMARK = -1
 UNKNOWN = -1
@@ -44,7 +44,7 @@ def _delete(call: Call, topic: str, index: int, offset: int) -> int:
     known = call.broker.image.topic(topic)
     if known is None or index not in known.partitions:
         raise PartitionError(ErrorCode.unknown_topic_or_partition, f"{topic}-{index} does not exist")
-    if topic in INTERNAL:
+    if topic in INTERNAL_TOPICS:
         raise PartitionError(ErrorCode.invalid_topic_exception, f"{topic} is an internal topic")
     partition = call.broker.partitions.find(topic, index)
     log = partition.log_for()

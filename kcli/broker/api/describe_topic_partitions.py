@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formats.file_name import INTERNAL_TOPICS
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import NOT_ASKED, TOPIC_OPERATIONS, View
-from kcli.metadata.topic_names import INTERNAL, fault
+from kcli.metadata.topic_names import fault
 
 if TYPE_CHECKING:
     from kcli.metadata.partition import Partition, Topic
@@ -61,7 +62,7 @@ def _failed(call: Call, name: str, code: ErrorCode, operations: int = NOT_ASKED)
         error_code=code,
         name=name,
         topic_id=None,
-        is_internal=code != ErrorCode.invalid_request and name in INTERNAL,
+        is_internal=code != ErrorCode.invalid_request and name in INTERNAL_TOPICS,
         partitions=(),
         topic_authorized_operations=operations,
     )
@@ -73,7 +74,7 @@ def _topic(call: Call, view: View, topic: Topic, partitions: list[tuple[int, Par
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
-        is_internal=topic.name in INTERNAL,
+        is_internal=topic.name in INTERNAL_TOPICS,
         partitions=tuple(
             call.new(
                 "DescribeTopicPartitionsResponsePartition",

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from formats.file_name import INTERNAL_TOPICS
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import CLUSTER_OPERATIONS, NO_NODE, NOT_ASKED, TOPIC_OPERATIONS, View
 from kcli.broker.topic_changes import create_missing
-from kcli.metadata.topic_names import INTERNAL, fault
+from kcli.metadata.topic_names import fault
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -109,7 +110,7 @@ def _failed(call: Call, name: str | None, code: ErrorCode, topic_id: UUID | None
         error_code=code,
         name=name,
         topic_id=topic_id,
-        is_internal=name in INTERNAL and code != ErrorCode.invalid_request,
+        is_internal=name in INTERNAL_TOPICS and code != ErrorCode.invalid_request,
         partitions=(),
         topic_authorized_operations=_topic_operations(call) if code != ErrorCode.invalid_request else NOT_ASKED,
     )
@@ -125,7 +126,7 @@ def _topic(call: Call, view: View, topic: Topic) -> Entity:
         error_code=ErrorCode.none,
         name=topic.name,
         topic_id=topic.id,
-        is_internal=topic.name in INTERNAL,
+        is_internal=topic.name in INTERNAL_TOPICS,
         partitions=tuple(_partition(call, view, number, each) for number, each in topic.partitions.items()),
         topic_authorized_operations=_topic_operations(call),
     )

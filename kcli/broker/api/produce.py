@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from uuid import UUID
 
+from formats.file_name import INTERNAL_TOPICS
 from kcli.broker.connection import Laid
 from kcli.broker.messages import Call, Entity, ErrorCode, HangUp
 from kcli.broker.partitions import Partition
@@ -41,7 +42,6 @@ WITHOUT_START_OFFSET = (
     AppendError.CORRUPT_MESSAGE,
 )
 ZERO_ID = UUID(int=0)
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 Refusals = Mapping[tuple[str, int], Verdict]
