@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 from formats.internal_topic import decode
+from kcli.broker.coordinator_log import read_segment
 from kcli.group.consumer.metadata_hash import group_hash, topic_hash
 from tests.conftest import GOLDEN
 from tests.group.consumer.hashes import GROUPS, TOPICS, Topic
-from tests.group.test_golden import batches
 
 DESCRIBED = re.compile(r"Topic: (\S+)\tTopicId: (\S+)\tPartitionCount: (\d+)")
 
@@ -46,7 +46,7 @@ def test_golden() -> None:
     found = {
         value["metadataHash"]
         for log in sorted((GOLDEN / "groups/data").glob("__consumer_offsets-*/*.log"))
-        for batch in batches(log)
+        for batch in read_segment(log)
         for _, (key, value_bytes) in batch.records
         if (value := decode("__consumer_offsets", key, value_bytes).value) and "metadataHash" in value
     }
