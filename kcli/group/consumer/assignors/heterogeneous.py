@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from uuid import UUID
 
-from kcli.group.consumer.assignors.spec import Assignment, Members, Target, Topics, members_in_order
+from kcli.group.consumer.assignors.spec import (
+    Assignment,
+    Members,
+    Target,
+    Topics,
+    members_in_order,
+    readers_by_topic,
+)
 
 ROUNDS_MAX = 16
 SIGN = 1 << 63
@@ -40,15 +47,10 @@ class _Spread:
     def __init__(self, members: Members, topics: Topics) -> None:
         self._order = members_in_order(members)
         self._topics = topics
-        self._readers: dict[UUID, list[int]] = {}
-        self._owners: dict[UUID, list[int]] = {}
+        self._readers = readers_by_topic(self._order, members)
+        self._owners = {topic: [NOBODY] * topics[topic] for topic in self._readers}
         self._targets: list[Target] = []
         self._loads: list[int] = []
-        for number, member_id in enumerate(self._order):
-            for topic in members[member_id].topic_ids:
-                self._readers.setdefault(topic, []).append(number)
-        for topic in self._readers:
-            self._owners[topic] = [NOBODY] * topics[topic]
         for number, member_id in enumerate(self._order):
             member = members[member_id]
             target = Target(member.assigned)
@@ -75,6 +77,8 @@ class _Spread:
                     self._assign(topic, partition, loads.next_least())
 
     def balance(self) -> None:
+        if max(self._loads) - min(self._loads) <= 1:
+            return
         topics = self._sort(topic for topic, readers in self._readers.items() if len(readers) > 1)
         last: UUID | None = None
         for _ in range(ROUNDS_MAX):

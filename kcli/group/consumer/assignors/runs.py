@@ -12,24 +12,21 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kcli.group.consumer.assignors.spec import Assignment, Members, Topics
+from kcli.group.consumer.assignors.spec import Assignment, Members, Topics, readers_by_topic
 from kcli.java import hash_order, java_order, size_for, uuid_hash
 
 
 def assign_runs(members: Members, topics: Topics) -> Assignment:
     """A run of each topic (id -> number of partitions) to each of its readers."""
     order = _in_order(members)
-    readers: dict[UUID, list[str]] = {}
-    for member_id in order:
-        for topic in members[member_id].topic_ids:
-            readers.setdefault(topic, []).append(member_id)
+    readers = readers_by_topic(order, members)
     runs: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in order}
     for topic in filter(readers.__contains__, topics):
         share, extra = divmod(topics[topic], len(readers[topic]))
         start = 0
-        for number, member_id in enumerate(readers[topic] if share else readers[topic][:extra]):
+        for number, place in enumerate(readers[topic] if share else readers[topic][:extra]):
             end = start + share + (number < extra)
-            runs[member_id][topic] = set(range(start, end))
+            runs[order[place]][topic] = set(range(start, end))
             start = end
     return {member_id: _sort(given, len(members[member_id].topic_ids)) for member_id, given in runs.items()}
 

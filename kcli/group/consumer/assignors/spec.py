@@ -12,7 +12,7 @@ Source: TargetAssignmentBuilder, GroupSpecImpl, TopicIds, Assignment, AssignorHe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -38,6 +38,20 @@ Topics = Mapping[UUID, int]
 
 def members_in_order(members: Members) -> list[str]:
     return hash_map_order(members)
+
+
+def readers_by_topic(order: Sequence[str], members: Members) -> dict[UUID, list[int]]:
+    """For each topic that is read, the places of its readers in `order`, ascending."""
+    alike: dict[frozenset[UUID], list[int]] = {}
+    for place, member_id in enumerate(order):
+        alike.setdefault(members[member_id].topic_ids, []).append(place)
+    readers: dict[UUID, list[int]] = {}
+    for topic_ids, places in alike.items():
+        for topic in topic_ids:
+            readers.setdefault(topic, []).extend(places)
+    for places in readers.values():
+        places.sort()
+    return readers
 
 
 def topics_in_order(topic_ids: Collection[UUID], topics: Topics, size: int) -> list[UUID]:
