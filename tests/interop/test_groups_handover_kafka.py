@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.running import ServedNode
+from tests.broker.running import Client, ServedNode
+from tests.broker.test_groups import coordinator
 from tests.conftest import GOLDEN
 from tests.interop.kit import SCRIPT, ToolServer
 
@@ -25,6 +27,7 @@ TOPIC, PARTITIONS = "handed", 3
 EXPECTED = re.compile("Performing controller activation|has already been closed|client-metrics")
 MEMBERS = """
 import sys, time
+import confluent_kafka
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 _, address, topic = sys.argv
 common = {"bootstrap_servers": address, "auto_offset_reset": "earliest", "enable_auto_commit": False,
@@ -42,6 +45,19 @@ member("left").close()
 simple = KafkaConsumer(group_id="simple", **common)
 simple.assign([TopicPartition(topic, 1)])
 simple.commit({TopicPartition(topic, 1): OffsetAndMetadata(1, "of \u00e9\u65e5\u672c", -1)})
+
+def modern(group, **config):
+    common = {"bootstrap.servers": address, "group.id": group, "group.protocol": "consumer",
+              "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    made, read = confluent_kafka.Consumer({**common, **config}), 0
+    made.subscribe(["^" + topic[:-1] + ".*" if group.endswith("regex") else topic])
+    while read < 3:
+        read += len(made.consume(10, timeout=0.2))
+    made.commit(asynchronous=False)
+    return made
+
+kept += [modern("consumer"), modern("consumer-regex"), modern("consumer-static", **{"group.instance.id": "one"})]
+modern("consumer-left").close()
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -87,7 +103,7 @@ def describe(tools: ToolServer, address: str, cwd: Path, *groups: str) -> dict[s
 
 def test_kcli_opens_what_kafka_wrote(tools: ToolServer, tmp_path: Path) -> None:
     directory = shutil.copytree(GOLDEN / "groups/data", tmp_path / "d")
-    files = (GOLDEN / "groups/expected/describe").glob("cg-*.state.txt")
+    files = (GOLDEN / "groups/expected/describe").glob("[cn]g-*.state.txt")
     groups = sorted({path.name.partition(".")[0] for path in files} - {"cg-deleted"})
     expected: dict[str, Tables] = {kind: {} for kind in KINDS}
     for group in groups:
@@ -95,6 +111,7 @@ def test_kcli_opens_what_kafka_wrote(tools: ToolServer, tmp_path: Path) -> None:
             expected[kind] |= tables((GOLDEN / f"groups/expected/describe/{group}.{kind}.txt").read_text())
     node = ServedNode(directory)
     try:
+        members_go_on(node)
         described = describe(tools, node.bootstrap, tmp_path, *groups)
     finally:
         node.signal(signal.SIGTERM)
@@ -102,6 +119,27 @@ def test_kcli_opens_what_kafka_wrote(tools: ToolServer, tmp_path: Path) -> None:
         assert {group: described[kind][group] for group in expected[kind] if group in groups} == {
             group: lines for group, lines in expected[kind].items() if group in groups
         }
+
+
+def members_go_on(node: ServedNode) -> None:
+    """Members of consumer groups send their heartbeats as if nothing had happened: no epoch grows."""
+    groups = json.loads((GOLDEN / "groups/expected/groups.json").read_text())
+    with Client(node.address) as client:
+        coordinator(client)
+    for name, group in groups.items():
+        if group.get("type") != "Consumer":
+            continue
+        for member in group["members"]:
+            epoch = member["member_epoch"]
+            request = {name: member[name] for name in ("member_id", "member_epoch", "instance_id")}
+            with Client(node.address, member["client_id"]) as client:
+                answer = client.call("consumer_group_heartbeat", 1, group_id=name, topic_partitions=None, **request)
+            assert (answer["error_code"], answer["member_epoch"], answer["assignment"]) == (0, epoch, None), answer
+        with Client(node.address) as client:
+            asked = {"group_ids": (name,), "include_authorized_operations": False}
+            (found,) = client.call("consumer_group_describe", 1, **asked)["groups"]
+        epochs = group["group_epoch"], group["target_assignment_epoch"]
+        assert (found["group_epoch"], found["assignment_epoch"]) == epochs, name
 
 
 @contextmanager
@@ -136,8 +174,10 @@ def test_groups_go_to_kafka_and_back(tools: ToolServer, tmp_path: Path, how: str
     with filled(node.bootstrap):
         ours = describe(tools, node.bootstrap, tmp_path)
         node.signal(signal.SIGTERM if how == "stop" else signal.SIGKILL)
-    assert ours["offsets"].keys() == {"dynamic", "static", "left", "simple"}
-    assert [len(ours["members"][group]) for group in ("dynamic", "static")] == [1, 1]
+    modern = {f"consumer{kind}" for kind in ("", "-regex", "-static", "-left")}
+    assert ours["offsets"].keys() == {"dynamic", "static", "left", "simple"} | modern
+    kept = {"dynamic", "static"} | modern - {"consumer-left"}
+    assert {group: len(ours["members"][group]) for group in kept} == dict.fromkeys(kept, 1)
 
     address = kafka("open", str(directory), NODE, *quick).strip()
     assert describe(tools, address, tmp_path) == ours
