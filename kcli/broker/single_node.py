@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from formats import properties
-from formats.errors import FormatError
 from formats.file_name import FileKind
 from kcli.broker.config import BrokerConfig
-from kcli.errors import UnreadableInput
-from kcli.log.source import read_whole
+from kcli.log.log_directory import read_properties
 
 CONTROLLER = "CONTROLLER"
 CONTROLLER_PORT = 9093
@@ -25,14 +22,6 @@ ONE_REPLICA = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
-
-
-def read_properties(path: Path) -> dict[str, str]:
-    """The entries of a properties file. Raises UnreadableInput."""
-    try:
-        return dict(properties.parse(read_whole(path)).entries)
-    except FormatError as error:
-        raise UnreadableInput(str(path), str(error)) from None
 
 
 def single_node_config(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kcli.errors import UsageError
+from kcli.cli.options import pairs
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
@@ -46,17 +46,6 @@ def connection(bootstrap: str, properties: list[str] | None, timeout_s: float, v
     from kcli.client.connection import Connection
 
     return Connection(bootstrap, pairs(properties, "-X"), timeout_s, verbose)
-
-
-def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
-    """NAME=VALUE, several times. Raises UsageError."""
-    found: dict[str, str] = {}
-    for text in texts or []:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError(f"{option} {text!r} is not NAME=VALUE")
-        found[name] = value
-    return found
 
 
 def count_text(number: int, noun: str) -> str:

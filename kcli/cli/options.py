@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
@@ -78,3 +79,14 @@ def time_text(time_ms: int) -> str:
         return f"{datetime(1970, 1, 1) + timedelta(milliseconds=time_ms):%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"  # noqa: DTZ001
     except OverflowError:
         return str(time_ms)
+
+
+def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """NAME=VALUE, several times. Raises UsageError."""
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{option} {text!r} is not NAME=VALUE")
+        found[name] = value
+    return found

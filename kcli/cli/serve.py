@@ -7,12 +7,14 @@ import logging
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kcli.cli.options import pairs
 from kcli.cli.output import write_text
 from kcli.errors import UsageError
 
@@ -74,11 +76,12 @@ def serve(
     changed.
     """
     from kcli.broker.serve import serve as run
-    from kcli.broker.single_node import read_properties, single_node_config
+    from kcli.broker.single_node import single_node_config
+    from kcli.log.log_directory import read_properties
 
     _set_up_logging(log_format, verbose=verbose)
     file = None if config is None else read_properties(config)
-    options = dict(_split(each) for each in option or [])
+    options = pairs(option, "-o")
     where = None if listen is None else _address(listen, "--listen")
     told = None if advertise is None else _address(advertise, "--advertise")
     has_directory = data_dir is not None or "log.dirs" in options or (file is not None and _names_directory(file))
@@ -98,7 +101,7 @@ def serve(
         run(single_node_config(Path(temporary), where, told, file, options), _ready)
 
 
-def _names_directory(file: dict[str, str]) -> bool:
+def _names_directory(file: Mapping[str, str]) -> bool:
     return "log.dirs" in file or "log.dir" in file
 
 
@@ -109,13 +112,6 @@ def _ready(node: Node) -> None:
         f"kcli ready {host}:{port}  node {broker.node_id}  cluster {broker.cluster_id}"
         f"  data {','.join(node.config.log_dirs)}  (Kafka 4.3 protocol)\n"
     )
-
-
-def _split(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"-o {text!r} is not NAME=VALUE")
-    return name, value
 
 
 def _address(text: str, option: str) -> tuple[str, int]:

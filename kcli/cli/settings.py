@@ -7,18 +7,16 @@ Kafka's defaults; -o comes before all of them. The metadata log is that of the d
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from formats import properties
-from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, FileKind
+from kcli.cli.options import pairs
 from kcli.errors import UnreadableInput, UsageError
 from kcli.log.config import BROKER_NAMES, TOPIC_CONFIGS, InvalidConfig, LogConfig
-from kcli.log.log_directory import holds_segments
+from kcli.log.log_directory import holds_segments, read_properties
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
-from kcli.log.source import read_whole
 
 if TYPE_CHECKING:
     from kcli.metadata.image import MetadataImage
@@ -34,13 +32,13 @@ class Settings:
     """
 
     def __init__(self, directory: Path, config: Path | None, options: Sequence[str]) -> None:
-        server = {} if config is None else dict(_entries(config))
+        server = {} if config is None else dict(read_properties(config))
         home = directory.absolute().parent if holds_segments(directory) else directory
         meta = home / FileKind.META_PROPERTIES
         self.metadata_error: UnreadableInput | None = None
         self._image, dynamic = None, {}
         try:
-            node = server.get("node.id") or (_entries(meta).get("node.id", "") if meta.exists() else "")
+            node = server.get("node.id") or (read_properties(meta).get("node.id", "") if meta.exists() else "")
             self._image = _image(Path(server.get("metadata.log.dir", str(home))))
             if self._image is not None:
                 dynamic = self._image.broker_configs(int(node) if node.isascii() and node.isdecimal() else None)
@@ -63,21 +61,11 @@ class Settings:
         return LogConfig({**known, **self._own}, self.broker)
 
 
-def _entries(path: Path) -> Mapping[str, str]:
-    try:
-        return properties.parse(read_whole(path)).entries
-    except FormatError as error:
-        raise UnreadableInput(str(path), str(error)) from None
-
-
 def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """What -o says of topics, and of the broker."""
     topic: dict[str, str] = {}
     broker: dict[str, str] = {}
-    for text in options:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"-o {text!r} is not NAME=VALUE")
+    for name, value in pairs(options, "-o").items():
         if name not in TOPIC_CONFIGS and name not in (*BROKER_NAMES, EXPIRATION):
             raise UsageError(f"-o {name}: no configuration of a topic or of a broker's logs has that name")
         if name in TOPIC_CONFIGS:

@@ -16,9 +16,8 @@ from kcli.cli.client_options import (
     Verbose,
     connection,
     count_text,
-    pairs,
 )
-from kcli.cli.options import Format
+from kcli.cli.options import Format, pairs
 from kcli.cli.output import note, on_terminal, write_text
 from kcli.cli.told import json_line
 from kcli.errors import KcliError, UsageError

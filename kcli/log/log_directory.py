@@ -52,6 +52,14 @@ DIRECTORY_FILES = (
 Partition = tuple[str, int]
 
 
+def read_properties(path: Path) -> Mapping[str, str]:
+    """The entries of a properties file: meta.properties, server.properties. Raises UnreadableInput."""
+    try:
+        return properties.parse(read_whole(path)).entries
+    except FormatError as error:
+        raise UnreadableInput(str(path), str(error)) from None
+
+
 class DirectoryLocked(KcliError):
     """Another process, or another part of this one, uses the log directory."""
 
