@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -229,11 +230,12 @@ class Admin:
     def _details(self, brokers: Sequence[Broker]) -> Details:
         from kcli.client import wire
 
-        plain = self._connection.properties.get("security.protocol", "plaintext").lower() == "plaintext"
-        for broker in brokers if plain else ():
-            details = wire.ask(broker.host, broker.port, self._timeout_s)
-            if details.features is not None:
-                return details
+        with suppress(KcliError):  # what is not spoken there
+            security = self._connection.security()
+            for broker in brokers:
+                details = wire.ask(wire.Server(broker.host, broker.port, self._timeout_s, security))
+                if details.features is not None:
+                    return details
         return wire.Details(None, None)
 
     def _each(

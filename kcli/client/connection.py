@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
+from kcli.client.security import Security, security_of
 from kcli.errors import KcliError, UsageError
 
 GRACE_S = 1.0
@@ -81,6 +82,10 @@ class Connection:
     timeout_s: float = 10.0
     chatty: bool = False
     trouble: Trouble = field(default_factory=Trouble)
+
+    def security(self) -> Security:
+        """Of connections past the library. Raises UsageError, KcliError."""
+        return security_of(self.properties)
 
     def admin(self) -> AdminClient:
         """A client that asks and orders. Raises UsageError for a property that librdkafka does not take."""

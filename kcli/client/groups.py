@@ -178,15 +178,16 @@ class Groups:
     def delete_offsets(self, group: str, places: Iterable[Place]) -> Iterator[Place | KcliError]:
         """Make a group forget offsets of topics that no member of it reads. Yields the partitions where that was done.
 
-        librdkafka's Python face does not have it: see wire. Raises KcliError where the cluster wants TLS or SASL.
+        librdkafka's Python face does not have it: see wire. Raises KcliError: the cluster wants TLS or SASL that is not
+        spoken there.
         """
-        if self._connection.properties.get("security.protocol", "plaintext").lower() != "plaintext":
-            raise KcliError("single offsets can only be deleted over plain text: the client library cannot do it")
+        security = self._connection.security()
         node: Node | None = self._described(group).coordinator
         if node is None:
             raise Refused(group, KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE))
         try:
-            error, errors = wire.delete_offsets(node.host, node.port, self._timeout_s, group, places)
+            server = wire.Server(node.host, node.port, self._timeout_s, security)
+            error, errors = wire.delete_offsets(server, group, places)
         except (OSError, wire.NoAnswer) as failure:
             raise KcliError(f"{node.host}:{node.port}: no answer: {failure}") from None
         if error:

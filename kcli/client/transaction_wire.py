@@ -7,7 +7,7 @@
     WriteTxnMarkers v1       end a transaction in a partition
     InitProducerId v4        end the transaction of an id, and fence its producer
 
-Every function takes the broker's host and port and how long to wait, and raises NoAnswer and OSError.
+Every function asks one broker, and raises NoAnswer and OSError.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import NamedTuple
 
-from kcli.client.wire import asked
+from kcli.client.wire import Server, asked
 
 # isort: split
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
@@ -48,14 +48,6 @@ ONE_MS = timedelta(milliseconds=1)
 FENCING_TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
 
 
-class Server(NamedTuple):
-    """Where a broker is, and how long to wait for its answer."""
-
-    host: str
-    port: int
-    timeout_s: float
-
-
 class Coordinator(NamedTuple):
     """The broker that coordinates a transactional id, or why none is known."""
 
@@ -68,7 +60,7 @@ class Coordinator(NamedTuple):
 def find_coordinators(server: Server, transactional_ids: Sequence[str]) -> dict[str, Coordinator]:
     """Coordinators by transactional id."""
     request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=tuple(transactional_ids))
-    answer = asked(*server, request, FindCoordinatorResponse)
+    answer = asked(server, request, FindCoordinatorResponse)
     return {each.key: Coordinator(each.error_code, each.node_id, each.host, each.port) for each in answer.coordinators}
 
 
@@ -78,12 +70,12 @@ def list_transactions(server: Server, broker: int, wanted: Wanted) -> tuple[Erro
     producers = tuple(ProducerId(each) for each in sorted(wanted.producer_ids))
     if wanted.longer_than_ms is None:
         request: object = v0.ListTransactionsRequest(**filters, producer_id_filters=producers)
-        answer = asked(*server, request, v0.ListTransactionsResponse)
+        answer = asked(server, request, v0.ListTransactionsResponse)
     else:
         request = v1.ListTransactionsRequest(
             **filters, producer_id_filters=producers, duration_filter=i64(wanted.longer_than_ms)
         )
-        answer = asked(*server, request, v1.ListTransactionsResponse)
+        answer = asked(server, request, v1.ListTransactionsResponse)
     return answer.error_code, [
         Listing(each.transactional_id, broker, each.producer_id, each.transaction_state)
         for each in answer.transaction_states
@@ -95,7 +87,7 @@ def describe_transactions(
 ) -> list[tuple[ErrorCode, Transaction]]:
     """What a coordinator knows of transactional ids, or why not."""
     request = DescribeTransactionsRequest(transactional_ids=tuple(map(TransactionalId, transactional_ids)))
-    answer = asked(*server, request, DescribeTransactionsResponse)
+    answer = asked(server, request, DescribeTransactionsResponse)
     return [(each.error_code, _transaction(each, broker)) for each in answer.transaction_states]
 
 
@@ -118,7 +110,7 @@ def describe_producers(server: Server, places: Iterable[Place]) -> list[tuple[Pl
         TopicRequest(name=TopicName(topic), partition_indexes=tuple(i32(number) for _, number in of_topic))
         for topic, of_topic in groupby(sorted(places), key=lambda place: place[0])
     )
-    answer = asked(*server, DescribeProducersRequest(topics=topics), DescribeProducersResponse)
+    answer = asked(server, DescribeProducersRequest(topics=topics), DescribeProducersResponse)
     return [
         ((topic.name, each.partition_index), each.error_code, sorted(map(_producer, each.active_producers)))
         for topic in answer.topics
@@ -151,7 +143,7 @@ def abort(server: Server, place: Place, producer_id: int, producer_epoch: int, c
         topics=(WritableTxnMarkerTopic(name=TopicName(topic), partition_indexes=(i32(number),)),),
         coordinator_epoch=i32(coordinator_epoch),
     )
-    answer = asked(*server, WriteTxnMarkersRequest(markers=(marker,)), WriteTxnMarkersResponse)
+    answer = asked(server, WriteTxnMarkersRequest(markers=(marker,)), WriteTxnMarkersResponse)
     errors = [each.error_code for told in answer.markers for topic in told.topics for each in topic.partitions]
     return next((each for each in errors if each is not ErrorCode.none), ErrorCode.none)
 
@@ -164,5 +156,5 @@ def fence(server: Server, transactional_id: str) -> ErrorCode:
         producer_id=ProducerId(NONE),
         producer_epoch=i16(NONE),
     )
-    error: ErrorCode = asked(*server, request, InitProducerIdResponse).error_code
+    error: ErrorCode = asked(server, request, InitProducerIdResponse).error_code
     return error

@@ -1,7 +1,7 @@
 """Transactions of a cluster: what coordinators and leaders know, and how one is aborted.
 
 librdkafka has no face for it: it tells which brokers there are and who leads what, the rest is asked over connections
-of our own, which are plain text. A coordinator that is just moving, or that has not loaded yet, is asked again.
+of our own (see wire). A coordinator that is just moving, or that has not loaded yet, is asked again.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from confluent_kafka import KafkaError
 
 from kcli.client import transaction_wire
 from kcli.client.connection import Connection, Refused
-from kcli.client.transaction_wire import Server
-from kcli.client.wire import NoAnswer
+from kcli.client.wire import NoAnswer, Server
 
 # isort: split
 from kio.schema.errors import ErrorCode
@@ -47,15 +46,15 @@ class Transactions:
     trouble: Sequence[str] = ()
 
     def __init__(self, connection: Connection) -> None:
-        """Raises UsageError, Unreachable; KcliError where the cluster wants TLS or SASL."""
-        if connection.properties.get("security.protocol", "plaintext").lower() != "plaintext":
-            raise KcliError("transactions can only be asked for over plain text: the client library cannot do it")
+        """Raises UsageError, Unreachable; KcliError where the cluster wants TLS or SASL that is not spoken here."""
         self._timeout_s = connection.timeout_s
+        self._security = connection.security()
         metadata = connection.metadata(connection.admin())
-        self._servers = {
-            each.id: Server(str(each.host), int(each.port), connection.timeout_s) for each in metadata.brokers.values()
-        }
+        self._servers = {each.id: self._at(str(each.host), int(each.port)) for each in metadata.brokers.values()}
         self._topics = metadata.topics
+
+    def _at(self, host: str, port: int) -> Server:
+        return Server(host, port, self._timeout_s, self._security)
 
     def all(self, wanted: Wanted) -> Iterator[Listing | KcliError]:
         """Transactional ids, by name, and brokers that do not tell theirs."""
@@ -109,7 +108,7 @@ class Transactions:
             if each.error is not ErrorCode.none:
                 yield name, each.error
             else:
-                server = Server(each.host, each.port, self._timeout_s)
+                server = self._at(each.host, each.port)
                 by_server.setdefault((each.broker, server), []).append(name)
         for (broker, server), of_server in by_server.items():
             try:
@@ -186,7 +185,7 @@ class Transactions:
             return ErrorCode.coordinator_not_available
         if found.error is not ErrorCode.none:
             return found.error
-        return _asked(transaction_wire.fence, Server(found.host, found.port, self._timeout_s), transactional_id)
+        return _asked(transaction_wire.fence, self._at(found.host, found.port), transactional_id)
 
     def _leader(self, place: Place) -> Server:
         topic, number = place

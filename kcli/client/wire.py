@@ -1,14 +1,13 @@
 """What librdkafka does not ask: finalized features (ApiVersions), the quorum of controllers (DescribeQuorum), to
 forget single offsets of a group (OffsetDelete), and all about transactions (transaction_wire).
 
-One question at a time, over a connection of its own, which is plain text: where the cluster wants TLS or SASL, the
-first two are not known, and the others cannot be done.
+One question at a time, over a connection of its own, secured as librdkafka's are (see security).
 
     request    int32 size, api key int16, version int16, correlation id int32, client id, tagged fields, request
     response   int32 size, correlation id int32, tagged fields (not in ApiVersions), response
 
 Only flexible versions have tagged fields. Source: RequestHeader.json, ResponseHeader.json; KIP-496, KIP-511, KIP-584,
-KIP-595.
+KIP-595; SASL: KIP-43, KIP-152.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from __future__ import annotations
 import io
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -33,9 +33,14 @@ from kio.schema.offset_delete.v0.request import (
     OffsetDeleteRequestTopic,
 )
 from kio.schema.offset_delete.v0.response import OffsetDeleteResponse
+from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
+from kio.schema.sasl_authenticate.v1.response import SaslAuthenticateResponse
+from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
+from kcli.client.security import PLAIN_TEXT, NotTrusted, Sasl, Security
 from kcli.group_view import Place
 
 MAX_RESPONSE_BYTES = 16 << 20
@@ -48,6 +53,15 @@ METADATA_TOPIC = TopicName("__cluster_metadata")
 
 class NoAnswer(Exception):
     """The broker did not take the question, or its answer is none."""
+
+
+class Server(NamedTuple):
+    """Where a broker is, how long to wait for an answer, and how connections to it are secured."""
+
+    host: str
+    port: int
+    timeout_s: float
+    security: Security = PLAIN_TEXT
 
 
 class Feature(NamedTuple):
@@ -83,10 +97,10 @@ class Details(NamedTuple):
     quorum: Quorum | None
 
 
-def ask(host: str, port: int, timeout_s: float) -> Details:
-    """The details, as far as the broker gives them. Waits for each answer at most so long."""
+def ask(server: Server) -> Details:
+    """The details, as far as the broker gives them."""
     try:
-        with socket.create_connection((host, port), timeout_s) as connection:
+        with _connected(server) as connection:
             features, quorum_known = _features(connection)
             return Details(features, _quorum(connection) if quorum_known else None)
     except (OSError, NoAnswer):
@@ -129,9 +143,7 @@ def _replica(state: ReplicaState) -> Replica:
     return Replica(state.replica_id, state.log_end_offset if state.log_end_offset >= 0 else None)
 
 
-def delete_offsets(
-    host: str, port: int, timeout_s: float, group: str, places: Iterable[Place]
-) -> tuple[ErrorCode, dict[Place, ErrorCode]]:
+def delete_offsets(server: Server, group: str, places: Iterable[Place]) -> tuple[ErrorCode, dict[Place, ErrorCode]]:
     """Make a group's coordinator forget offsets. What it says of the group, and of each partition. Raises NoAnswer,
     OSError."""
     topics = tuple(
@@ -142,16 +154,50 @@ def delete_offsets(
         for topic, of_topic in groupby(sorted(places), key=lambda place: place[0])
     )
     request = OffsetDeleteRequest(group_id=GroupId(group), topics=topics)
-    answer = asked(host, port, timeout_s, request, OffsetDeleteResponse)
+    answer = asked(server, request, OffsetDeleteResponse)
     return answer.error_code, {
         (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
     }
 
 
-def asked(host: str, port: int, timeout_s: float, request: Any, response_type: type[Any]) -> Any:
+def asked(server: Server, request: Any, response_type: type[Any]) -> Any:
     """The answer to one request. Raises NoAnswer, OSError."""
-    with socket.create_connection((host, port), timeout_s) as connection:
+    with _connected(server) as connection:
         return _parsed(_exchanged(connection, request), response_type)
+
+
+@contextmanager
+def _connected(server: Server) -> Iterator[socket.socket]:
+    tls, sasl = server.security.tls, server.security.sasl
+    with ExitStack() as stack:
+        connection = stack.enter_context(socket.create_connection((server.host, server.port), server.timeout_s))
+        if tls is not None:
+            connection = stack.enter_context(tls.wrap_socket(connection, server_hostname=server.host))
+        if sasl is not None:
+            _authenticate(connection, sasl)
+        yield connection
+
+
+def _authenticate(connection: socket.socket, sasl: Sasl) -> None:
+    handshake = SaslHandshakeRequest(mechanism=sasl.mechanism)
+    agreed = _parsed(_exchanged(connection, handshake), SaslHandshakeResponse)
+    if agreed.error_code is not ErrorCode.none:
+        raise NoAnswer(f"SASL mechanism {sasl.mechanism}: the broker has {', '.join(agreed.mechanisms) or 'none'}")
+    conversation = sasl.begin()
+    said: bytes | None = None
+    while True:
+        try:
+            next_said = next(conversation) if said is None else conversation.send(said)
+        except StopIteration:
+            return
+        except NotTrusted as error:
+            raise NoAnswer(str(error)) from None
+        answer = _parsed(
+            _exchanged(connection, SaslAuthenticateRequest(auth_bytes=next_said)), SaslAuthenticateResponse
+        )
+        if answer.error_code is not ErrorCode.none:
+            raise NoAnswer(f"SASL: {answer.error_message or answer.error_code.name}")
+        said = answer.auth_bytes
 
 
 def _asked(connection: socket.socket, request: Any, response_type: type[Any]) -> Any:

@@ -52,14 +52,14 @@ def test_cluster(cluster: Cluster) -> None:
 
 
 def test_details_that_are_not_known(cluster: Cluster) -> None:
-    """Where connections are not plain text, or what answers them does not know these questions."""
+    """Where what answers does not know these questions."""
     connection = Connection(cluster.address, {"security.protocol": "PLAINTEXT"})
     assert Admin(connection).cluster().details.features
     for answer in (b"", b"\0\0\0\5\0\0\0\0\0", b"\x7f\0\0\0", b"\0\0\0\x06\0\0\0\0\0\x23", b"HTTP/1.1 400"):
         with server(answer) as address:
             host, port = address.split(":")
-            assert wire.ask(host, int(port), 0.3) == wire.Details(None, None)
-    assert wire.ask("127.0.0.1", free_port(), 0.3) == wire.Details(None, None)
+            assert wire.ask(wire.Server(host, int(port), 0.3)) == wire.Details(None, None)
+    assert wire.ask(wire.Server("127.0.0.1", free_port(), 0.3)) == wire.Details(None, None)
 
 
 def free_port() -> int:

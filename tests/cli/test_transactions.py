@@ -347,12 +347,16 @@ def test_manual_names_every_option(command: str) -> None:
 
 
 def test_transport_that_cannot_be_spoken() -> None:
-    cluster = ("-b", "127.0.0.1:1", "-X", "security.protocol=ssl")
-    ended = kcli("transactions", "list", *cluster)
-    assert ended.status == 1
-    assert (
-        ended.complaint == "kcli: transactions can only be asked for over plain text: the client library cannot do it"
-    )
+    for properties, reason in (
+        (["security.protocol=smoke"], "-X security.protocol=smoke is none of plaintext, ssl, "),
+        (["security.protocol=sasl_plaintext"], "SASL mechanism GSSAPI: not for what is asked without"),
+        (["security.protocol=ssl", "ssl.keystore.location=k"], "ssl.keystore.location: not for what is asked without"),
+        (["security.protocol=ssl", "ssl.ca.location=no-such-file"], "-X ssl.*: [Errno 2] No such file"),
+    ):
+        options = [word for each in properties for word in ("-X", each)]
+        ended = kcli("transactions", "list", "-b", "127.0.0.1:1", *options)
+        assert ended.stdout == ""
+        assert reason in ended.complaint
 
 
 def test_completion() -> None:
