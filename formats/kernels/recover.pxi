@@ -45,6 +45,15 @@ cdef inline int32_t sequence_after(int64_t sequence, int64_t more) noexcept nogi
     return <int32_t>(<uint64_t>(sequence + more))
 
 
+cdef inline void set_last(LastBatch *last, Batch *b) noexcept nogil:
+    last.last_offset = b.last_offset
+    last.timestamp = b.max_timestamp
+    last.offset_delta = <int32_t>(b.last_offset - b.base_offset)
+    last.last_sequence = -1
+    if b.base_sequence != -1:
+        last.last_sequence = sequence_after(b.base_sequence, last.offset_delta)
+
+
 cdef inline void put_be32(TextBuffer out, uint32_t value) noexcept nogil:
     cdef char scratch[4]
     scratch[0] = <char>(value >> 24)
@@ -131,6 +140,26 @@ cdef class ProducerTable:
         return [(p.batches[i].last_sequence, p.batches[i].last_offset, p.batches[i].offset_delta, p.batches[i].timestamp)
                 for i in range(p.kept)] if p.used else []
 
+    def recall(self, int64_t producer_id, BatchTable table not None):
+        """Take in batches of the producer's epoch that lie in front of those it has, as far as there is room. Returns
+        how many."""
+        cdef ProducerState *p = self._find(producer_id)
+        cdef Py_ssize_t i
+        cdef int found = 0
+        cdef Batch *b
+        for i in range(table.count - 1, -1, -1):
+            b = table.at(i)
+            if not p.used or not 0 < p.kept < BATCHES_KEPT:
+                break
+            if (b.magic < 2 or b.attributes & 32 or b.producer_id != producer_id or b.producer_epoch != p.epoch
+                    or b.last_offset >= p.batches[0].last_offset):
+                continue
+            memmove(&p.batches[1], &p.batches[0], p.kept * sizeof(LastBatch))
+            set_last(&p.batches[0], b)
+            p.kept += 1
+            found += 1
+        return found
+
     def ongoing(self):
         """(first offset, producer id) of every open transaction, the oldest first."""
         return [(self.open[i].first_offset, self.open[i].producer_id) for i in range(self.open_count)]
@@ -175,12 +204,7 @@ cdef class ProducerTable:
         if p.kept == BATCHES_KEPT:
             memmove(&p.batches[0], &p.batches[1], (BATCHES_KEPT - 1) * sizeof(LastBatch))
             p.kept -= 1
-        p.batches[p.kept].last_offset = b.last_offset
-        p.batches[p.kept].timestamp = b.max_timestamp
-        p.batches[p.kept].offset_delta = <int32_t>(b.last_offset - b.base_offset)
-        p.batches[p.kept].last_sequence = -1
-        if b.base_sequence != -1:
-            p.batches[p.kept].last_sequence = sequence_after(b.base_sequence, <int32_t>(b.last_offset - b.base_offset))
+        set_last(&p.batches[p.kept], b)
         p.kept += 1
         p.timestamp = b.max_timestamp
         if p.txn_first < 0 and b.attributes & 16:

@@ -36,11 +36,13 @@ from kcli.log.live_producers import LiveProducers, LiveView
 from kcli.log.live_segment import INT_MAX, FoundRecord, LiveSegment, SegmentLimits
 from kcli.log.live_segments import LiveSegments, LogRead, Removal
 from kcli.log.loader import LoadOptions
-from kcli.log.producer_check import check_producer
+from kcli.log.producer_check import Duplicate, check_producer
+from kcli.log.producer_recall import recall
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery import start_in_place
 from kcli.log.retention import deletable
 from kcli.log.validator import AppendError, AppendRefused, Origin, append_rules, validate
+from kcli.log.verification import Verification
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 NONE = -1
@@ -115,6 +117,7 @@ class PartitionLog:
         self._jitter = options.jitter
         self._failed = ""
         self._runway: Runway | None = None
+        self._recalled: set[int] = set()  # producers whose batches behind their last were looked for
         self._cuts = 0  # how often it was truncated
         self._epochs_are_stale = False
         self._epochs_guard = Lock()
@@ -241,7 +244,7 @@ class PartitionLog:
         if table.field(0, PRODUCER_ID) >= 0:
             row = BatchRow._make(table.row(0))
             verification = self.producers.verifications.get(row.producer_id)
-            earlier = check_producer(self.producers.table, row, data, origin, transaction_version, verification)
+            earlier = self._check_producer(row, data, origin, transaction_version, verification)
             if earlier is not None:
                 first, last, timestamp = earlier
                 return Appended(first, last, timestamp, timestamp, self.log_start_offset, duplicate=True)
@@ -250,6 +253,27 @@ class PartitionLog:
         self._write(data, table, valid.last_offset, now_ms)
         self._runway = self._new_runway(table) if origin is Origin.CLIENT else None
         return Appended(valid.base_offset, valid.last_offset, valid.max_timestamp, append_time, self.log_start_offset)
+
+    def _check_producer(
+        self,
+        row: BatchRow,
+        data: bytearray,
+        origin: Origin,
+        transaction_version: int,
+        verification: Verification | None,
+    ) -> Duplicate | None:
+        """See check_producer. A batch that is out of order may be one that a snapshot has left out: the log is asked
+        once for each producer."""
+        table = self.producers.table
+        try:
+            return check_producer(table, row, data, origin, transaction_version, verification)
+        except AppendRefused as refused:
+            if refused.error is not AppendError.OUT_OF_ORDER_SEQUENCE_NUMBER or row.producer_id in self._recalled:
+                raise
+            self._recalled.add(row.producer_id)
+            if not recall(self._segments, table, row.producer_id):
+                raise
+            return check_producer(table, row, data, origin, transaction_version, verification)
 
     def append_as_follower(self, data: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended:
         """Append whole batches as the leader has them; bytes of a last batch that is not whole are left out.
@@ -658,10 +682,12 @@ class PartitionLog:
 
     def expire_producers(self, now_ms: int) -> int:
         """Forget producers that have been silent for producer.id.expiration.ms. Returns how many."""
+        self._recalled.clear()
         return self.producers.expire(now_ms)
 
     def _rebuild_producers(self, now_ms: int) -> None:
         self._runway = None
+        self._recalled.clear()
         self.producers.rebuild(self._segments.all, self.log_start_offset, self.log_end_offset, now_ms)
 
     # durability

@@ -82,9 +82,6 @@ class Writer(threading.Thread):
                 "bootstrap.servers": "{}:{}".format(*address),
                 "enable.idempotence": True,
                 "acks": "all",
-                # A producer snapshot has one batch of each producer (as Kafka's): of two in flight that were written
-                # before it, the first is not known for a duplicate after a start, and librdkafka gives up.
-                "max.in.flight.requests.per.connection": 1,
                 "compression.type": codec,
                 "linger.ms": 5,
                 "batch.num.messages": 60,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from formats.txn_index import AbortedTxn
+from kcli.log import partition_log
 from kcli.log.partition_log import Appended, PartitionLog
 from kcli.log.validator import AppendError, AppendRefused, Origin
 from tests.log.batches import NOW_MS, batch, marker
@@ -61,13 +62,51 @@ def test_an_unknown_producer_may_begin_anywhere_a_new_epoch_at_0(log: PartitionL
     assert refused(log, batch(b"x", producer=(P, 3), sequence=18)) is AppendError.INVALID_PRODUCER_EPOCH
 
 
-def test_duplicates_are_known_after_a_restart_but_only_the_last(log: PartitionLog) -> None:
-    for i in range(3):
-        append(log, batch(b"x", producer=(P, 0), sequence=i))
+@pytest.mark.parametrize("rolled_behind", [(), (3,), (1, 5), tuple(range(7))])
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_last_five_batches_are_recognised_after_a_restart(
+    log: PartitionLog, rolled_behind: tuple[int, ...], clean: bool
+) -> None:
+    """A snapshot has the last one of each producer: the log has the others."""
+    for i in range(7):
+        append(log, batch(*VALUES, producer=(P, 1), sequence=3 * i, timestamp_ms=NOW_MS + i))
+        append(log, batch(b"x", producer=(Q, 0), sequence=i))
+        if i in rolled_behind:
+            log.roll(NOW_MS)
+    if clean:
+        log.close(NOW_MS)
+    else:
+        log.close_handles()
+    log = open_log(log.directory, {}, clean=clean)
+    again = [append(log, batch(*VALUES, producer=(P, 1), sequence=3 * i)) for i in range(2, 7)]
+    times = [NOW_MS + i + 2 for i in range(2, 7)]
+    assert again == [
+        Appended(4 * i, 4 * i + 2, at, at, 0, duplicate=True) for i, at in zip(range(2, 7), times, strict=True)
+    ]
+    assert refused(log, batch(*VALUES, producer=(P, 1), sequence=3)) is AppendError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(log, batch(b"x", producer=(Q, 0), sequence=9)) is AppendError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert not append(log, batch(*VALUES, producer=(P, 1), sequence=21)).duplicate
+    assert not append(log, batch(b"x", producer=(Q, 0), sequence=7)).duplicate
+
+
+def test_batches_of_an_epoch_before_are_not_taken_back(log: PartitionLog) -> None:
+    append(log, batch(b"x", producer=(P, 0), sequence=0))
+    append(log, batch(b"x", producer=(P, 0), sequence=1))
+    append(log, batch(b"x", producer=(P, 1), sequence=0))
     log.close(NOW_MS)
     log = open_log(log.directory, {})
-    assert append(log, batch(b"x", producer=(P, 0), sequence=2)).duplicate
-    assert refused(log, batch(b"x", producer=(P, 0), sequence=1)) is AppendError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert append(log, batch(b"x", producer=(P, 1), sequence=0)).duplicate
+    assert refused(log, batch(b"x", producer=(P, 1), sequence=7)) is AppendError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(log, batch(b"x", producer=(P, 0), sequence=1)) is AppendError.INVALID_PRODUCER_EPOCH
+
+
+def test_the_log_is_asked_once_for_each_producer(log: PartitionLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(log, batch(b"x", producer=(P, 0), sequence=0))
+    asked = []
+    monkeypatch.setattr(partition_log, "recall", lambda *arguments: asked.append(arguments[2]))
+    for _ in range(3):
+        assert refused(log, batch(b"x", producer=(P, 0), sequence=9)) is AppendError.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert asked == [P]
 
 
 def test_the_last_stable_offset_waits_for_markers_below_the_high_watermark(log: PartitionLog) -> None:
