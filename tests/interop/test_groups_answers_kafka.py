@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.internal_topic import decode, to_json
-from kcli.broker.coordinator_log import _window
-from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.source import FileSource
+from kcli.broker.coordinator_log import read_segment
 from tests.broker.running import Client
 from tests.broker.test_groups import RANGE, TOPIC, coordinator
 from tests.interop import test_tools_kafka as tools
@@ -257,15 +255,10 @@ def records(directory: Path) -> dict[str, list[Any]]:
     """The records of each of the scripts' groups, in order."""
     found: dict[str, list[Any]] = {}
     for path in sorted(directory.glob(f"{OFFSETS}-*/*.log")):
-        source = FileSource(path)
-        for part in read_segment(source, resync=False):
-            assert not isinstance(part, Damage), part
-            for batch in _window(part):
-                for _, (key, value) in batch.records:
-                    record = to_json(decode(OFFSETS, key, value))
-                    found.setdefault(record["key"]["group"], []).append(without_random(record))
-            part.release()
-        source.close()
+        for batch in read_segment(path):
+            for _, (key, value) in batch.records:
+                record = to_json(decode(OFFSETS, key, value))
+                found.setdefault(record["key"]["group"], []).append(without_random(record))
     return {group: found[group] for group in found if group in {each.__name__ for each in SCRIPTS}}
 
 

@@ -9,9 +9,10 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import confluent_kafka
 import pytest
 
 from tests.interop import test_tools_kafka as tools
@@ -22,7 +23,7 @@ with warnings.catch_warnings():  # it reads its own version in an old way
     from kafka import KafkaConsumer, KafkaProducer
 
 both = tools.both
-UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<!\S)[A-Za-z0-9_+/-]{22}(?!\S)")
 TOPIC, OTHER, GROUP = "members-a", "members-b", "with-members"
 PARTITIONS = 3
 ENOUGH_S = 60.0
@@ -76,14 +77,56 @@ def member(broker: Broker, client_id: str, **config: Any) -> Iterator[Callable[[
         thread.join(ENOUGH_S)
 
 
-@pytest.mark.parametrize("config", [{}, {"group_instance_id": "one"}], ids=["dynamic", "static"])
-def test_a_group_with_members(both: tuple[Broker, Broker], config: dict[str, Any]) -> None:
-    expected, found = (reports(broker, config) for broker in both)
+@contextmanager
+def modern_member(broker: Broker, client_id: str, **config: Any) -> Iterator[Callable[[], set[tuple[str, int]]]]:
+    """The same of the protocol of KIP-848."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": broker.address,
+            "group.id": GROUP,
+            "group.protocol": "consumer",
+            "client.id": client_id,
+            "auto.offset.reset": "earliest",
+            "auto.commit.interval.ms": 100,
+        }
+        | {name.replace("_", "."): value for name, value in config.items()}
+    )
+    consumer.subscribe([TOPIC])
+    stop = threading.Event()
+    assigned: set[tuple[str, int]] = set()
+
+    def run() -> None:
+        while not stop.is_set():
+            consumer.poll(0.1)
+            now = {(each.topic, each.partition) for each in consumer.assignment()}
+            assigned.intersection_update(now)
+            assigned.update(now)
+        consumer.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield lambda: assigned
+    finally:
+        stop.set()
+        thread.join(ENOUGH_S)
+
+
+MemberOf = Callable[..., AbstractContextManager[Callable[[], set[tuple[str, int]]]]]
+
+
+@pytest.mark.parametrize(
+    ("config", "member_of"),
+    [({}, member), ({"group_instance_id": "one"}, member), ({}, modern_member)],
+    ids=["dynamic", "static", "consumer"],
+)
+def test_a_group_with_members(both: tuple[Broker, Broker], config: dict[str, Any], member_of: MemberOf) -> None:
+    expected, found = (reports(broker, config, member_of) for broker in both)
     for line in COMMANDS:
         assert found[line] == expected[line], line
 
 
-def reports(broker: Broker, config: dict[str, Any]) -> dict[str, list[str]]:
+def reports(broker: Broker, config: dict[str, Any], member_of: MemberOf) -> dict[str, list[str]]:
     """What the commands print of two members that have read and committed all."""
 
     def run(line: str) -> str:
@@ -97,7 +140,7 @@ def reports(broker: Broker, config: dict[str, Any]) -> dict[str, list[str]]:
         producer.send(TOPIC, b"value", partition=partition)
     producer.close()
     run(f"groups --reset-offsets --group {GROUP} --topic {TOPIC} --topic {OTHER} --to-earliest --execute")
-    with member(broker, "client-1", **config) as first, member(broker, "client-2") as second:
+    with member_of(broker, "client-1", **config) as first, member_of(broker, "client-2") as second:
         wait_for(lambda: len(first() | second()) == PARTITIONS and bool(first()) and bool(second()))
         wait_for(lambda: not re.search(rf"{TOPIC} +\d+ +\d+ +\d+ +[1-9]", run(COMMANDS[0])))
         found = {line: in_no_order(run(line)) for line in COMMANDS}
