@@ -33,6 +33,7 @@ lint: $(BUILT)
 bench: $(BUILT)
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.serve
+	$(BIN)/python -m tests.bench.groups
 
 soak: $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak
