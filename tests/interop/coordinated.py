@@ -120,8 +120,17 @@ class World:
         self.client.socket.sendall(self.client.frame("describe_transactions", 0, {"transactional_ids": [name]}))
         return self.client.read_frame()[4:]
 
+    def _keep_alive(self) -> None:
+        """Members of consumer groups cannot choose how long their sessions are."""
+        nothing_new = {"rebalance_timeout": -1, "subscribed_topic_names": None, "topic_partitions": None}
+        members = (("consumer", "member-1", self.consumer, None), ("fixed", "member-2", self.fixed, "one"))
+        for group, member, epoch, instance in members:
+            request = beat(group, member, epoch, instance_id=instance, **nothing_new)
+            assert self.call("consumer_group_heartbeat", 1, **request)["error_code"] == NONE
+
     def state(self) -> dict[str, Any]:
         """All that must not change."""
+        self._keep_alive()
         topics: dict[str, list[Request]] = {}
         for topic, number in self.ends_of:
             asked = {"partition_index": number, "current_leader_epoch": -1, "timestamp": -1}
