@@ -192,6 +192,7 @@ cdef class LogCheck:
         check.damage(position, length)                  # bytes that are no batches
         check.end()                                     # then take offset_index_events, time_index_events
 
+    sequences: are they checked? Coordinators, which write offsets for producers, do not count them.
     control(batch bytes) -> (type, coordinator epoch, reason): for control batches other than a plain end marker.
     Counters of the segment: sound_batches, sound_bytes. `max_timestamp` of the segment in ms, -1 for none.
     Producers beyond 524,288 are forgotten, all at once: memory stays bounded, and nothing is claimed about them.
@@ -207,7 +208,7 @@ cdef class LogCheck:
     cdef int64_t last_offset            # of the partition so far; -1 before its first batch
     cdef Spot previous                  # the batch before, as a spot
     cdef int64_t previous_count, before_previous
-    cdef bint has_previous, after_fault, name_is_wrong, unsound
+    cdef bint has_previous, after_fault, name_is_wrong, unsound, sequences
     cdef int64_t base, next_base
     cdef int64_t gaps
     cdef Spot gap
@@ -219,8 +220,9 @@ cdef class LogCheck:
     cdef list _events, _aborted
     cdef readonly int64_t sound_batches, sound_bytes, batch_count, max_timestamp
 
-    def __cinit__(self, control):
+    def __cinit__(self, control, bint sequences=True):
         self.control = control
+        self.sequences = sequences
         self.complete = True
         self.last_offset = -1
         self.epoch = self.epoch_before = -1
@@ -537,7 +539,7 @@ cdef class LogCheck:
         if control:
             if 0 <= kind <= 1:
                 self._marker(p, b, kind == 0, coordinator_epoch)
-        elif b.base_sequence < 0:
+        elif self.sequences and b.base_sequence < 0:
             with gil:
                 self._event(E_NO_SEQUENCE, here, 0, b.base_sequence)
             return False
@@ -553,7 +555,7 @@ cdef class LogCheck:
         cdef int64_t span = b.last_offset - b.base_offset
         cdef int32_t expected = 0 if p.last_sequence == 0x7fffffff else p.last_sequence + 1
         cdef bint sound = True
-        if p.epoch == b.producer_epoch and p.last_sequence >= 0 and b.base_sequence != expected:
+        if self.sequences and p.epoch == b.producer_epoch and p.last_sequence >= 0 and b.base_sequence != expected:
             if 0 < b.base_sequence - <int64_t>expected or <int64_t>expected - b.base_sequence > 0x3fffffff:
                 if p.seen_breaks == self.breaks:
                     with gil:

@@ -74,7 +74,8 @@ class _Shard:
 
 
 class Coordinator:
-    """The machines of one topic. make(number): a new machine. act(message, number): does what a machine tells."""
+    """The machines of one topic. make(number): a new machine. act(message, number): does what a machine tells.
+    base_sequence: of every batch, also of those for producers: coordinators do not count."""
 
     def __init__(
         self,
@@ -82,11 +83,14 @@ class Coordinator:
         topic: str,
         make: Callable[[int], Machine],
         act: Callable[[Any, int], None] = lambda *_: None,
+        *,
+        base_sequence: int = -1,
     ) -> None:
         self.topic = topic
         self._broker = broker
         self.make = make
         self._act = act
+        self._base_sequence = base_sequence
         self._shards: dict[int, _Shard] = {}
         self._next_token = 0
 
@@ -273,6 +277,7 @@ class Coordinator:
             attributes=TRANSACTIONAL if is_transactional else 0,
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,
+            base_sequence=self._base_sequence,
         )
         try:
             appended = partition.append_as_leader(data, now_ms, origin=Origin.COORDINATOR)

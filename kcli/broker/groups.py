@@ -35,7 +35,10 @@ def group_coordinator(broker: Broker) -> Coordinator:
     """The coordinator of groups, not yet started."""
     config, metadata = _config(broker.config), GroupMetadata(broker)
     return Coordinator(
-        broker, TOPIC, lambda _: GroupMachine(config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes))
+        broker,
+        TOPIC,
+        lambda _: GroupMachine(config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes)),
+        base_sequence=0,  # as in Kafka's batches
     )
 
 

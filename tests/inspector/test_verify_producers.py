@@ -79,6 +79,16 @@ def test_sequences_and_epochs(tmp_path: Path, log: Log, kinds: list[tuple[str, s
     assert verify(tmp_path, log) == kinds
 
 
+def test_coordinators_do_not_count(tmp_path: Path) -> None:
+    """Offsets that are part of transactions: each batch begins at 0."""
+    log = Log().batch(7, 0, 0, TRANSACTIONAL).batch(7, 0, 0, TRANSACTIONAL).marker(7, 0, ControlType.COMMIT)
+    groups, other = tmp_path / "__consumer_offsets-3", tmp_path / "other-3"
+    groups.mkdir()
+    other.mkdir()
+    assert verify(groups, log) == []
+    assert verify(other, log) == [("producer-sequence", "error")]
+
+
 def transactions(codec: int = 0) -> Log:
     """Offsets 0, 1: producer 7; 2, 3: producer 8; 4: abort of 7; 5: abort of 8; 6, 7: producer 7; 8: commit."""
     log = Log().batch(7, 0, 0, TRANSACTIONAL).batch(8, 0, 0, TRANSACTIONAL)

@@ -129,7 +129,10 @@ class Node:
         )
         self.broker = broker
         broker.groups = Coordinator(
-            broker, GROUPS, lambda _: GroupMachine(GROUP_CONFIG, lambda: f"{next(cluster.member_ids)}")
+            broker,
+            GROUPS,
+            lambda _: GroupMachine(GROUP_CONFIG, lambda: f"{next(cluster.member_ids)}"),
+            base_sequence=0,
         )
         broker.transactions = transaction_coordinator(broker)
 

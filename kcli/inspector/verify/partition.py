@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from formats.file_name import FileKind
+from formats.file_name import FileKind, parse_directory
 from formats.kernels.log import LogCheck
 from kcli.inspector.verify import index_files
 from kcli.inspector.verify.findings import Finding, Severity
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # imported where there are such files
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
 
 NEVER = 2**63 - 1
+GROUPS = "__consumer_offsets"
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 REBUILT = "nothing to do: Kafka rebuilds it when it next opens the log"
 
@@ -42,6 +43,12 @@ class Segment:
     files: dict[FileKind, Path] = field(default_factory=dict)
 
 
+def _is_coordinators(segment: Segment) -> bool:
+    """Is it of a topic where a coordinator writes what producers have it write?"""
+    directories = (parse_directory(path.parent.name) for path in segment.files.values())
+    return any(name is not None and name.topic == GROUPS for name in directories)
+
+
 class LogVerifier:
     """Segments of one log in order; `snapshots` by the offset in their names, in order.
 
@@ -61,7 +68,7 @@ class LogVerifier:
         self._snapshots = _load(snapshots)
         self._advance = advance
         self._is_whole = is_whole
-        self._check = LogCheck(control)
+        self._check = LogCheck(control, sequences=not any(map(_is_coordinators, segments)))
         self._reached = 0
         self._errors = False
         self._found: list[Finding] = []
