@@ -65,8 +65,10 @@ run 0 kcli compact good/java-none-0 -o cleanup.policy=compact --now 2026-11-22T0
 run 0 kcli verify "$rescue/java-none-0"
 
 say "A broker of its own, up in a third of a second, no JVM"
-printf '\n\033[1m$ kcli serve --data-dir data --listen 127.0.0.1:0 &\033[0m\n'
-coproc BROKER { exec kcli serve --data-dir "$rescue/data" --listen 127.0.0.1:0 2> "$rescue/serve.log"; }
+printf '\n\033[1m$ kcli serve --data-dir data --listen 127.0.0.1:0 -o group.initial.rebalance.delay.ms=0 &\033[0m\n'
+coproc BROKER {
+    exec kcli serve --data-dir "$rescue/data" --listen 127.0.0.1:0 -o group.initial.rebalance.delay.ms=0 2> "$rescue/serve.log"
+}
 broker=$BROKER_PID
 read -r ready <&"${BROKER[0]}" || { cat "$rescue/serve.log" >&2; exit 1; }
 echo "$ready"
@@ -78,6 +80,45 @@ run 0 kcli topics create orders --partitions 3
 for i in 1 2 3 4 5; do echo "order-$i:{\"total\": $((i * 7)).90}"; done | run 0 kcli produce orders --key-separator :
 run 0 kcli consume orders --exit
 run 0 kcli topics describe orders
+
+# member NAME: a member of a group, its lines told from another's
+member() {
+    kcli consume orders --group billing -X heartbeat.interval.ms=100 2>&1 | sed -u "s/^/$1  /" | tee "$rescue/$1"
+}
+
+# assigned NAME TIMES: wait until a member has been assigned partitions so often
+assigned() {
+    for _ in {1..200}; do
+        if [ "$(grep -cs assigned "$rescue/$1")" = "$2" ]; then return; fi
+        sleep 0.05
+    done
+    echo "demo: $1 was not assigned partitions $2 times" >&2
+    exit 1
+}
+
+say "A group: the first member reads all, shares with the second, and leaves it everything when it goes"
+printf '\n\033[1m$ kcli consume orders --group billing &   # twice\033[0m\n'
+set -m # so that each can be interrupted
+member first &
+first=$!
+assigned first 1
+member second &
+second=$!
+assigned second 1
+run 0 kcli groups members billing
+kill -INT -- "-$first"
+assigned second 2
+kill -INT -- "-$second"
+wait "$first" "$second" || true
+set +m
+
+say "Exactly once: a program makes an invoice of each order, and is killed in the middle of a transaction"
+run 137 python exactly_once.py "$address" --die
+
+say "Its successor begins where the last transaction that was committed ends: no invoice is there twice"
+run 0 python exactly_once.py "$address"
+run 0 kcli consume invoices --exit
+run 0 kcli transactions describe invoices-1
 
 say "Stop it; what it wrote are Kafka's files"
 kill -TERM "$broker"
