@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -158,7 +159,7 @@ def test_every_input_is_processed_exactly_once(command: Callable[[], list[str]],
     try:
         with Client(loop.node.address) as admin:
             for name in ("input", "output"):
-                topic = {
+                topic: dict[str, Any] = {
                     "name": name,
                     "num_partitions": PARTITIONS,
                     "replication_factor": 1,
