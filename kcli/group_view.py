@@ -50,7 +50,8 @@ class Committed(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member and what it has. target: what it shall have, None where the protocol knows no such thing."""
+    """A member and what it has. target: what it shall have; epoch: of the target assignment that it is at. Both None
+    where the protocol knows no such thing."""
 
     id: str
     instance_id: str | None
@@ -58,10 +59,12 @@ class Member(NamedTuple):
     host: str
     assignment: tuple[Place, ...]
     target: tuple[Place, ...] | None = None
+    epoch: int | None = None
 
 
 class Group(NamedTuple):
-    """A group and who is in it. assignor, coordinator: None where there is none, or none is known."""
+    """A group and who is in it. assignor, coordinator: None where there is none, or none is known. epoch, target_epoch:
+    how often it has changed, and when the target assignment was made, None where the protocol knows no such thing."""
 
     id: str
     type: str
@@ -69,6 +72,8 @@ class Group(NamedTuple):
     assignor: str | None
     coordinator: str | None
     members: tuple[Member, ...]
+    epoch: int | None = None
+    target_epoch: int | None = None
 
 
 class Progress(NamedTuple):

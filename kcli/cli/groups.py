@@ -402,7 +402,7 @@ def _csv(name: str) -> str:
 OFFSETS_HEAD = (
     "  TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID",
 )  # fmt: skip
-MEMBERS_HEAD = ("  CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+MEMBERS_HEAD = ("  CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "EPOCH", "#PARTITIONS", "ASSIGNMENT")
 
 
 def _title(group: Group) -> str:
@@ -412,6 +412,8 @@ def _title(group: Group) -> str:
         group.state,
         *([f"assignor {group.assignor}"] if group.assignor else []),
         *([f"coordinator {group.coordinator}"] if group.coordinator else []),
+        *([] if group.epoch is None else [f"epoch {group.epoch}"]),
+        *([] if group.target_epoch == group.epoch else [f"assigned at {group.target_epoch}"]),
         count_text(len(group.members), "member"),
     ]
     if on_terminal():
@@ -436,6 +438,7 @@ def _member_row(member: Member) -> tuple[str, ...]:
         member.instance_id,
         member.host,
         member.client_id,
+        member.epoch,
         len(member.assignment),
         assignment or None,
     )
@@ -449,6 +452,8 @@ def _group_object(group: Group) -> dict[str, Any]:
         "state": group.state,
         "assignor": group.assignor,
         "coordinator": group.coordinator,
+        "epoch": group.epoch,
+        "assignment_epoch": group.target_epoch,
         "members": len(group.members),
     }
 
@@ -475,6 +480,7 @@ def _member_object(member: Member) -> dict[str, Any]:
         "group_instance_id": member.instance_id,
         "client_id": member.client_id,
         "host": member.host,
+        "epoch": member.epoch,
         "assignment": member.assignment,
         "target_assignment": member.target,
     }

@@ -88,14 +88,26 @@ class Groups:
         """A group; one that is not there is Dead. Raises Refused, Unreachable."""
         found = self._described(name)
         node: Node | None = found.coordinator
+        epochs = self._epochs(name, node) if found.type is ConsumerGroupType.CONSUMER and node is not None else None
+        by_member = {} if epochs is None else epochs.members
         return Group(
             name,
             _name(TYPES, found.type),
             _name(STATES, found.state),
             found.partition_assignor or None,
             f"{node.host}:{node.port} ({node.id})" if node is not None else None,
-            tuple(map(_member, found.members)),
+            tuple(_member(each, by_member.get(each.member_id)) for each in found.members),
+            None if epochs is None else epochs.group,
+            None if epochs is None else epochs.assignment,
         )
+
+    def _epochs(self, name: str, node: Node) -> wire.GroupEpochs | None:
+        """What librdkafka does not tell of a consumer group; None where it cannot be asked."""
+        try:
+            server = wire.Server(node.host, node.port, self._timeout_s, self._connection.security())
+            return wire.group_epochs(server, name)
+        except (KcliError, OSError, wire.NoAnswer):
+            return None
 
     def committed(self, group: str) -> dict[Place, Committed]:
         """The offsets of a group that `group` or `describe` has just told of. Raises Refused, Unreachable."""
@@ -233,7 +245,7 @@ def _name(names: dict[Enum, str], value: Enum) -> str:
     return names.get(value, "Unknown")
 
 
-def _member(told: MemberDescription) -> Member:
+def _member(told: MemberDescription, epoch: int | None) -> Member:
     return Member(
         told.member_id,
         told.group_instance_id or None,
@@ -241,6 +253,7 @@ def _member(told: MemberDescription) -> Member:
         told.host,
         _places(told.assignment.topic_partitions),
         None if told.target_assignment is None else _places(told.target_assignment.topic_partitions),
+        epoch,
     )
 
 

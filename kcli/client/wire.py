@@ -1,5 +1,6 @@
-"""What librdkafka does not ask: finalized features (ApiVersions), the quorum of controllers (DescribeQuorum), to
-forget single offsets of a group (OffsetDelete), and all about transactions (transaction_wire).
+"""What librdkafka does not ask: finalized features (ApiVersions), the quorum of controllers (DescribeQuorum), epochs
+of a consumer group (ConsumerGroupDescribe), to forget single offsets of a group (OffsetDelete), and all about
+transactions (transaction_wire).
 
 One question at a time, over a connection of its own, secured as librdkafka's are (see security).
 
@@ -24,6 +25,8 @@ from kcli.kio_serial import SerialError, entity_reader, entity_writer
 
 # isort: split
 from kio.schema.api_versions import v3, v4
+from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
+from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
 from kio.schema.describe_quorum.v0.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse, ReplicaState
 from kio.schema.errors import ErrorCode
@@ -88,6 +91,14 @@ class Quorum(NamedTuple):
     high_watermark: int
     voters: tuple[Replica, ...]
     observers: tuple[Replica, ...]
+
+
+class GroupEpochs(NamedTuple):
+    """How often a consumer group has changed, when its target assignment was made, and where each member is."""
+
+    group: int
+    assignment: int
+    members: dict[str, int]
 
 
 class Details(NamedTuple):
@@ -158,6 +169,18 @@ def delete_offsets(server: Server, group: str, places: Iterable[Place]) -> tuple
     return answer.error_code, {
         (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
     }
+
+
+def group_epochs(server: Server, group: str) -> GroupEpochs | None:
+    """The epochs of a consumer group, as its coordinator tells them; None where it refuses. Raises NoAnswer,
+    OSError."""
+    request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
+    (found,) = asked(server, request, ConsumerGroupDescribeResponse).groups
+    if found.error_code is not ErrorCode.none:
+        return None
+    return GroupEpochs(
+        found.group_epoch, found.assignment_epoch, {each.member_id: each.member_epoch for each in found.members}
+    )
 
 
 def asked(server: Server, request: Any, response_type: type[Any]) -> Any:

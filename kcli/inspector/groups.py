@@ -2,12 +2,13 @@
 
     record                                          says
     offset, group metadata (types 0 to 2)           committed offsets; a classic group, its members, their assignments
+    ConsumerGroup...                                a consumer group, as kcli.group.consumer.records has them
     <kind>Metadata, ...TargetAssignmentMetadata     the epoch of a group, and the one its target assignment is of
     <kind>MemberMetadata, ...TargetAssignmentMember who is in it, and what each shall have
     <kind>CurrentMemberAssignment                   what each has, in which epoch and state
     a transaction's marker                          the offsets that the producer has sent count, or not
 
-kind: ConsumerGroup, ShareGroup, StreamsGroup; the tasks of the last are not shown. States are those that a coordinator
+kind: ShareGroup, StreamsGroup; the tasks of the last are not shown. States are those that a coordinator
 would load: a classic group is never in the middle of a rebalance. What replicas have not all got yet, and what has
 expired since, is not told apart: a directory alone does not say. Behind damage reading goes on, and what was passed is
 told. Source: GroupMetadataManager (replay), ConsumerGroup, ShareGroup (state); KIP-848, KIP-932.
@@ -16,12 +17,12 @@ told. Source: GroupMetadataManager (replay), ConsumerGroup, ShareGroup (state); 
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import SEEK_END
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from formats import internal_topic
 from formats.errors import FormatError, UnknownType
@@ -29,6 +30,9 @@ from formats.kernels.columns import BatchRow
 from kcli.errors import KcliError, UnreadableInput
 from kcli.group import committed as replayed
 from kcli.group import records
+from kcli.group.consumer import records as consumer_records
+from kcli.group.consumer.group import ConsumerGroup
+from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember
 from kcli.group_view import Committed, Group, Listing, Member, NoSuchGroup, Place
 from kcli.inspector.cluster_metadata import read_image
 from kcli.log.coordinator_records import CoordinatorRecord, Told, read_records, segments
@@ -179,7 +183,7 @@ class _Shard:
     """A partition of __consumer_offsets, as far as it has been replayed."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, _Classic | _Modern] = {}
+        self.groups: dict[str, _Classic | _Consumer | _Modern] = {}
         self.offsets = replayed.Committed()
 
     def replay(self, record: CoordinatorRecord) -> None:
@@ -198,6 +202,8 @@ class _Shard:
                 self.groups[group] = _Classic(group)
         elif found.key_type == records.CLASSIC_GROUP:
             self._classic(found.key["group"], found.value)
+        elif found.key_type in consumer_records.KEYS:
+            self._consumer(records.Record(found.key_type, found.key_name, found.key, found.value))
         else:
             self._modern(found.key_name.removesuffix("Key"), found.key, found.value)
 
@@ -206,6 +212,16 @@ class _Shard:
             self.groups[group] = _Classic(group, value)
         elif isinstance(self.groups.get(group), _Classic):
             del self.groups[group]
+
+    def _consumer(self, record: records.Record) -> None:
+        group_id = record.key["groupId"]
+        group = self.groups.get(group_id)
+        if not isinstance(group, _Consumer):
+            if record.value is None:
+                return
+            group = self.groups[group_id] = _Consumer(ConsumerGroup(group_id))
+        if not consumer_records.replay(group.state, record):
+            del self.groups[group_id]
 
     def _modern(self, name: str, key: dict[str, Any], value: dict[str, Any] | None) -> None:
         type_name = name[: name.index("Group")]
@@ -272,14 +288,51 @@ def _embedded(assignment: object) -> tuple[Place, ...]:
     return ()
 
 
+@dataclass(frozen=True)
+class _Consumer:
+    """A consumer group."""
+
+    state: ConsumerGroup
+
+    def view(self, name: Names) -> Group:
+        """The group as a coordinator loads it."""
+        state = self.state
+        assignor = state.preferred_assignor(None, None) or DEFAULT_ASSIGNOR
+        members = tuple(self._member(each, name) for each in state.members.values())
+        epochs = state.epoch, state.assignment_epoch
+        return Group(state.id, "Consumer", state.state_name, assignor, None, members, *epochs)
+
+    def _member(self, member: ConsumerMember, name: Names) -> Member:
+        return Member(
+            member.id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            _places((member.assigned, member.revoking), name),
+            _places((self.state.target.get(member.id, NO_PARTITIONS),), name),
+            member.epoch,
+        )
+
+
+def _places(parts: Iterable[Mapping[UUID, Iterable[int]]], name: Names) -> tuple[Place, ...]:
+    return tuple(
+        sorted(
+            (name(from_uuid(topic_id)), number)
+            for part in parts
+            for topic_id, numbers in part.items()
+            for number in numbers
+        )
+    )
+
+
 @dataclass
 class _Modern:
-    """A group whose coordinator assigns."""
+    """A group of another kind whose coordinator assigns. It begins at epoch 1."""
 
     id: str
     type: str
-    epoch: int = 0
-    target_epoch: int = 0
+    epoch: int = 1
+    target_epoch: int = 1
     members: Values = field(default_factory=dict)
     targets: Values = field(default_factory=dict)
     current: Values = field(default_factory=dict)
@@ -287,7 +340,7 @@ class _Modern:
     def view(self, name: Names) -> Group:
         """The group as a coordinator loads it."""
         members = tuple(self._member(member, value, name) for member, value in self.members.items())
-        return Group(self.id, self.type, self._state(), self._assignor(), None, members)
+        return Group(self.id, self.type, self._state(), None, None, members, self.epoch, self.target_epoch)
 
     def _member(self, member: str, value: dict[str, Any], name: Names) -> Member:
         return Member(
@@ -297,6 +350,7 @@ class _Modern:
             value["clientHost"],
             _partitions(self.current.get(member, {}).get("assignedPartitions", ()), name),
             _partitions(self.targets.get(member, {}).get("topicPartitions", ()), name),
+            self.current.get(member, {}).get("memberEpoch"),
         )
 
     def _state(self) -> str:
@@ -311,13 +365,6 @@ class _Modern:
     def _is_reconciled(self, member: str) -> bool:
         current = self.current.get(member)
         return current is not None and (current["memberEpoch"], current["state"]) == (self.target_epoch, STABLE)
-
-    def _assignor(self) -> str | None:
-        """The one that most members want, or what brokers take where none wants any."""
-        if self.type != "Consumer":
-            return None
-        wanted = Counter(value["serverAssignor"] for value in self.members.values() if value["serverAssignor"])
-        return wanted.most_common(1)[0][0] if wanted else DEFAULT_ASSIGNOR
 
 
 def _partitions(topics: Iterable[dict[str, Any]], name: Names) -> tuple[Place, ...]:

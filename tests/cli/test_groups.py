@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcli.cli.groups import _way
@@ -118,7 +118,7 @@ def test_members(committed: Committed, tmp_path: Path) -> None:
         assert row["assignment"] == [[committed.topic, 0], [committed.topic, 1]]
         title, _, shown = committed.run("members", "inhabited").stdout.splitlines()
         assert "  Stable  assignor range  " in title
-        assert shown.split() == [row["member"], "one", row["host"], "me", "2", f"{committed.topic}:0,1"]
+        assert shown.split() == [row["member"], "one", row["host"], "me", "-", "2", f"{committed.topic}:0,1"]
         readers = {(each["member"], each["client_id"]) for each in committed.described("inhabited")["offsets"]}
         assert readers == {(row["member"], "me")}
         # who is in a group keeps it from being changed
@@ -130,6 +130,25 @@ def test_members(committed: Committed, tmp_path: Path) -> None:
             ended = committed.run(*change)
             assert ended.status == 1
             assert reason in ended.stderr
+
+
+def test_members_of_a_consumer_group(committed: Committed) -> None:
+    """Their epochs, which the library does not tell."""
+    consumer = Consumer(
+        {"bootstrap.servers": committed.cluster.address, "group.id": "modern", "group.protocol": "consumer"}
+    )
+    consumer.subscribe([committed.topic])
+    until(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2)
+    title, _, shown = committed.run("members", "modern").stdout.splitlines()
+    described, (row,) = (
+        list(map(json.loads, committed.run(command, "modern", "--format", "jsonl").stdout.splitlines()))
+        for command in ("describe", "members")
+    )
+    consumer.close()
+    assert re.fullmatch(r"modern  Consumer  Stable  assignor uniform  coordinator \S+ \(1\)  epoch 2  1 member", title)
+    assert shown.split()[4:] == ["2", "2", f"{committed.topic}:0,1"]
+    assert (row["epoch"], row["assignment"]) == (2, row["target_assignment"])
+    assert [(each["epoch"], each["assignment_epoch"]) for each in described] == [(2, 2)]
 
 
 MINUTE = "2023-11-14T22:{}:20.000"
@@ -260,6 +279,14 @@ def test_a_log_directory() -> None:
     assert row["offsets"][0]["metadata"] == "metadata 0 é日本"
     members = kcli("groups", "members", "--data-dir", DATA, "--format", "jsonl").stdout.splitlines()
     assert len(members) == 18
+    title, _, *rows = kcli("groups", "members", "ng-range", "--data-dir", DATA).stdout.splitlines()
+    assert title == "ng-range  Consumer  Stable  assignor range  epoch 3  2 members"
+    assert sorted(row.split()[-3:] for row in rows) == [
+        ["3", "3", "g-a:2,3;g-b:2"],
+        ["3", "4", "g-a:0,1;g-b:0,1"],
+    ]
+    title, *_ = kcli("groups", "members", "ng-left", "--data-dir", DATA).stdout.splitlines()
+    assert title == "ng-left  Consumer  Empty  assignor uniform  epoch 3  assigned at 2  0 members"
 
 
 @pytest.mark.parametrize(
