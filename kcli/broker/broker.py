@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcli.broker.groups import group_coordinator
+from kcli.broker.coordinators import Coordinator, Work
 from kcli.broker.producer_ids import ProducerIds
-from kcli.broker.transactions import transaction_coordinator
+from kcli.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from kcli.broker.clock import Clock
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.coordinators import Coordinator
     from kcli.broker.fetch_sessions import FetchSessions
     from kcli.broker.log_manager import LogManager
     from kcli.broker.metadata_log import MetadataLog
@@ -47,5 +46,15 @@ class Broker:
     def __post_init__(self) -> None:
         """What needs nothing but the others."""
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
-        self.groups = group_coordinator(self)
-        self.transactions = transaction_coordinator(self)
+        self.groups = Coordinator(self, GROUPS_TOPIC, self._coordinate_groups)
+        self.transactions = Coordinator(self, TRANSACTIONS_TOPIC, self._coordinate_transactions)
+
+    def _coordinate_groups(self) -> Work:
+        from kcli.broker.groups import coordinate
+
+        return coordinate(self)
+
+    def _coordinate_transactions(self) -> Work:
+        from kcli.broker.transactions import coordinate
+
+        return coordinate(self)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.batch_writer import write_batch
 from formats.errors import FormatError
@@ -73,26 +74,32 @@ class _Shard:
         self.waiting.clear()
 
 
-class Coordinator:
-    """The machines of one topic. make(number): a new machine. act(message, number): does what a machine tells.
-    base_sequence: of every batch, also of those for producers: coordinators do not count."""
+class Work(NamedTuple):
+    """What a coordinator does. make(number): a new machine. act(message, number): what a machine tells.
+    follow(changes): what the metadata's changes mean to machines that there are. base_sequence: of every batch, also of
+    those for producers: coordinators do not count."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        topic: str,
-        make: Callable[[int], Machine],
-        act: Callable[[Any, int], None] = lambda *_: None,
-        *,
-        base_sequence: int = -1,
-    ) -> None:
+    make: Callable[[int], Machine]
+    act: Callable[[Any, int], None] = lambda *_: None
+    follow: Callable[[Changes], None] = lambda _: None
+    base_sequence: int = -1
+
+
+class Coordinator:
+    """The machines of one topic. prepare: tells what they are, when there is the first: a broker without groups and
+    transactions starts without the modules of either."""
+
+    def __init__(self, broker: Broker, topic: str, prepare: Callable[[], Work]) -> None:
         self.topic = topic
         self._broker = broker
-        self.make = make
-        self._act = act
-        self._base_sequence = base_sequence
+        self._prepare = prepare
         self._shards: dict[int, _Shard] = {}
         self._next_token = 0
+
+    @cached_property
+    def work(self) -> Work:
+        """What it does."""
+        return self._prepare()
 
     # which partitions are this broker's
 
@@ -104,6 +111,8 @@ class Coordinator:
         """The metadata has changed."""
         if changes.partitions or changes.topics_deleted:
             self._follow()
+        if self._shards:
+            self.work.follow(changes)
 
     def _follow(self) -> None:
         topic = self._broker.image.topics.get(self.topic)
@@ -138,7 +147,7 @@ class Coordinator:
     # loading
 
     def _load(self, number: int) -> None:
-        shard = self._shards[number] = _Shard(number, self.make(number))
+        shard = self._shards[number] = _Shard(number, self.work.make(number))
         shard.task = asyncio.get_running_loop().create_task(self._replay_log(shard))
 
     async def _replay_log(self, shard: _Shard) -> None:
@@ -156,7 +165,7 @@ class Coordinator:
                         "%s-%d cannot be loaded: %s", self.topic, shard.number, error, exc_info=_unexpected(error)
                     )
                     return
-            shard.machine = self.make(shard.number)
+            shard.machine = self.work.make(shard.number)
         shard.task = None
         shard.is_loaded = True
         self._do(shard, shard.machine.loaded)
@@ -255,7 +264,7 @@ class Coordinator:
             if future is not None and not future.done():
                 future.set_result(response)
         for message in outcome.messages:
-            self._act(message, shard.number)
+            self.work.act(message, shard.number)
         self._expect(shard)
 
     def _refuse(self, shard: _Shard, outcome: Outcome, code: ErrorCode) -> None:
@@ -277,7 +286,7 @@ class Coordinator:
             attributes=TRANSACTIONAL if is_transactional else 0,
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,
-            base_sequence=self._base_sequence,
+            base_sequence=self.work.base_sequence,
         )
         try:
             appended = partition.append_as_leader(data, now_ms, origin=Origin.COORDINATOR)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
 
 from formats.message import uuid_bytes, uuid_text
-from kcli.broker.coordinators import Coordinator, CoordinatorError
+from kcli.broker.coordinators import CoordinatorError, Work
 from kcli.broker.group_metadata import GroupMetadata, topics_changed
 from kcli.broker.messages import ErrorCode
 from kcli.group.config import GroupConfig
 from kcli.group.consumer.group import CONSUMER
 from kcli.group.machine import GroupMachine
-from kcli.group.records import TOPIC
 from kcli.group.requests import ZERO_ID, TopicsDeleted
 from kcli.log.config import MINUTE_MS
 
@@ -31,13 +30,12 @@ GROUP_OPERATIONS = 3400
 ONE_MS = timedelta(milliseconds=1)
 
 
-def group_coordinator(broker: Broker) -> Coordinator:
-    """The coordinator of groups, not yet started."""
+def coordinate(broker: Broker) -> Work:
+    """What the coordinator of groups does."""
     config, metadata = _config(broker.config), GroupMetadata(broker)
-    return Coordinator(
-        broker,
-        TOPIC,
-        lambda _: GroupMachine(config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes)),
+    return Work(
+        make=lambda _: GroupMachine(config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes)),
+        follow=lambda changes: _follow(broker, changes),
         base_sequence=0,  # as in Kafka's batches
     )
 
@@ -70,10 +68,9 @@ def speaks_consumer_protocol(broker: Broker) -> bool:
     return isinstance(protocols, tuple) and CONSUMER in protocols and broker.image.features.get("group.version", 0) >= 1
 
 
-def follow(broker: Broker, changes: Changes) -> None:
+def _follow(broker: Broker, changes: Changes) -> None:
     """The metadata has changed: consumer groups look at their topics again, offsets go with theirs."""
     groups = broker.groups
-    groups.apply(changes)
     changed = topics_changed(broker, changes)
     if changed is not None:
         groups.tell_all(changed)

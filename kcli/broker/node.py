@@ -19,7 +19,6 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from formats.file_name import FileKind
-from kcli.broker import groups
 from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
@@ -184,7 +183,7 @@ class Node:
         if any(kind == BROKER_RESOURCE for kind, _ in changes.configs):
             self._take_dynamic_config(broker.metadata)
         broker.logs.apply(changes)
-        groups.follow(broker, changes)
+        broker.groups.apply(changes)
         broker.transactions.apply(changes)
         if changes.client_quotas:
             broker.quotas.update(broker.image.client_quotas)

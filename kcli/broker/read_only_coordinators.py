@@ -35,7 +35,7 @@ class ReadOnlyCoordinator(Coordinator):
 
     def __init__(self, broker: Broker, like: Coordinator, partitions_min: int) -> None:
         """like: the coordinator that it stands for. partitions_min: of its topic, if there is any."""
-        super().__init__(broker, like.topic, like.make)
+        super().__init__(broker, like.topic, lambda: like.work)
         self._partitions_min = partitions_min
         self._machines: dict[int, tuple[Mark, Machine]] = {}
         self._replaying = asyncio.Lock()
@@ -61,7 +61,7 @@ class ReadOnlyCoordinator(Coordinator):
             async with self._replaying:
                 machine = await self._machine(number, partition.log.directory)
         elif not self.partition_count:
-            machine = self.make(number)
+            machine = self.work.make(number)
         else:
             raise CoordinatorError(ErrorCode.not_coordinator)
         outcome = machine.handle(0, request, self._broker.clock.now_ms())
@@ -75,7 +75,7 @@ class ReadOnlyCoordinator(Coordinator):
             known = self._machines.get(number)
             if known is not None and known[0] == mark:
                 return known[1]
-            machine = self.make(number)
+            machine = self.work.make(number)
             await asyncio.get_running_loop().run_in_executor(None, _replay, machine, directory)
         except (OSError, UnreadableInput) as error:
             log.warning("%s-%d: %s", self.topic, number, error)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from formats.batch_writer import write_batch
 from formats.control_record import ControlType
-from kcli.broker.coordinators import Coordinator, CoordinatorError
+from kcli.broker.coordinators import CoordinatorError, Work
 from kcli.broker.messages import ErrorCode
 from kcli.group.records import TOPIC as GROUPS
 from kcli.log.partition_log import LogFailed
@@ -50,9 +50,13 @@ AGAIN = (
 NOT_NEEDED = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
 
 
-def transaction_coordinator(broker: Broker) -> Coordinator:
-    """The coordinator of transactions, not yet started."""
-    return _Transactions(broker).coordinator
+def coordinate(broker: Broker) -> Work:
+    """What the coordinator of transactions does."""
+    config = _config(broker.config)
+    return Work(
+        make=lambda _: TransactionMachine(config, lambda: broker.image.features.get(FEATURE, 0)),
+        act=_Transactions(broker).act,
+    )
 
 
 def _config(config: BrokerConfig) -> TransactionConfig:
@@ -73,15 +77,9 @@ class _Transactions:
         self._broker = broker
         self._unwritten: dict[str, WriteMarkers] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        config = _config(broker.config)
-        self.coordinator = Coordinator(
-            broker,
-            TOPIC,
-            lambda _: TransactionMachine(config, lambda: broker.image.features.get(FEATURE, 0)),
-            self._act,
-        )
 
-    def _act(self, message: WriteMarkers | AbortTimedOut, number: int) -> None:
+    def act(self, message: WriteMarkers | AbortTimedOut, number: int) -> None:
+        """Do it."""
         if isinstance(message, WriteMarkers):
             self._unwritten[message.transactional_id] = message
             self._write(message, message.partitions, number)
@@ -99,7 +97,7 @@ class _Transactions:
         own = self._broker.partitions.get(TOPIC, number)
         if self._unwritten.get(message.transactional_id) is not message:
             return  # the coordinator was loaded anew, and has said it again
-        if own is None or not self.coordinator.is_loaded(number):
+        if own is None or not self._broker.transactions.is_loaded(number):
             del self._unwritten[message.transactional_id]
             return  # it says it again when it is loaded
         marker = Marker(
@@ -127,14 +125,14 @@ class _Transactions:
     async def _complete(self, message: WriteMarkers, number: int) -> None:
         request = MarkersWritten(message.transactional_id, message.producer_id, message.producer_epoch)
         try:
-            await self.coordinator.ask_shard(number, request)
+            await self._broker.transactions.ask_shard(number, request)
         except CoordinatorError as error:
             log.info("%s is completed later: %s", message.transactional_id, error.code.name)
 
     async def _abort(self, message: AbortTimedOut, number: int) -> None:
         try:
             producer_id = await self._broker.producer_ids.next()
-            await self.coordinator.ask_shard(number, replace(message, new_producer_id=producer_id))
+            await self._broker.transactions.ask_shard(number, replace(message, new_producer_id=producer_id))
         except (CoordinatorError, Refused) as error:
             log.warning("%s has timed out and is not aborted: %s", message.transactional_id, error)
 

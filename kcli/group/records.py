@@ -20,13 +20,13 @@ from formats.errors import BadValue, Truncated
 from formats.internal_topic import record_types
 from formats.message import MessageSchema, reader
 from formats.message_writer import write
-from kcli.coordinator import Pair
+from kcli.coordinator import GROUPS_TOPIC, Pair
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.member import Member
 from kcli.group.committed import NONE, CommittedOffset
 from kcli.group.requests import ZERO_ID, Partition
 
-TOPIC: Final = "__consumer_offsets"
+TOPIC: Final = GROUPS_TOPIC
 LEGACY_OFFSET, OFFSET, CLASSIC_GROUP = 0, 1, 2
 OFFSET_VERSION, OFFSET_WITH_EXPIRY_VERSION = 4, 1
 CLASSIC_GROUP_VERSION = 3

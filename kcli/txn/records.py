@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 from formats.errors import BadValue, Truncated
 from formats.message import reader
 from formats.message_writer import write
-from kcli.coordinator import Pair
+from kcli.coordinator import TRANSACTIONS_TOPIC, Pair
 from kcli.txn.transaction import NONE, State, Transaction
 
-TOPIC: Final = "__transaction_state"
+TOPIC: Final = TRANSACTIONS_TOPIC
 KEY, VALUE = "TransactionLogKey", "TransactionLogValue"
 TYPE_BYTES = VERSION_BYTES = 2
 KEY_TYPE = 0

@@ -15,7 +15,7 @@ import pytest
 from formats.batch_writer import write_batch
 from formats.errors import BadValue
 from kcli.broker.coordinator_log import read_log
-from kcli.broker.coordinators import Coordinator, CoordinatorError, partition_of
+from kcli.broker.coordinators import Coordinator, CoordinatorError, Work, partition_of
 from kcli.broker.messages import ErrorCode
 from kcli.coordinator import Batch, Outcome, Pair, Token
 from kcli.log.validator import TRANSACTIONAL, Origin
@@ -97,7 +97,9 @@ class Runtime:
         self.told: list[tuple[Any, int]] = []
         self.refuses = False
         self.coordinator = Coordinator(
-            node.node.broker, TOPIC, self._make, lambda message, number: self.told.append((message, number))
+            node.node.broker,
+            TOPIC,
+            lambda: Work(self._make, lambda message, number: self.told.append((message, number))),
         )
 
     def _make(self, _: int) -> Notes:

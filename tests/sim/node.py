@@ -15,10 +15,11 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kcli.broker.coordinators import Coordinator
+from kcli.broker import transactions
+from kcli.broker.coordinators import Coordinator, Work
 from kcli.broker.messages import ErrorCode
 from kcli.broker.partitions import Partition, Partitions
-from kcli.broker.transactions import FEATURE, transaction_coordinator
+from kcli.broker.transactions import FEATURE
 from kcli.group.config import GroupConfig
 from kcli.group.machine import GroupMachine
 from kcli.group.records import TOPIC as GROUPS
@@ -131,10 +132,9 @@ class Node:
         broker.groups = Coordinator(
             broker,
             GROUPS,
-            lambda _: GroupMachine(GROUP_CONFIG, lambda: f"{next(cluster.member_ids)}"),
-            base_sequence=0,
+            lambda: Work(lambda _: GroupMachine(GROUP_CONFIG, lambda: f"{next(cluster.member_ids)}"), base_sequence=0),
         )
-        broker.transactions = transaction_coordinator(broker)
+        broker.transactions = Coordinator(broker, TRANSACTIONS, lambda: transactions.coordinate(broker))
 
     @property
     def is_alive(self) -> bool:
