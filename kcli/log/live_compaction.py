@@ -16,18 +16,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from formats.file_name import FileKind
 from kcli.errors import KcliError
-from kcli.log.cleaner.cleaning_pass import CleaningPass, Pass
 from kcli.log.cleaner.partition import CleanerLog, Segment
 from kcli.log.cleaner.progress import Progress, silent
-from kcli.log.cleaner.rewrite import CleanedSegment
 from kcli.log.cleaner.selection import Selection
 from kcli.log.cleaner.swap import change_state
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.live_segments import Removal
+
+if TYPE_CHECKING:
+    from kcli.log.cleaner.cleaning_pass import Pass
+    from kcli.log.cleaner.rewrite import CleanedSegment
 
 Replace = Callable[[Segment, Sequence[int], int], list[Removal]]
 
@@ -59,6 +62,8 @@ class LiveCompaction:
         replace: Replace,
         pace: Progress = silent,
     ) -> None:
+        from kcli.log.cleaner.cleaning_pass import CleaningPass
+
         self.selection = selection
         self.is_aborted = False
         self.is_over = False
