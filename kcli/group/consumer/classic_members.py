@@ -69,7 +69,7 @@ def _join(turn: Turn, request: JoinGroup, group: ConsumerGroup) -> JoinAnswer:
     member = _updated(old, request, subscription)
     has_changed = note(group, old, member, records)
     has_changed |= update_regex(turn, group, old, member, records) is not RegexChange.NONE
-    epoch, is_homogeneous = group.epoch, group.subscriptions.is_homogeneous(len(group.members))
+    epoch, is_homogeneous = group.epoch, None
     if has_changed or group.needs_refresh(turn.now_ms):
         epoch, is_homogeneous = refresh(turn, group, old, member, records, has_changed=has_changed)
     owned = with_ids(subscription.owned, turn.shard.metadata)
@@ -81,7 +81,7 @@ def _join(turn: Turn, request: JoinGroup, group: ConsumerGroup) -> JoinAnswer:
         if is_last:
             target = Target(group.assignment_epoch, group.target_of(member))
         else:
-            target = update_target(turn, group, epoch, old, member, is_homogeneous=is_homogeneous, records=records)
+            target = update_target(turn, group, epoch, old, member, records, is_homogeneous=is_homogeneous)
         member = reconcile(turn, group, member, target, records, owned=owned, has_changed=has_changed)
         if is_last:
             records += downgrade(turn, group, joining=member, must_rebalance=False)

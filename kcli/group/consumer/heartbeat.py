@@ -53,10 +53,10 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     names_changed = note(group, old, member, records)
     regex_change = update_regex(turn, group, old, member, records)
     has_changed = names_changed or regex_change is RegexChange.RESOLVED
-    epoch, is_homogeneous = group.epoch, group.subscriptions.is_homogeneous(len(group.members))
+    epoch, is_homogeneous = group.epoch, None
     if has_changed or group.needs_refresh(turn.now_ms):
         epoch, is_homogeneous = refresh(turn, group, old, member, records, has_changed=has_changed)
-    target = update_target(turn, group, epoch, old, member, is_homogeneous=is_homogeneous, records=records)
+    target = update_target(turn, group, epoch, old, member, records, is_homogeneous=is_homogeneous)
     is_other = names_changed or regex_change is not RegexChange.NONE
     member = reconcile(turn, group, member, target, records, owned=request.owned, has_changed=is_other)
     if not turn.fits(records):

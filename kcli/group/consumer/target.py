@@ -15,6 +15,7 @@ from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember, Partitions
 from kcli.group.consumer.records import assignment_record, target_record
 from kcli.group.consumer.subscriptions import ResolvedRegex
+from kcli.group.errors import ErrorCode, GroupError
 from kcli.group.metadata import Metadata
 from kcli.group.turn import Turn
 from kcli.java import hash_map_order
@@ -40,22 +41,32 @@ def update_target(
     epoch: int,
     old: ConsumerMember,
     member: ConsumerMember,
-    *,
-    is_homogeneous: bool,
     records: list[Pair],
+    *,
+    is_homogeneous: bool | None,
 ) -> Target:
-    """What the member shall have, in a new target assignment where the group has changed and it is time for one."""
+    """What the member shall have, in a new target assignment where the group has changed and it is time for one.
+
+    is_homogeneous: whether all members will then read the same; None where no subscription has changed. Raises
+    GroupError: UNKNOWN_SERVER_ERROR, where an assignor is wanted that is not here.
+    """
+    if group.assignment_epoch >= epoch:
+        return Target(group.assignment_epoch, group.target_of(member))
     settings = turn.shard.metadata.settings(group.id)
     is_time = (
         group.assignment_timestamp_ms == 0
         or turn.now_ms >= group.assignment_timestamp_ms + settings.assignment_interval_ms
     )
-    if group.assignment_epoch >= epoch or not is_time:
+    if not is_time:
         return Target(group.assignment_epoch, group.target_of(member))
-    assignor = group.preferred_assignor(old, member) or turn.shard.config.consumer_assignors[0]
+    assignor = ASSIGNORS.get(group.preferred_assignor(old, member) or turn.shard.config.consumer_assignors[0])
+    if assignor is None:
+        raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if is_homogeneous is None:
+        is_homogeneous = group.subscriptions.is_homogeneous(len(group.members))
     subscriptions = _subscriptions(group, member, turn.shard.metadata)
     topic_ids = _known(turn.shard.metadata, subscriptions)
-    assigned = ASSIGNORS[assignor](
+    assigned = assignor(
         subscriptions,
         {topic_id: turn.shard.metadata.partition_count(topic_id) for topic_id in topic_ids},
         homogeneous=is_homogeneous,

@@ -6,7 +6,9 @@ Source: GroupMetadataManager (validateOnlineUpgrade, convertToConsumerGroup), Co
 
 from __future__ import annotations
 
-from formats.errors import FormatError
+from collections.abc import Iterable
+
+from formats.errors import BadValue, FormatError
 from kcli.coordinator import Pair
 from kcli.group.classic.group import CONSUMER, ClassicGroup
 from kcli.group.classic.member import Member
@@ -32,7 +34,8 @@ from kcli.group.turn import Turn
 def upgrade(turn: Turn, classic: ClassicGroup, records: list[Pair]) -> ConsumerGroup:
     """The group as it will be once these records are replayed. Who waits for the rebalance has to join again.
 
-    Raises GroupError: GROUP_ID_NOT_FOUND, where it is not allowed, or not possible.
+    Raises GroupError: GROUP_ID_NOT_FOUND, where it is not allowed, or not possible; UNKNOWN_SERVER_ERROR, where the
+    leader has assigned a partition twice, or there has not been any assignment yet.
     """
     _check(turn, classic)
     for each in classic.members.values():
@@ -52,10 +55,7 @@ def upgrade(turn: Turn, classic: ClassicGroup, records: list[Pair]) -> ConsumerG
         assignment_record(classic.id, generation, 0),
         *(current_record(classic.id, member) for member in members),
     ]
-    for pair in consumer_records:
-        record = parse(pair)
-        assert record is not None, "of a known type"
-        replay(group, record)
+    _replay(group, consumer_records)
     for key in (join_key, sync_key):
         turn.cancel(key(classic.id))
     for member_id in classic.pending:
@@ -64,6 +64,16 @@ def upgrade(turn: Turn, classic: ClassicGroup, records: list[Pair]) -> ConsumerG
         extend_session(turn, classic.id, member)
     records += [classic_group_tombstone(classic.id), *consumer_records]
     return group
+
+
+def _replay(group: ConsumerGroup, records: Iterable[Pair]) -> None:
+    for pair in records:
+        record = parse(pair)
+        assert record is not None, "of a known type"
+        try:
+            replay(group, record)
+        except BadValue as error:
+            raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
 
 def _check(turn: Turn, classic: ClassicGroup) -> None:

@@ -108,6 +108,19 @@ def test_no_upgrade(policy: str, protocol_type: str, assignment: bytes, reason: 
     assert cluster.state().state == "Stable"
 
 
+def test_no_upgrade_where_a_partition_was_assigned_twice() -> None:
+    cluster = Cluster()
+    cluster.create("t", 4)
+    one, two = (cluster.join_new() for _ in range(2))
+    cluster.pass_time(6000)
+    leader = cluster.joined(one[1]).leader
+    for member_id, token in sorted((one, two), key=lambda member: member[0] == leader):
+        assert not cluster.joined(token).error
+        cluster.sync(member_id, 1, {each: ASSIGNED for each, _ in (one, two)} if member_id == leader else None)
+    assert cluster.enter("new", "t").error == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert cluster.state().state == "Stable"
+
+
 def test_no_upgrade_beyond_the_maximum() -> None:
     cluster = Mixed(consumer_group_max_size=0)
     assert "exceeds the consumer group maximum size" in str(cluster.enter("new", "t").error_message)
