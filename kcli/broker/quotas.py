@@ -134,7 +134,11 @@ class Quotas:
         if found is None:
             return 0
         bound, key = found
-        bucket = self._buckets.setdefault(key, TokenBucket(self._burst_s, call.now_ms, bound))
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            if len(self._buckets) >= MANY_COUNTERS:
+                self._buckets.clear()  # as below
+            bucket = self._buckets[key] = TokenBucket(self._burst_s, call.now_ms, bound)
         throttle_ms = bucket.throttle_ms(bound, call.now_ms)
         if throttle_ms and is_strict:
             return throttle_ms

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +17,7 @@ from kcli.cli.client_options import (
     count_text,
 )
 from kcli.cli.options import Format
-from kcli.cli.output import write_text
+from kcli.cli.output import json_line, write_text
 from kcli.cli.topics import aligned
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _json(cluster: Cluster) -> str:
         },
         "features": None if features is None else [each._asdict() for each in features],
     }
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json_line(row)
 
 
 def _text(cluster: Cluster) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcli.cli.options import Format, key_bytes, time_ms
-from kcli.cli.output import note, write_text
+from kcli.cli.output import json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
 from kcli.errors import KcliError, UnreadableInput, UsageError
 
@@ -216,7 +215,7 @@ def _outcome_json(outcome: PartitionOutcome) -> str:
     cleaning = outcome.cleaning
     assert cleaning is not None, "the caller has looked"
     selection, counts = cleaning.selection, cleaning.counts
-    return _line(
+    return json_line(
         {
             "topic": outcome.topic,
             "partition": outcome.partition,
@@ -259,7 +258,7 @@ def _fate_text(fate: Fate, now_ms: int) -> str:
 
 
 def _fate_json(name: str, fate: Fate) -> str:
-    return _line(
+    return json_line(
         {
             "partition": name,
             "offset": fate.record.offset,
@@ -273,10 +272,6 @@ def _fate_json(name: str, fate: Fate) -> str:
             "until_ms": fate.until_ms,
         }
     )
-
-
-def _line(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _duration(ms: int) -> str:

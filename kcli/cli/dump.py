@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
 from formats.kernels.log import LogSummary, iso_time
-from kcli.cli.output import note, on_terminal, terminal_width, write, write_text
+from kcli.cli.output import json_line, note, on_terminal, terminal_width, write, write_text
 from kcli.cli.progress import Watched
 from kcli.errors import UnreadableInput
 from kcli.inspector.file_type import FileType
@@ -106,7 +105,7 @@ def _jsonl_entries(file: InputFile) -> int:
     lead = {"file": str(file.path), "type": str(file.type)}
     try:
         for entry in file_entries(file.path, file.type):
-            write_text(json.dumps(lead | entry, separators=(",", ":"), ensure_ascii=False) + "\n")
+            write_text(json_line(lead | entry))
     except FormatError as error:
         errors.append(error)
     return _tell(file, errors)

@@ -22,8 +22,8 @@ from kcli.cli.client_options import (
     count_text,
 )
 from kcli.cli.options import Format, chosen, time_ms
-from kcli.cli.output import note, on_terminal, write_text
-from kcli.cli.told import Told, cell, json_line
+from kcli.cli.output import json_line, note, on_terminal, write_text
+from kcli.cli.told import Told, cell
 from kcli.cli.topics import aligned
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.group_view import (

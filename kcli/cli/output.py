@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from typing import Any
 
 from kcli.errors import KcliError
 
@@ -36,6 +37,13 @@ def write(data: memoryview) -> None:
 def write_text(text: str) -> None:
     """Write text to stdout; what is no text (a file name's odd bytes) as it was."""
     write(memoryview(text.encode("utf-8", "surrogateescape")))
+
+
+def json_line(value: dict[str, Any]) -> str:
+    """A line of JSON."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def note(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kcli.cli.options import Format, time_ms
-from kcli.cli.output import note, on_terminal, printable, write_text
+from kcli.cli.output import json_line, note, on_terminal, printable, write_text
 from kcli.cli.progress import Progress
 from kcli.errors import KcliError, UnreadableInput, UsageError
 
@@ -177,7 +176,7 @@ def _event_row(partition: str, event: Event, lost: Lost) -> dict[str, Any]:
 
 def _line(as_json: bool, row: dict[str, Any]) -> str:
     if as_json:
-        return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
+        return json_line(row)
     kind = f"{row['kind']:16}"
     if on_terminal():
         colour = RED if row["kind"] in BAD else CYAN

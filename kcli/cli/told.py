@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kcli.cli.output import note
 from kcli.errors import KcliError
@@ -39,11 +38,6 @@ class Told:
             note(f"kcli: {line}")
             self.failed = 1
         return self.failed
-
-
-def json_line(value: dict[str, Any]) -> str:
-    """A line of JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def cell(value: object) -> str:

@@ -18,8 +18,7 @@ from kcli.cli.client_options import (
     count_text,
 )
 from kcli.cli.options import Format, pairs
-from kcli.cli.output import note, on_terminal, write_text
-from kcli.cli.told import json_line
+from kcli.cli.output import json_line, note, on_terminal, write_text
 from kcli.errors import KcliError, UsageError
 
 if TYPE_CHECKING:

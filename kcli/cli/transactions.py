@@ -19,8 +19,8 @@ from kcli.cli.client_options import (
     connection,
 )
 from kcli.cli.options import Format, chosen, time_text
-from kcli.cli.output import note, write_text
-from kcli.cli.told import Told, cell, json_line
+from kcli.cli.output import json_line, note, write_text
+from kcli.cli.told import Told, cell
 from kcli.cli.topics import aligned
 from kcli.errors import KcliError, UsageError
 from kcli.group_view import Place, places_text

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcli.cli.options import Format
-from kcli.cli.output import note, on_terminal, printable, write_text
+from kcli.cli.output import json_line, note, on_terminal, printable, write_text
 from kcli.cli.progress import Progress, size_text
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class _Repeated:
 
 
 def _json(finding: Finding) -> str:
-    import json
-
-    return json.dumps(finding.to_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
+    return json_line(finding.to_dict())
 
 
 COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "info": "\x1b[36m"}
