@@ -436,7 +436,33 @@ def classic_members_share(script: Script) -> None:
     script.classic_beat("two", 4)
 
 
+def in_transactions(script: Script) -> None:
+    """Offsets at members' epochs, in transactions."""
+    script.enter("one", "t")
+    script.enter("two", "t")
+    script.beat("one", 2, {"t": (0, 1, 2, 3)})
+    script.beat("one", 2, {"t": (0, 1)})
+    script.beat("two", 3, {})
+    name = {"transactional_id": script.group}
+    producer = script.client.call(
+        "init_producer_id", 5, **name, transaction_timeout=60_000, producer_id=-1, producer_epoch=-1
+    )
+    ids = {"producer_id": producer["producer_id"], "producer_epoch": producer["producer_epoch"]}
+    for member, epoch, number in (
+        *(("one", 3, 0), ("one", 2, 0), ("one", 1, 0), ("one", 4, 0), ("one", 2, 3), ("one", 3, 3)),
+        *(("two", 3, 3), ("two", 2, 3), ("nobody", 3, 0), ("", -1, 1), ("", 3, 1)),
+    ):
+        partitions = ({"partition_index": number, "committed_offset": 7, "committed_metadata": None},)
+        topics = ({"name": "t", "partitions": partitions},)
+        request = {"group_id": script.group, "member_id": member, "generation_id": epoch, "topics": topics}
+        script.call("txn_offset_commit", 5, **name, **ids, **request)
+    script.client.call("end_txn", 5, **name, **ids, committed=True)
+    time.sleep(ARRIVES_S)
+    script.fetch()
+
+
 SCRIPTS = (
+    in_transactions,
     topics_change,
     not_to_be_upgraded,
     classic_members_share,
