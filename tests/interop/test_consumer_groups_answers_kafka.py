@@ -97,7 +97,7 @@ class Script:
         return self.call("consumer_group_heartbeat", version, member_id=member, member_epoch=epoch, **values)
 
     def enter(self, member: str, *topics: str, **more: Any) -> dict[str, Any]:
-        values = {"subscribed_topic_names": topics, "rebalance_timeout": TIMEOUT} | more
+        values: dict[str, Any] = {"subscribed_topic_names": topics, "rebalance_timeout": TIMEOUT} | more
         return self.beat(member, 0, {}, **values)
 
     def join(self, member: str = "", version: int = 9, **more: Any) -> str:
@@ -417,11 +417,11 @@ def classic_members_share(script: Script) -> None:
     script.classic_beat("two", 4)
     script.classic_beat("one", 3)
     script.sync("one", 3)
-    for held in ((0, 1, 2, 3), (0,), (2,), ()):
-        script.join("one", protocols=(protocol(owned=held),))
+    for owned in ((0, 1, 2, 3), (0,), (2,), ()):
+        script.join("one", protocols=(protocol(owned=owned),))
         script.sync("one", 3)
         script.sync("one", 4)
-        script.beat("new", 3, {"t": held})
+        script.beat("new", 3, {"t": owned})
     script.describe()
     script.classic_beat("two", 4)
     script.join("two")
