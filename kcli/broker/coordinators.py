@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.batch_writer import write_batch
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 SLICE_BATCHES = 200
 FAILURES_MAX = 3
+KEYS_KEPT = 10_000
 INT_MIN = -(1 << 31)
 
 
@@ -44,6 +45,7 @@ class CoordinatorError(KcliError):
         self.code = code
 
 
+@lru_cache(maxsize=KEYS_KEPT)
 def partition_of(key: str, count: int) -> int:
     """The partition, of so many, that a group or a transactional id belongs to."""
     value = java_hash(key)
@@ -60,6 +62,7 @@ class _Shard:
         self.has_failed = False
         self.waiting: dict[int, asyncio.Future[Any]] = {}
         self.timer: asyncio.TimerHandle | None = None
+        self.timer_ms: int | None = None
         self.task: asyncio.Task[None] | None = None
 
     def end(self, code: ErrorCode) -> None:
@@ -310,16 +313,19 @@ class Coordinator:
             self._load(shard.number)
 
     def _expect(self, shard: _Shard) -> None:
+        deadline_ms = shard.machine.deadline_ms()
+        if deadline_ms == shard.timer_ms:
+            return
         if shard.timer is not None:
             shard.timer.cancel()
             shard.timer = None
-        deadline_ms = shard.machine.deadline_ms()
+        shard.timer_ms = deadline_ms
         if deadline_ms is not None:
             delay_s = max(0, deadline_ms - self._broker.clock.now_ms()) / 1000
             shard.timer = asyncio.get_running_loop().call_later(delay_s, self._tick, shard)
 
     def _tick(self, shard: _Shard) -> None:
-        shard.timer = None
+        shard.timer = shard.timer_ms = None
         self._do(shard, shard.machine.tick)
 
 

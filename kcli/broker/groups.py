@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 GROUP_OPERATIONS = 3400
 """Authorized operations of a group where everything is allowed: read, delete, describe, describe and alter configs."""
 ONE_MS = timedelta(milliseconds=1)
+TOPICS_KEPT = 10_000
 
 
 def coordinate(broker: Broker) -> Work:
@@ -110,6 +112,7 @@ def duration(value_ms: int) -> timedelta:
     return value_ms * ONE_MS
 
 
+@lru_cache(maxsize=TOPICS_KEPT)
 def id_text(value: UUID | None) -> str:
     """A topic's id as the group coordinator has it; None: no id."""
     return ZERO_ID if value is None else uuid_text(value.bytes)

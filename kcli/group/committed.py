@@ -12,22 +12,21 @@ KIP-447, KIP-98.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kcli.group.requests import ZERO_ID, Partition
 
 NONE = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     """An offset and what came with it. expire_timestamp_ms: NONE where the broker's retention counts. record_offset:
     of its record, NONE before it has one."""
 
     offset: int
+    commit_timestamp_ms: int
     leader_epoch: int = NONE
     metadata: str = ""
-    commit_timestamp_ms: int
     expire_timestamp_ms: int = NONE
     topic_id: str = ZERO_ID
     record_offset: int = NONE

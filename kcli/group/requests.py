@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from kcli.group.errors import ErrorCode
@@ -173,8 +174,7 @@ class TopicsChanged:
 # offsets
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetToCommit:
+class OffsetToCommit(NamedTuple):
     """One partition's offset. topic_id: ZERO_ID where it is not known. leader_epoch: -1 for none."""
 
     topic: str
@@ -185,8 +185,7 @@ class OffsetToCommit:
     metadata: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitOffsets:
+class CommitOffsets(NamedTuple):
     """Commit offsets, in a transaction where there is a producer: they count when it commits.
 
     generation: -1 from who is no member. retention_ms: -1 for the broker's. version: of the request, whose errors
@@ -204,12 +203,11 @@ class CommitOffsets:
     producer_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetsAnswer:
+class OffsetsAnswer(NamedTuple):
     """An error for everything, or errors of single partitions; partitions that are not in it are done."""
 
-    error: ErrorCode = NONE
     errors: Mapping[Partition, ErrorCode]
+    error: ErrorCode = NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,10 +185,9 @@ class PartitionLog:
         transaction_version: that of the transaction which a marker ends.
         """
         self._check_usable()
-        if origin is Origin.CLIENT:
-            appended = self._append_plain(data, leader_epoch, now_ms)
-            if appended is not None:
-                return appended
+        appended = self._append_plain(data, leader_epoch, now_ms)
+        if appended is not None:
+            return appended
         return self._append_any(bytearray(data), leader_epoch, now_ms, origin, transaction_version)
 
     def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
@@ -251,7 +250,7 @@ class PartitionLog:
             if verification is not None and row.is_transactional:
                 self.producers.end_verification(row)
         self._write(data, table, valid.last_offset, now_ms)
-        self._runway = self._new_runway(table) if origin is Origin.CLIENT else None
+        self._runway = self._new_runway(table)
         return Appended(valid.base_offset, valid.last_offset, valid.max_timestamp, append_time, self.log_start_offset)
 
     def _check_producer(
