@@ -220,7 +220,13 @@ def test_reset_policies(node: RunningNode, new: Callable[..., Member]) -> None:
 def test_a_member_that_dies(node: RunningNode, new: Callable[..., Member]) -> None:
     """Its partitions go to the other one when its session ends."""
     with node.client() as dying:
-        values: dict[str, Any] = {"group_id": "dies", "member_id": "m", "instance_id": None, "rack_id": None, "server_assignor": None}
+        values: dict[str, Any] = {
+            "group_id": "dies",
+            "member_id": "m",
+            "instance_id": None,
+            "rack_id": None,
+            "server_assignor": None,
+        }
         values |= {"rebalance_timeout": 60_000, "subscribed_topic_names": (TOPIC,), "subscribed_topic_regex": None}
         answer = dying.call("consumer_group_heartbeat", 1, member_epoch=0, topic_partitions=(), **values)
     assert len(answer["assignment"]["topic_partitions"][0]["partitions"]) == PARTITIONS
