@@ -28,7 +28,7 @@ PLAIN, LOOP, FIXED = "plain", "loop", "fixed"
 
 async def plain(world: World, who: str, *, is_static: bool) -> None:
     """See above. Raises Fenced."""
-    member = Member(world, who, PLAIN, is_static=is_static)
+    member = world.member(who, PLAIN, is_static=is_static)
     assignment: list[int] = []
     while not world.is_ending:
         try:
@@ -63,7 +63,7 @@ async def _join(world: World, member: Member, assignment: list[int]) -> list[int
 
 async def loop(world: World, who: str, *, is_static: bool, is_modern: bool) -> None:
     """See above. Raises Fenced, Failed, Lost."""
-    member = Member(world, who, LOOP, is_static=is_static)
+    member = world.member(who, LOOP, is_static=is_static)
     producer = Producer(world, who, who, is_modern=is_modern)
     await producer.init()
     while not world.is_ending:

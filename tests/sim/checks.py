@@ -3,6 +3,7 @@ its way with it: what a client may have been told is what counts.
 
     Commits       an offset that was acknowledged is there until another one replaces it
     Generations   in one generation no partition has two owners; nobody commits in a generation that is over
+    Owners        the same of consumer groups: nobody is given what another member has not given up
     Ledger        a transaction's records and offsets are visible together, or none is; its markers are of one kind; it
                   is committed only if its producer asked for it, and not by a producer that was fenced before it did;
                   each input has its output exactly once, in order
@@ -104,6 +105,32 @@ class Generations:
     def reloaded(self) -> None:
         """Groups are as their logs have them."""
         self._current = dict(self._assigned)
+
+
+class Owners:
+    """Of consumer groups (KIP-848): what members have been told to have, and have not said that they gave it up."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[str, set[int]]] = defaultdict(dict)
+
+    def said(self, group: str, member: str, owned: set[int]) -> None:
+        """A member says what it has."""
+        self._held[group][member] = self._held[group].get(member, set()) & owned
+
+    def told(self, group: str, member: str, partitions: set[int], members: set[str]) -> None:
+        """A member is told what it shall have. members: all that there are."""
+        held = self._held[group] = {each: had for each, had in self._held[group].items() if each in members}
+        had = held.get(member, set())
+        held[member] = had | partitions
+        for other, others in held.items():
+            twice = set() if other == member else (held[member] - had) & others
+            must(not twice, f"{group}: {member} is given {twice}, which {other} has")
+
+
+    def committed(self, group: str, member: str, partition: int, members: set[str]) -> None:
+        """A member's commit is taken."""
+        others = {each for each, had in self._held[group].items() if partition in had and each in members} - {member}
+        must(not others, f"{group}: {member} commits for partition {partition}, which {others} has")
 
 
 @dataclass(slots=True)

@@ -78,7 +78,7 @@ class Member:
 
         return await self.world.network.ask(self.who, type(request).__name__, run)
 
-    def _heed(self, code: ErrorCode) -> None:
+    def heed(self, code: ErrorCode) -> None:
         """Raises Fenced, Rejoin."""
         if code is ErrorCode.FENCED_INSTANCE_ID:
             raise Fenced
@@ -96,7 +96,7 @@ class Member:
         if joined.error is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
             joined = await self._join()
-        self._heed(joined.error)
+        self.heed(joined.error)
         self.member_id, self.generation = joined.member_id, joined.generation
         leads = joined.leader == joined.member_id and not joined.skip_assignment
         shares = _share([each.member_id for each in joined.members], INPUTS) if leads else {}
@@ -152,7 +152,7 @@ class Member:
             answer: SyncAnswer = await self.world.network.ask(self.who, what, run)
         except Lost:
             answer = await self.world.network.ask(self.who, what, run, patience_ms=JOIN_PATIENCE_MS)
-        self._heed(answer.error)
+        self.heed(answer.error)
         return _numbers(answer.assignment)
 
     # being a member
@@ -162,7 +162,7 @@ class Member:
         request = Heartbeat(
             group_id=self.group, member_id=self.member_id, instance_id=self.instance_id, generation=self.generation
         )
-        self._heed(await self._ask(request))
+        self.heed(await self._ask(request))
 
     async def commit(self, number: int, offset: int) -> None:
         """Commit an offset without a transaction. Raises Rejoin, Lost, CoordinatorError, Fenced."""
@@ -179,13 +179,17 @@ class Member:
             finally:
                 if node.is_alive and is_taken:
                     commits.acknowledged(place, offset)
-                    self.world.generations.committed(self.group, generation, owner)
+                    self.note_commit(node, number, owner, generation)
                 elif node.is_alive and is_new:
                     commits.refused(place, offset)
             return answer
 
         answer = await self.world.network.ask(self.who, f"OffsetCommit {number}: {offset}", run)
-        self._heed(answer.error)
+        self.heed(answer.error)
+
+    def note_commit(self, node: Node, number: int, owner: str, generation: int) -> None:  # noqa: ARG002
+        """A commit is taken."""
+        self.world.generations.committed(self.group, generation, owner)
 
     def commit_request(self, offsets: Sequence[tuple[int, int]]) -> CommitOffsets:
         """OffsetCommit."""

@@ -82,6 +82,18 @@ MUTATIONS = [
         "pass",
     ),
     Mutation(
+        "members are given what others have not given up",
+        "kcli.group.consumer.reconcile:Step._is_free",
+        "return",
+        "return True or",
+    ),
+    Mutation(
+        "members of consumer groups commit at any epoch",
+        "kcli.group.consumer.group:ConsumerGroup.check_commit",
+        "if is_stale:",
+        "if False:",
+    ),
+    Mutation(
         "older producers are not fenced as they end their transactions",
         "kcli.txn.ending:_check_old",
         "if transaction.producer_epoch != request.producer_epoch:",

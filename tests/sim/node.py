@@ -17,6 +17,7 @@ from uuid import UUID
 
 from kcli.broker import transactions
 from kcli.broker.coordinators import Coordinator, Work
+from kcli.broker.group_metadata import GroupMetadata
 from kcli.broker.messages import ErrorCode
 from kcli.broker.partitions import Partition, Partitions
 from kcli.broker.transactions import FEATURE
@@ -35,6 +36,7 @@ from tests.sim.network import lose
 
 INPUT, OUTPUT = "input", "output"
 INPUTS, OUTPUTS = 6, 3
+INPUT_ID = UUID(int=9)
 TOPICS = {GROUPS: 2, TRANSACTIONS: 2, OUTPUT: OUTPUTS}
 """Those that have logs: inputs are there without end."""
 OWN, OTHER = 1, 2
@@ -45,6 +47,10 @@ CONFIGS = [
         [Path("data")],
         transaction_abort_timed_out_transaction_cleanup_interval_ms="1000",
         transaction_partition_verification_enable=verifies,
+        group_consumer_min_session_timeout_ms="1000",
+        group_consumer_session_timeout_ms="6000",
+        group_consumer_min_heartbeat_interval_ms="500",
+        group_consumer_heartbeat_interval_ms="1000",
     )
     for verifies in ("true", "false")
 ]
@@ -98,7 +104,7 @@ class Cluster:
             create_topic(self.image, topic, partitions, UUID(int=number))
             for partition in range(partitions):
                 (directory / f"{topic}-{partition}").mkdir()
-        create_topic(self.image, INPUT, INPUTS, UUID(int=len(TOPICS) + 1))
+        create_topic(self.image, INPUT, INPUTS, INPUT_ID)
         self.image.take_changes()
 
     def _apply(self, name: str, value: dict[str, Any]) -> None:
@@ -132,9 +138,12 @@ class Node:
         broker.groups = Coordinator(
             broker,
             GROUPS,
-            lambda: Work(lambda _: GroupMachine(GROUP_CONFIG, lambda: f"{next(cluster.member_ids)}"), base_sequence=0),
+            lambda: Work(self._new_groups, base_sequence=0),
         )
         broker.transactions = Coordinator(broker, TRANSACTIONS, lambda: transactions.coordinate(broker))
+
+    def _new_groups(self, _: int) -> GroupMachine:
+        return GroupMachine(GROUP_CONFIG, lambda: f"{next(self.cluster.member_ids)}", GroupMetadata(self.broker))
 
     @property
     def is_alive(self) -> bool:

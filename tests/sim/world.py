@@ -19,13 +19,14 @@ from typing import Any
 
 from kcli.broker.coordinators import CoordinatorError, partition_of
 from kcli.group.records import TOPIC as GROUPS
-from kcli.group.requests import DescribedGroup, DescribeGroup
+from kcli.group.requests import DescribeConsumerGroup, DescribedConsumerGroup, DescribedGroup, DescribeGroup
 from kcli.txn.records import TOPIC as TRANSACTIONS
 from tests.log.crash_disk import Crash
 from tests.sim import actors
-from tests.sim.checks import Broken, Commits, Generations, Input, Ledger, must
+from tests.sim.checks import Broken, Commits, Generations, Input, Ledger, Owners, must
+from tests.sim.consumer import ConsumerMember
 from tests.sim.loop import SimulatedLoop, Stalled
-from tests.sim.member import Fenced, fetch_offset
+from tests.sim.member import Fenced, Member, fetch_offset
 from tests.sim.network import Faults, Lost, Network
 from tests.sim.node import INPUTS, OTHER, OUTPUT, OUTPUTS, OWN, TOPICS, Cluster, Node
 from tests.sim.producer import Failed
@@ -47,6 +48,7 @@ class World:
         self.pauses = self.random.choice([0.01, 0.04, 0.12])
         self.network = Network(self, Faults(*(self.random.choice([0.0, 0.02, 0.1]) for _ in range(3))))
         self.commits, self.generations, self.ledger = Commits(), Generations(), Ledger()
+        self.owners = Owners()
         self.node: Node | None = None
         self.is_calm = self.is_ending = False
         self._commits = 0
@@ -68,6 +70,7 @@ class World:
         for i in range(random.randint(1, 3)):
             name = f"fixed-{i}"
             self._lives[name] = partial(actors.fixed, self, name, number=i, is_modern=self._draw_modern())
+        self._consumers = {group for group in (actors.PLAIN, actors.LOOP) if random.random() < 0.4}
         self._mortal = {name for name in self._lives if name[-1] != "0" and random.random() < 0.2}
 
     def _draw_modern(self) -> bool:
@@ -98,6 +101,11 @@ class World:
             delay_ms *= 2
         if delay_ms:
             await self.sleep_ms(delay_ms // 2 + self.random.randrange(delay_ms))
+
+    def member(self, who: str, group: str, *, is_static: bool) -> Member:
+        """A new member, that speaks the group's protocol."""
+        kind = ConsumerMember if group in self._consumers else Member
+        return kind(self, who, group, is_static=is_static)
 
     def next_commit(self) -> int:
         """An offset that nobody has committed."""
@@ -278,10 +286,11 @@ class World:
     def _is_group_stable(self, group: str) -> bool:
         assert self.node is not None, "it lives"
         try:
-            asked = self.node.broker.groups.send(group, DescribeGroup(group_id=group))
+            kind = DescribeConsumerGroup if group in self._consumers else DescribeGroup
+            asked = self.node.broker.groups.send(group, kind(group_id=group))
         except CoordinatorError:
             return False
-        described: DescribedGroup = asked.result()
+        described: DescribedGroup | DescribedConsumerGroup = asked.result()
         members = sum(name.startswith(group) for name in self._lives)
         return described.state == "Stable" and len(described.members) == members
 

@@ -1,0 +1,97 @@
+"""A member of a consumer group of KIP-848: its heartbeats say all, and the coordinator assigns.
+
+What a member is told to have it has at once; what it is told to have no more it gives up before its next heartbeat.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.group.errors import ErrorCode
+from kcli.group.requests import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+    DescribeConsumerGroup,
+    DescribedConsumerGroup,
+)
+from tests.sim.member import REBALANCE_MS, Fenced, Member, Rejoin
+from tests.sim.node import INPUT, INPUT_ID
+
+if TYPE_CHECKING:
+    from tests.sim.node import Node
+
+JOINING, LEAVING, LEAVING_STATIC = 0, -1, -2
+FORGET = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+class ConsumerMember(Member):
+    """See above. generation: its member epoch; assignment: what it has."""
+
+    async def join(self) -> list[int]:
+        if self.generation <= JOINING:
+            self.member_id = self.member_id or f"{self.who}-{self.world.next_commit()}"
+            self.generation, self.assignment = JOINING, []
+        if await self._beat(self.generation):
+            await self._beat(self.generation)  # what it has given up is free
+        return list(self.assignment or [])
+
+    async def heartbeat(self) -> None:
+        if await self._beat(self.generation):
+            raise Rejoin
+
+    async def leave(self) -> None:
+        await self._send(LEAVING)
+        self.forget()
+
+    def heed(self, code: ErrorCode) -> None:
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            raise Fenced
+        if code in FORGET:
+            self.generation, self.assignment = -1, None
+        if code is not ErrorCode.NONE:
+            raise Rejoin
+
+    def note_commit(self, node: Node, number: int, owner: str, generation: int) -> None:  # noqa: ARG002
+        self.world.owners.committed(self.group, self.member_id, number, _members(node, self.group))
+
+    async def _beat(self, epoch: int) -> bool:
+        """One heartbeat. Has it something else now? Raises Rejoin, Lost, CoordinatorError, Fenced."""
+        answer = await self._send(epoch)
+        self.heed(answer.error)
+        self.generation = answer.epoch
+        if answer.assignment is None:
+            return False
+        before, self.assignment = self.assignment, sorted(answer.assignment.get(INPUT_ID, ()))
+        return before != self.assignment
+
+    async def _send(self, epoch: int) -> ConsumerHeartbeatAnswer:
+        member_id, group = self.member_id, self.group
+        owned = tuple(self.assignment or ())
+        request = ConsumerHeartbeat(
+            group_id=group,
+            member_id=member_id,
+            epoch=epoch,
+            instance_id=self.instance_id,
+            rebalance_timeout_ms=REBALANCE_MS,
+            topics=frozenset({INPUT}),
+            owned={INPUT_ID: owned} if owned else {},
+            client_id=self.who,
+            client_host="/127.0.0.1",
+        )
+
+        async def run(node: Node) -> ConsumerHeartbeatAnswer:
+            self.world.owners.said(group, member_id, set(owned))
+            answer: ConsumerHeartbeatAnswer = await node.broker.groups.ask(group, request)
+            if answer.assignment is not None and node.is_alive:
+                partitions = set(answer.assignment.get(INPUT_ID, ()))
+                self.world.owners.told(group, member_id, partitions, _members(node, group))
+            return answer
+
+        answer: ConsumerHeartbeatAnswer = await self.world.network.ask(self.who, f"Heartbeat {epoch} {owned}", run)
+        return answer
+
+
+def _members(node: Node, group: str) -> set[str]:
+    """Those of the group, as the coordinator has them now."""
+    described: DescribedConsumerGroup = node.broker.groups.send(group, DescribeConsumerGroup(group_id=group)).result()
+    return {each.member_id for each in described.members}
