@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from ipaddress import IPv6Address
@@ -84,9 +85,20 @@ def _follow(broker: Broker, changes: Changes) -> None:
 async def ask_group(call: Call, group_id: str, request: Any) -> Any:
     """The answer of the group's machine. Raises CoordinatorError, with INVALID_GROUP_ID where there can be no such
     group."""
+    _check_id(group_id)
+    return await call.broker.groups.ask(group_id, request)
+
+
+def send_group(call: Call, group_id: str, request: Any) -> asyncio.Future[Any]:
+    """As `ask_group`, and done already where the machine has answered at once: see `when_answered`. Raises
+    CoordinatorError, here or there."""
+    _check_id(group_id)
+    return call.broker.groups.send(group_id, request)
+
+
+def _check_id(group_id: str) -> None:
     if not group_id:
         raise CoordinatorError(ErrorCode.invalid_group_id)
-    return await call.broker.groups.ask(group_id, request)
 
 
 T = TypeVar("T")
@@ -98,7 +110,8 @@ def when_answered(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[
 
 
 async def _later(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], T]) -> T:
-    await asyncio.wait([answer])
+    with suppress(CoordinatorError):
+        await answer
     return finish(answer)
 
 

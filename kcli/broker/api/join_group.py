@@ -6,8 +6,11 @@ type (KIP-559). v8 reason (KIP-800). v9 a leader that need not assign (KIP-814).
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+
 from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import ask_group, java_host, milliseconds
+from kcli.broker.groups import java_host, milliseconds, send_group, when_answered
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.group.requests import JoinAnswer, JoinGroup
 
@@ -16,7 +19,7 @@ NULL_PROTOCOL_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-async def join_group(call: Call) -> Entity:
+def join_group(call: Call) -> Entity | Awaitable[Entity]:
     """Errors: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
     INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and the coordinator's."""
     request, config = call.request, call.broker.config
@@ -29,7 +32,7 @@ async def join_group(call: Call) -> Entity:
     if request.group_id and not least <= session_timeout_ms <= most:
         return _answer(call, ErrorCode.invalid_session_timeout, JoinAnswer(member_id=request.member_id))
     try:
-        answer: JoinAnswer = await ask_group(
+        answer = send_group(
             call,
             request.group_id,
             JoinGroup(
@@ -49,7 +52,15 @@ async def join_group(call: Call) -> Entity:
     except CoordinatorError as error:
         member_id = request.member_id if error.code is ErrorCode.invalid_group_id else ""
         return _answer(call, error.code, JoinAnswer(member_id=member_id))
-    return _answer(call, ErrorCode(answer.error), answer)
+    return when_answered(answer, lambda answer: _finished(call, answer))
+
+
+def _finished(call: Call, answer: asyncio.Future[JoinAnswer]) -> Entity:
+    try:
+        result = answer.result()
+    except CoordinatorError as error:
+        return _answer(call, error.code, JoinAnswer(member_id=""))
+    return _answer(call, ErrorCode(result.error), result)
 
 
 def _answer(call: Call, code: ErrorCode, answer: JoinAnswer) -> Entity:

@@ -3,15 +3,18 @@ v5 reason (KIP-800)."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+
 from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import ask_group
+from kcli.broker.groups import send_group, when_answered
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.group.requests import LeaveAnswer, LeaveGroup, Leaver
 
 MEMBERS_SINCE = 3
 
 
-async def leave_group(call: Call) -> Entity:
+def leave_group(call: Call) -> Entity | Awaitable[Entity]:
     """Errors: INVALID_GROUP_ID, and the coordinator's; of each member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     request = call.request
     if call.version >= MEMBERS_SINCE:
@@ -21,9 +24,15 @@ async def leave_group(call: Call) -> Entity:
     else:
         members = (Leaver(member_id=request.member_id, instance_id=None),)
     try:
-        answer: LeaveAnswer = await ask_group(
-            call, request.group_id, LeaveGroup(group_id=request.group_id, members=members)
-        )
+        answer = send_group(call, request.group_id, LeaveGroup(group_id=request.group_id, members=members))
+    except CoordinatorError as error:
+        return call.respond(error_code=error.code, members=())
+    return when_answered(answer, lambda answer: _finished(call, answer))
+
+
+def _finished(call: Call, left: asyncio.Future[LeaveAnswer]) -> Entity:
+    try:
+        answer = left.result()
     except CoordinatorError as error:
         return call.respond(error_code=error.code, members=())
     code = answer.error if call.version >= MEMBERS_SINCE else answer.members[0].error

@@ -5,15 +5,18 @@ v3 static members (KIP-345). v4 flexible. v5 protocol type and name, which must 
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+
 from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import ask_group
+from kcli.broker.groups import send_group, when_answered
 from kcli.broker.messages import Call, Entity, ErrorCode
 from kcli.group.requests import SyncAnswer, SyncGroup
 
 PROTOCOL_SINCE = 5
 
 
-async def sync_group(call: Call) -> Entity:
+def sync_group(call: Call) -> Entity | Awaitable[Entity]:
     """Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
     INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS, and the coordinator's."""
     request = call.request
@@ -21,7 +24,7 @@ async def sync_group(call: Call) -> Entity:
     if call.version >= PROTOCOL_SINCE and (protocol_type is None or protocol is None):
         return _answer(call, ErrorCode.inconsistent_group_protocol, SyncAnswer())
     try:
-        answer: SyncAnswer = await ask_group(
+        answer = send_group(
             call,
             request.group_id,
             SyncGroup(
@@ -36,7 +39,15 @@ async def sync_group(call: Call) -> Entity:
         )
     except CoordinatorError as error:
         return _answer(call, error.code, SyncAnswer())
-    return _answer(call, ErrorCode(answer.error), answer)
+    return when_answered(answer, lambda answer: _finished(call, answer))
+
+
+def _finished(call: Call, answer: asyncio.Future[SyncAnswer]) -> Entity:
+    try:
+        result = answer.result()
+    except CoordinatorError as error:
+        return _answer(call, error.code, SyncAnswer())
+    return _answer(call, ErrorCode(result.error), result)
 
 
 def _answer(call: Call, code: ErrorCode, answer: SyncAnswer) -> Entity:
