@@ -93,7 +93,7 @@ class Groups:
         return Group(
             name,
             _name(TYPES, found.type),
-            _name(STATES, found.state),
+            _name(STATES, found.state) if epochs is None else epochs.state,
             found.partition_assignor or None,
             f"{node.host}:{node.port} ({node.id})" if node is not None else None,
             tuple(_member(each, by_member.get(each.member_id)) for each in found.members),

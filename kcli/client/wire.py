@@ -94,8 +94,10 @@ class Quorum(NamedTuple):
 
 
 class GroupEpochs(NamedTuple):
-    """How often a consumer group has changed, when its target assignment was made, and where each member is."""
+    """A consumer group's state, how often it has changed, when its target assignment was made, and where each member
+    is."""
 
+    state: str
     group: int
     assignment: int
     members: dict[str, int]
@@ -172,15 +174,14 @@ def delete_offsets(server: Server, group: str, places: Iterable[Place]) -> tuple
 
 
 def group_epochs(server: Server, group: str) -> GroupEpochs | None:
-    """The epochs of a consumer group, as its coordinator tells them; None where it refuses. Raises NoAnswer,
+    """State and epochs of a consumer group, as its coordinator tells them; None where it refuses. Raises NoAnswer,
     OSError."""
     request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
     (found,) = asked(server, request, ConsumerGroupDescribeResponse).groups
     if found.error_code is not ErrorCode.none:
         return None
-    return GroupEpochs(
-        found.group_epoch, found.assignment_epoch, {each.member_id: each.member_epoch for each in found.members}
-    )
+    members = {each.member_id: each.member_epoch for each in found.members}
+    return GroupEpochs(found.group_state, found.group_epoch, found.assignment_epoch, members)
 
 
 def asked(server: Server, request: Any, response_type: type[Any]) -> Any:

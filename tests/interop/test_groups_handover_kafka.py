@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ NODE = "kcli-groups"
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 KINDS = {"members": ["--members", "--verbose"], "offsets": ["--offsets"], "state": ["--state"]}
 TOPIC, PARTITIONS = "handed", 3
+LOADED_S = 30.0
 EXPECTED = re.compile("Performing controller activation|has already been closed|client-metrics")
 MEMBERS = """
 import sys, time
@@ -91,8 +93,12 @@ def tables(report: str) -> Tables:
 
 
 def describe(tools: ToolServer, address: str, cwd: Path, *groups: str) -> dict[str, Tables]:
-    """All that kafka-consumer-groups says of groups."""
+    """All that kafka-consumer-groups says of groups. A coordinator that loads them still lists none."""
     which = [word for group in groups for word in ("--group", group)] or ["--all-groups"]
+    until = time.monotonic() + LOADED_S
+    while time.monotonic() < until:
+        if tools.run(TOOL, ["--bootstrap-server", address, "--list"], cwd).stdout.strip():
+            break
     found = {}
     for kind, options in KINDS.items():
         output = tools.run(TOOL, ["--bootstrap-server", address, "--describe", *which, *options], cwd)
@@ -169,6 +175,7 @@ def filled(address: str) -> Iterator[None]:
 def test_groups_go_to_kafka_and_back(tools: ToolServer, tmp_path: Path, how: str) -> None:
     directory = tmp_path / "d"
     quick = ["group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=3", f"num.partitions={PARTITIONS}"]
+    quick += [f"group.consumer.{each}heartbeat.interval.ms=500" for each in ("min.", "")]
     options = [word for each in quick for word in ("-o", each)]
     node = ServedNode(directory, *options)
     with filled(node.bootstrap):

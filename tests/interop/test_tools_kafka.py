@@ -162,7 +162,7 @@ def both(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: 
     directory = tmp_path_factory.mktemp("tools")
     tools = ToolServer(kafka_jars, "warn")
     try:
-        kafka("start", name)
+        kafka("start", name, *(f"group.consumer.{each}heartbeat.interval.ms=500" for each in ("min.", "")))
         theirs = (kit.kit_dir() / "nodes" / name / "server.properties").read_text()
         own, controller = ports(theirs)
         places = [(kafka("dir", name), "/data"), *ports_named(own, controller)]

@@ -275,7 +275,7 @@ def state(group: ConsumerGroup | None) -> dict[str, Any]:
     return {} if group is None else {k: v for k, v in vars(group).items() if not k.startswith("_refresh")}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_random_walk(seed: int) -> None:
     walk = Walk(seed)
     for number in range(STEPS):
