@@ -29,7 +29,6 @@ Epochs = Mapping[UUID, Mapping[int, int]]
 """Partitions by topic, with the epoch at which the member got each: offsets of older epochs are refused there."""
 
 NO_PARTITIONS: Final[Partitions] = MappingProxyType({})
-NO_EPOCHS: Final[Epochs] = MappingProxyType({})
 
 
 class MemberState(IntEnum):
