@@ -73,6 +73,7 @@ public class GroupLoad {
         Map<String, Object> config = new HashMap<>();
         config.put("bootstrap.servers", bootstrap);
         config.put("transactional.id", name);
+        config.put("max.block.ms", 300_000);
         config.put("key.serializer", ByteArraySerializer.class);
         config.put("value.serializer", ByteArraySerializer.class);
         byte[] value = new byte[RECORD_BYTES];
