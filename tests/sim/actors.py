@@ -54,7 +54,7 @@ async def _join(world: World, member: Member, assignment: list[int]) -> list[int
     """Join, at times while a commit of the generation before is still under way."""
     if not assignment or member.generation < 0 or world.random.random() < 0.5:
         return await member.join()
-    late = member.commit(assignment[0], world.next_commit())
+    late = member.commit(assignment[0], world.next_commit(), after_ms=world.random.randrange(400))
     _, joined = await asyncio.gather(late, member.join(), return_exceptions=True)
     if isinstance(joined, BaseException):
         raise joined

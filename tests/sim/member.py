@@ -164,11 +164,14 @@ class Member:
         )
         self.heed(await self._ask(request))
 
-    async def commit(self, number: int, offset: int) -> None:
-        """Commit an offset without a transaction. Raises Rejoin, Lost, CoordinatorError, Fenced."""
+    async def commit(self, number: int, offset: int, *, after_ms: int = 0) -> None:
+        """Commit an offset without a transaction; after_ms: so long the request lies about. Raises Rejoin, Lost,
+        CoordinatorError, Fenced."""
         request = self.commit_request([(number, offset)])
         place, owner, generation = (self.group, number), self.owner, self.generation
         commits = self.world.commits
+        if after_ms:
+            await self.world.sleep_ms(after_ms)
 
         async def run(node: Node) -> OffsetsAnswer:
             is_new = commits.begins(place, offset)
