@@ -94,7 +94,11 @@ def files(directory: Path) -> dict[str, bytes]:
 
 def step(draw: st.DataObject, sender: Sender, epoch: int, now_ms: int, end_offset: int) -> Step:
     """Something to do with a log, the same with every one."""
-    kind = draw.draw(st.sampled_from(["append"] * 12 + ["marker", "roll", "truncate", "epoch", "flush", "config"]))
+    kinds = ["append"] * 12 + ["coordinator"] * 2 + ["marker", "roll", "truncate", "epoch", "flush", "config"]
+    kind = draw.draw(st.sampled_from(kinds))
+    if kind == "coordinator":
+        own = batch(b"a", b"b", timestamp_ms=now_ms)
+        return lambda log: log.append_as_leader(bytearray(own), epoch, now_ms, origin=Origin.COORDINATOR)
     if kind == "marker":
         data = marker((7, 3), commit=True, timestamp_ms=now_ms)
         return lambda log: log.append_as_leader(bytearray(data), epoch, now_ms, origin=Origin.COORDINATOR)
