@@ -138,17 +138,17 @@ RESTORED = """
 
 
 def of_tests(source: str) -> list[float]:
-    """Seconds that pytest takes to set up and to tear down each test of a file, in a process of its own."""
-    with tempfile.TemporaryDirectory(dir=WORK) as name:
+    """Seconds that pytest takes to set up and to tear down each test of a file, in a process of its own, and away from
+    this project's configuration."""
+    with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "conftest.py").write_text(textwrap.dedent(TESTS))
         (directory / "test_it.py").write_text(textwrap.dedent(source))
         times = directory / "times"
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", name, name]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=environment | {"BENCH_TIMES": str(times)}
-        )
+        environment["BENCH_TIMES"] = str(times)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=name)
         if done.returncode:
             raise BenchError(f"pytest: {done.stdout[-2000:]}")
         seconds: dict[str, float] = {}
