@@ -91,7 +91,7 @@ def sections() -> Iterator[Section]:
 def page() -> str:
     """The whole page in mdoc."""
     lines = [
-        ".\\\" Made by python -m formats.reference: change the formats, not this file.",
+        '.\\" Made by python -m formats.reference: change the formats, not this file.',
         ".Dd November 21, 2026",
         ".Dt KCLI-FORMATS 5",
         ".Os kcli",

@@ -14,7 +14,7 @@ A schema is numbers, one struct behind the other, each naming others by where th
     STRUCT   argument: where it begins    ARRAY_STRUCT   argument: where it begins
 
 In flexible structs lengths and counts are unsigned varints, one more than the number, 0 for null. Source: KIP-482,
-KIP-893 (structs that may be null); kio's classes are where the schemas come from, see kcli.broker.request_check.
+KIP-893 (structs that may be null); kio's classes are where the schemas come from, see kcli.broker.network.request_check.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t

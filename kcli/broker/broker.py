@@ -1,21 +1,21 @@
-"""The broker: what handlers are given. It is put together, started and stopped in lifecycle.py."""
+"""The broker: what handlers are given. It is put together, started and stopped in node.py."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcli.broker.coordinators import Coordinator, Work
-from kcli.broker.producer_ids import ProducerIds
+from kcli.broker.coordinators.producer_ids import ProducerIds
+from kcli.broker.coordinators.runtime import Coordinator, Work
 from kcli.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from kcli.broker.clock import Clock
     from kcli.broker.config import BrokerConfig
     from kcli.broker.fetch_sessions import FetchSessions
-    from kcli.broker.log_manager import LogManager
-    from kcli.broker.metadata_log import MetadataLog
-    from kcli.broker.partitions import Partitions
+    from kcli.broker.logs.manager import LogManager
+    from kcli.broker.logs.partitions import Partitions
+    from kcli.broker.metadata.log import MetadataLog
     from kcli.broker.quotas import Quotas
     from kcli.metadata.image import MetadataImage
 
@@ -50,11 +50,11 @@ class Broker:
         self.transactions = Coordinator(self, TRANSACTIONS_TOPIC, self._coordinate_transactions)
 
     def _coordinate_groups(self) -> Work:
-        from kcli.broker.groups import coordinate
+        from kcli.broker.coordinators.groups import coordinate
 
         return coordinate(self)
 
     def _coordinate_transactions(self) -> Work:
-        from kcli.broker.transactions import coordinate
+        from kcli.broker.coordinators.transactions import coordinate
 
         return coordinate(self)

@@ -23,12 +23,12 @@ from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
 from kcli.broker.fetch_sessions import FetchSessions
-from kcli.broker.log_dirs import LogDir, LogDirs, open_log_dirs
-from kcli.broker.log_manager import Listeners, LogManager
-from kcli.broker.metadata_config import MetadataLogConfig
-from kcli.broker.metadata_log import MetadataLog
+from kcli.broker.logs.directories import LogDir, LogDirs, open_log_dirs
+from kcli.broker.logs.manager import Listeners, LogManager
+from kcli.broker.metadata.config import MetadataLogConfig
+from kcli.broker.metadata.log import MetadataLog
+from kcli.broker.network.server import Server
 from kcli.broker.quotas import Quotas
-from kcli.broker.server import Server
 from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk

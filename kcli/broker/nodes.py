@@ -13,7 +13,7 @@ from kcli.metadata.placement import is_online
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from kcli.broker.messages import Call
+    from kcli.broker.network.messages import Call
     from kcli.metadata.partition import Partition
 
 NO_NODE = -1

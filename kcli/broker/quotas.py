@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kcli.broker.messages import Call
+    from kcli.broker.network.messages import Call
     from kcli.metadata.changes import QuotaEntity
 
 ANONYMOUS = "ANONYMOUS"

@@ -60,7 +60,7 @@ async def _serve(config: BrokerConfig, ready: Callable[[Node], None], *, read_on
 
 def _new_node(config: BrokerConfig, *, read_only: bool) -> Node:
     if read_only:
-        from kcli.broker.read_only import ReadOnlyNode
+        from kcli.broker.read_only.node import ReadOnlyNode
 
         return ReadOnlyNode(config)
     return Node(config)

@@ -13,7 +13,7 @@ from kcli.metadata.topic_control import TopicContext, create_topics
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kcli.broker.messages import Call
+    from kcli.broker.network.messages import Call
 
 logger = logging.getLogger("kcli.broker")
 

@@ -89,7 +89,7 @@ def serve(
         if not has_directory:
             raise UsageError("--read-only serves what is there: give --data-dir, or log.dirs")
         if file is None and data_dir is not None and "node.id" not in options:
-            from kcli.broker.read_only import known_node_id
+            from kcli.broker.read_only.node import known_node_id
 
             options["node.id"] = str(known_node_id([data_dir]))
         run(single_node_config(data_dir, where, told, file, options), _ready, read_only=True)

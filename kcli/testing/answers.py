@@ -20,7 +20,7 @@ from functools import cache
 from types import NoneType
 from typing import Any, get_args
 
-from kcli.broker.messages import EPOCH, Entity, ErrorCode, Messages
+from kcli.broker.network.messages import EPOCH, Entity, ErrorCode, Messages
 from kcli.testing.wire import hints, item_of, without_none
 
 AT_TOP = {"leave_group", "offset_delete", "describe_log_dirs", "fetch_snapshot"}

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kcli.broker.api import APIS, handler
-from kcli.broker.messages import Call, Entity, ErrorCode, RequestHeader, messages
+from kcli.broker.logs.partitions import Partition
+from kcli.broker.network.messages import Call, Entity, ErrorCode, RequestHeader, messages
 from kcli.broker.node import Node
-from kcli.broker.partitions import Partition
 from kcli.broker.single_node import single_node_config
 from kcli.errors import KcliError
 from kcli.log.disk import Disk, DiskFile

@@ -14,9 +14,9 @@ from inspect import isawaitable
 from typing import Any, Literal
 
 from kcli.broker.api import APIS, Api
-from kcli.broker.connection import Laid, handle
 from kcli.broker.fetch_sessions import NO_SESSION, topic_key
-from kcli.broker.messages import Call, Entity, HangUp
+from kcli.broker.network.connection import Laid, handle
+from kcli.broker.network.messages import Call, Entity, HangUp
 from kcli.testing.answers import error_answer, error_code
 from kcli.testing.requests import FETCH, PRODUCE, RequestLog, Seen, plain_name
 from kcli.testing.wire import hints, item_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from formats.file_name import FileKind, FileName, build
 from formats.kernels.columns import BatchRow, RecordRow, sized_bytes
 from formats.kernels.log import RecordTable
-from kcli.broker.partitions import Partition
+from kcli.broker.logs.partitions import Partition
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import decode
 from kcli.log.segment_reader import Damage, Window, read_segment

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from kcli.broker.fetch_sessions import NO_SESSION
-from kcli.broker.messages import Call, Entity, RequestHeader
+from kcli.broker.network.messages import Call, Entity, RequestHeader
 from kcli.testing.wire import plain
 
 KEPT = 100_000

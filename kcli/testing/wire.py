@@ -16,7 +16,7 @@ from types import NoneType, UnionType
 from typing import Any
 
 from formats.message import uuid_text
-from kcli.broker.messages import EPOCH
+from kcli.broker.network.messages import EPOCH
 from kcli.metadata.partition import to_uuid
 
 ZERO = "A" * 22

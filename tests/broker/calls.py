@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kcli.broker.api import APIS, handler
-from kcli.broker.messages import Call, RequestHeader, entity_reader, entity_writer, messages
+from kcli.broker.network.messages import Call, RequestHeader, entity_reader, entity_writer, messages
 from kcli.testing.wire import message, plain
 from tests.broker.log_dirs import Node
 

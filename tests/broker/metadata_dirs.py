@@ -9,11 +9,11 @@ from typing import Any
 
 from formats.file_name import METADATA_DIRECTORY
 from kcli.broker.clock import Clock
-from kcli.broker.format import format_directories
-from kcli.broker.metadata_config import MetadataLogConfig
-from kcli.broker.metadata_log import MetadataLog
-from kcli.broker.metadata_records import Replayed, read_batches
-from kcli.broker.metadata_snapshots import read_snapshot
+from kcli.broker.metadata.config import MetadataLogConfig
+from kcli.broker.metadata.format import format_directories
+from kcli.broker.metadata.log import MetadataLog
+from kcli.broker.metadata.records import Replayed, read_batches
+from kcli.broker.metadata.snapshots import read_snapshot
 from kcli.log.disk import Disk
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.snapshot import snapshot

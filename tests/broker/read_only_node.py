@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.kernels.log import FAULT_BAD_CRC, FAULT_BAD_MAGIC, FAULT_SHORT_HEADER, BatchTable, scan
-from kcli.broker.read_only import ReadOnlyNode, known_node_id
+from kcli.broker.read_only.node import ReadOnlyNode, known_node_id
 from kcli.broker.single_node import single_node_config
 from kcli.inspector.log_records import print_jsonl
 from kcli.log.segment_reader import Window, read_segment

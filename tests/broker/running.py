@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from kcli.broker.api import APIS, is_flexible
-from kcli.broker.messages import entity_reader, entity_writer, messages
+from kcli.broker.network.messages import entity_reader, entity_writer, messages
 from kcli.broker.node import Node
 from kcli.broker.single_node import single_node_config
 from kcli.log.disk import Disk

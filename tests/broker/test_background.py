@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from formats.file_name import FileKind
-from kcli.broker.compaction import Throttle
+from kcli.broker.logs.compaction import Throttle
 from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_log import Isolation
 from kcli.metadata.partition import from_uuid

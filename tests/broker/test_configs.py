@@ -13,7 +13,7 @@ import pytest
 from kcli.broker.api import handler
 from kcli.broker.config import BrokerConfig
 from kcli.broker.config.describe import describe, effective_topic_configs
-from kcli.broker.messages import Call, RequestHeader, messages
+from kcli.broker.network.messages import Call, RequestHeader, messages
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import from_uuid
 from tests.broker.configs.oracle import (

@@ -192,7 +192,7 @@ def test_limits_of_connections(tmp_path: Path) -> None:
 
 
 def test_idle_connections_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kcli.broker.server.IDLE_CHECK_S", 0.1)
+    monkeypatch.setattr("kcli.broker.network.server.IDLE_CHECK_S", 0.1)
     with running_node(tmp_path, connections_max_idle_ms="300") as node, node.client() as client:
         assert client.call("api_versions", 0)["error_code"] == 0
         began = time.monotonic()

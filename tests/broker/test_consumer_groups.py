@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.messages import ErrorCode
+from kcli.broker.network.messages import ErrorCode
 from tests.broker.running import RunningNode, running_node
 from tests.broker.test_groups import QUICK, coordinator, create_topic
 

@@ -14,9 +14,9 @@ import pytest
 
 from formats.batch_writer import write_batch
 from formats.errors import BadValue
-from kcli.broker.coordinator_log import read_log
-from kcli.broker.coordinators import Coordinator, CoordinatorError, Work, partition_of
-from kcli.broker.messages import ErrorCode
+from kcli.broker.coordinators.log import read_log
+from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError, Work, partition_of
+from kcli.broker.network.messages import ErrorCode
 from kcli.coordinator import Batch, Outcome, Pair, Token
 from kcli.log.validator import TRANSACTIONAL, Origin
 from tests.broker.running import TIMEOUT_S, RunningNode, running_node

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from formats.txn_index import AbortedTxn
 from kcli.broker.api import APIS
-from kcli.broker.connection import Laid
-from kcli.broker.fetch_layout import PartitionAnswer, lay_out
-from kcli.broker.messages import entity_reader, messages
-from kcli.broker.outgoing import read_region
+from kcli.broker.network.connection import Laid
+from kcli.broker.network.fetch_layout import PartitionAnswer, lay_out
+from kcli.broker.network.messages import entity_reader, messages
+from kcli.broker.network.outgoing import read_region
 from kcli.log.live_segments import FileRegion
 from tests.conftest import examples
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from formats.file_name import FileKind
-from kcli.broker.format import NotThisNode, format_directories, random_id
-from kcli.broker.metadata_snapshots import read_snapshot
+from kcli.broker.metadata.format import NotThisNode, format_directories, random_id
+from kcli.broker.metadata.snapshots import read_snapshot
 from kcli.log.recovery_view import StartRefused
 from tests.broker.metadata_dirs import NOW_MS, untimed
 from tests.conftest import GOLDEN

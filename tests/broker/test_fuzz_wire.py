@@ -37,7 +37,7 @@ from formats.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from formats.file_name import parse_directory
 from formats.kernels.log import crc32c
 from kcli.broker.api import APIS, is_flexible
-from kcli.broker.messages import entity_writer, messages
+from kcli.broker.network.messages import entity_writer, messages
 from tests.broker.running import Address, Client, Closed, ServedNode, running_node
 from tests.conftest import examples
 from tests.log.batches import batch
@@ -581,7 +581,7 @@ def test_promises(victim: Victim) -> None:
 
 def test_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five hundred connections that come and go at once, some in the middle of a request, some with a reset."""
-    monkeypatch.setattr("kcli.broker.server.IDLE_CHECK_S", 0.2)
+    monkeypatch.setattr("kcli.broker.network.server.IDLE_CHECK_S", 0.2)
     random = Random(7)
     reset = struct.pack("ii", 1, 0)
     with running_node(tmp_path, auto_create_topics_enable="false") as node:

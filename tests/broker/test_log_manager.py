@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from formats.file_name import FileKind
-from kcli.broker.log_dirs import LogDirsRefused, open_log_dirs
-from kcli.broker.messages import ErrorCode
-from kcli.broker.partitions import PartitionError
+from kcli.broker.logs.directories import LogDirsRefused, open_log_dirs
+from kcli.broker.logs.partitions import PartitionError
+from kcli.broker.network.messages import ErrorCode
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLocked, LogDirectory
 from kcli.log.partition_log import LogFailed

@@ -19,17 +19,17 @@ from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.kernels.log import crc32c
 from formats.quorum_state import QuorumState
 from formats.quorum_state import parse as parse_quorum_state
-from kcli.broker.activation import ABORT
-from kcli.broker.format import format_directories, random_id
-from kcli.broker.metadata_log import (
+from kcli.broker.metadata.activation import ABORT
+from kcli.broker.metadata.format import format_directories, random_id
+from kcli.broker.metadata.log import (
     NO_OP,
     MetadataLog,
     MetadataLogClosed,
     MetadataLogFailed,
     TooManyRecords,
 )
-from kcli.broker.metadata_snapshots import SnapshotId
-from kcli.broker.quorum import NotTheOnlyVoter
+from kcli.broker.metadata.quorum import NotTheOnlyVoter
+from kcli.broker.metadata.snapshots import SnapshotId
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.recovery_view import StartRefused

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from kcli.broker.api import APIS
-from kcli.broker.messages import ErrorCode, messages
-from kcli.broker.offset_commit_layout import Answered, lay_out
+from kcli.broker.network.messages import ErrorCode, messages
+from kcli.broker.network.offset_commit_layout import Answered, lay_out
 
 OFFSET_COMMIT = APIS[8]
 CORRELATION_ID = 77

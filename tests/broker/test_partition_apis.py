@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from kcli.broker.messages import ErrorCode
+from kcli.broker.network.messages import ErrorCode
 from kcli.log.validator import Origin
 from kcli.metadata.partition import from_uuid
 from tests.broker.calls import ask

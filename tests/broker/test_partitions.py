@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from kcli.broker.messages import ErrorCode
-from kcli.broker.partitions import PartitionError
+from kcli.broker.logs.partitions import PartitionError
+from kcli.broker.network.messages import ErrorCode
 from kcli.log.partition_log import LogFailed
 from kcli.log.validator import AppendRefused
 from kcli.metadata.partition import from_uuid

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.broker.api import APIS
-from kcli.broker.messages import EPOCH, ErrorCode, messages
-from kcli.broker.produce_layout import PartitionAnswer, lay_out
+from kcli.broker.network.messages import EPOCH, ErrorCode, messages
+from kcli.broker.network.produce_layout import PartitionAnswer, lay_out
 from kcli.log.validator import RecordError
 from tests.conftest import examples
 

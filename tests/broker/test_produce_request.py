@@ -10,9 +10,9 @@ import pytest
 from formats.errors import BadValue, FormatError, LimitExceeded
 from formats.kernels.wire import read_produce
 from kcli.broker.api import APIS, is_flexible
-from kcli.broker.messages import BadRequest, messages, read_request
-from kcli.broker.produce_request import ProduceRequest, read
-from kcli.broker.request_check import ITEMS_MAX
+from kcli.broker.network.messages import BadRequest, messages, read_request
+from kcli.broker.network.produce_request import ProduceRequest, read
+from kcli.broker.network.request_check import ITEMS_MAX
 from tests.broker.test_request_check import UNKNOWN, body_of
 
 PRODUCE = APIS[0]

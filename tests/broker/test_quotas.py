@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from kcli.broker.messages import Call, RequestHeader
+from kcli.broker.network.messages import Call, RequestHeader
 from kcli.broker.quotas import Quotas, Rate, TokenBucket
 from tests.broker.running import Client, running_node
 from tests.broker.test_produce_fetch import create, fetch, partition_of, produce

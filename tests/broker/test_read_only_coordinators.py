@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from kcli.broker.coordinators import partition_of
-from kcli.broker.read_only_coordinators import _replay
+from kcli.broker.coordinators.runtime import partition_of
+from kcli.broker.read_only.coordinators import _replay
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
 from kcli.client.transactions import Transactions

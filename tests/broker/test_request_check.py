@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from formats.errors import BadCount, BadValue, FormatError, LimitExceeded, Truncated
 from kcli.broker.api import APIS, is_flexible
-from kcli.broker.messages import BadRequest, messages, read_request
-from kcli.broker.request_check import ITEMS_MAX, has_unknown_tags
-from kcli.broker.tagged_fields import without_unknown
+from kcli.broker.network.messages import BadRequest, messages, read_request
+from kcli.broker.network.request_check import ITEMS_MAX, has_unknown_tags
+from kcli.broker.network.tagged_fields import without_unknown
 from tests.broker.test_fuzz_wire import mutated, whole_request
 
 VERSIONS = [(api.key, version) for api in APIS.values() for version in range(api.least, api.most + 1)]

@@ -15,8 +15,8 @@ import pytest
 
 from formats.record_batch import CONTROL, TRANSACTIONAL, parse_batch
 from kcli.broker.api import APIS
-from kcli.broker.messages import ErrorCode
-from kcli.broker.transactions import Marker, write_marker
+from kcli.broker.coordinators.transactions import Marker, write_marker
+from kcli.broker.network.messages import ErrorCode
 from kcli.log.partition_log import PartitionLog
 from tests.broker.metadata_dirs import golden_copy
 from tests.broker.running import Client, RunningNode, running_node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kcli.broker.messages import ErrorCode
+from kcli.broker.network.messages import ErrorCode
 from tests.broker.running import Address, Client
 from tests.log.batches import batch
 

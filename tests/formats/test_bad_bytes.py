@@ -56,10 +56,7 @@ def unwrapped(data: bytes) -> None:
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], bytes]] = {
     **{kind.name: (REBUILD[kind], sample(kind)) for kind in SAMPLES},
-    **{
-        f"batch-{name}": (record_batch.parse_batch, batch(codec))
-        for codec, name in enumerate(compression.CODEC_NAMES)
-    },
+    **{f"batch-{name}": (record_batch.parse_batch, batch(codec)) for codec, name in enumerate(compression.CODEC_NAMES)},
     **{
         f"magic-{magic}-{compression.CODEC_NAMES[codec]}": (unwrapped, message_set(magic, codec))
         for magic in (0, 1)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from formats.message import parse
-from kcli.broker.coordinator_log import read_segment
-from kcli.broker.coordinators import _replay, partition_of
+from kcli.broker.coordinators.log import read_segment
+from kcli.broker.coordinators.runtime import _replay, partition_of
 from kcli.group.config import GroupConfig
 from kcli.group.errors import ErrorCode
 from kcli.group.machine import GroupMachine

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from kcli.broker.messages import ErrorCode
+from kcli.broker.network.messages import ErrorCode
 from tests.broker.running import Client
 from tests.broker.transactional import NONE, Transactional, find_coordinator, until_ready
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.messages import ErrorCode
+from kcli.broker.network.messages import ErrorCode
 from tests.broker.running import Client
 from tests.broker.transactional import OPEN
 from tests.client.clusters import CLUSTERS

@@ -14,7 +14,7 @@ from typing import Any
 
 from formats.internal_topic import decode, to_json
 from formats.message_writer import write
-from kcli.broker.coordinator_log import read_segment
+from kcli.broker.coordinators.log import read_segment
 from tests.broker.running import Client
 from tests.broker.test_groups import coordinator
 from tests.interop import test_tools_kafka as tools

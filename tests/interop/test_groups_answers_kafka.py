@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.internal_topic import decode, to_json
-from kcli.broker.coordinator_log import read_segment
+from kcli.broker.coordinators.log import read_segment
 from tests.broker.running import Client
 from tests.broker.test_groups import RANGE, TOPIC, coordinator
 from tests.interop import test_tools_kafka as tools

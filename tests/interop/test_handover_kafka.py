@@ -15,8 +15,8 @@ import pytest
 
 from formats.file_name import METADATA_DIRECTORY
 from kcli.broker.clock import Clock
-from kcli.broker.format import format_directories, random_id
-from kcli.broker.metadata_log import MetadataLog
+from kcli.broker.metadata.format import format_directories, random_id
+from kcli.broker.metadata.log import MetadataLog
 from kcli.metadata.image import MetadataImage, Record
 from tests.broker.metadata_dirs import (
     config,

@@ -22,8 +22,8 @@ import pytest
 
 from formats.internal_topic import decode
 from formats.record_batch import parse_batch
-from kcli.broker import transactions
-from kcli.broker.messages import ErrorCode
+from kcli.broker.coordinators import transactions
+from kcli.broker.network.messages import ErrorCode
 from tests.broker.running import Address, Client, ServedNode, running_node
 from tests.broker.test_transactions import committed as seen_by_readers
 from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional, find_coordinator, produce, until_ready

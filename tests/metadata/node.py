@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kcli.broker.activation import activation
 from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
-from kcli.broker.format import DEFAULT_LEVELS
-from kcli.broker.messages import Call, Entity, RequestHeader, messages
-from kcli.broker.quorum import Quorum
+from kcli.broker.metadata.activation import activation
+from kcli.broker.metadata.format import DEFAULT_LEVELS
+from kcli.broker.metadata.quorum import Quorum
+from kcli.broker.network.messages import Call, Entity, RequestHeader, messages
 from kcli.broker.quotas import Quotas
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import MetadataImage, Record

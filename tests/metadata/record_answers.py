@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kcli.broker.messages import entity_reader, entity_writer, messages
+from kcli.broker.network.messages import entity_reader, entity_writer, messages
 from kcli.testing.wire import message, plain
 from tests.metadata.answer_cases import Case, cases
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from kcli.broker.broker import Broker
-from kcli.broker.messages import Entity, ErrorCode
-from kcli.broker.producer_ids import ProducerIds
+from kcli.broker.coordinators.producer_ids import ProducerIds
+from kcli.broker.network.messages import Entity, ErrorCode
 from kcli.metadata.changes import QuotaEntity
 from kcli.metadata.producer_ids import BLOCK_SIZE, LONG_MAX, next_block
 from kcli.metadata.registration_control import begin_controlled_shutdown, fence_broker

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.metadata_records import read_batches
+from kcli.broker.metadata.records import read_batches
 from kcli.metadata.election import assign_directories
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import to_uuid

@@ -1,8 +1,8 @@
 """Those who live in the simulation. Each runs until it is fenced, or killed; the world starts it again.
 
-    plain    a member that commits offsets without transactions, each with a number of its own
-    loop     a member that consumes, processes and produces: a transaction for a few inputs of its partitions
-    fixed    the same for one partition, without a group's members: whoever takes over its transactional id goes on
+plain    a member that commits offsets without transactions, each with a number of its own
+loop     a member that consumes, processes and produces: a transaction for a few inputs of its partitions
+fixed    the same for one partition, without a group's members: whoever takes over its transactional id goes on
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kcli.broker.coordinators import CoordinatorError
+from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.group.requests import CommitOffsets
 from tests.sim.checks import Input, value_of
 from tests.sim.member import Member, Rejoin, until_fetched

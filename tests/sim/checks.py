@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kcli.broker.coordinator_log import LoggedBatch, read_log
+from kcli.broker.coordinators.log import LoggedBatch, read_log
 from kcli.log.partition_log import PartitionLog
 
 Input = tuple[str, int]
@@ -125,7 +125,6 @@ class Owners:
         for other, others in held.items():
             twice = set() if other == member else (held[member] - had) & others
             must(not twice, f"{group}: {member} is given {twice}, which {other} has")
-
 
     def committed(self, group: str, member: str, partition: int, members: set[str]) -> None:
         """A member's commit is taken."""
@@ -275,4 +274,3 @@ def _check_transaction(each: Transaction, outcomes: set[bool], visible: list[tup
         for number in {place for place, _ in (*visible, *each.writes)}:
             seen, sent = ([value for place, value in part if place == number] for part in (visible, each.writes))
             must(seen == sent, f"{name} is committed, of {sent} in output {number} there is {seen}")
-

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcli.broker.coordinators import CoordinatorError
+from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.group.errors import ErrorCode
 from kcli.group.requests import (
     ZERO_ID,

@@ -125,13 +125,13 @@ MUTATIONS = [
     ),
     Mutation(
         "nobody asks the transaction's coordinator",
-        "kcli.broker.transaction_check:unverified",
+        "kcli.broker.coordinators.transaction_check:unverified",
         "if not _is_open(partition, producer)",
         "if False",
     ),
     Mutation(
         "a transaction is complete before its markers are written",
-        "kcli.broker.transactions:_Transactions._write",
+        "kcli.broker.coordinators.transactions:_Transactions._write",
         "left.append((topic, partition))",
         "pass",
     ),
@@ -167,7 +167,7 @@ MUTATIONS = [
     ),
     Mutation(
         "markers are not replayed",
-        "kcli.broker.coordinators:_replay",
+        "kcli.broker.coordinators.runtime:_replay",
         "machine.replay_marker(batch.producer_id, batch.producer_epoch, commit=batch.commits)",
         "pass",
     ),
@@ -185,7 +185,7 @@ MUTATIONS = [
     ),
     Mutation(
         "answers come before what they tell is written",
-        "kcli.broker.coordinators:Coordinator._append",
+        "kcli.broker.coordinators.runtime:Coordinator._append",
         "appended = partition.append_as_leader(data, now_ms, origin=Origin.COORDINATOR)",
         "import types; appended = types.SimpleNamespace(first_offset=partition.log.log_end_offset)",
     ),

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kcli.broker.coordinators import CoordinatorError
+from kcli.broker.coordinators.runtime import CoordinatorError
 from tests.log.crash_disk import Crash
 
 if TYPE_CHECKING:

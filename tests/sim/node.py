@@ -1,8 +1,8 @@
 """A broker without sockets: its partitions' logs on a disk that dies, and the real coordinators on top of them.
 
-    start    every log is opened and recovered, as after a kill; leaders begin a new epoch; coordinators load
-    resign   another broker leads a coordinator's partition for a while, and this one then again
-    die      all that is in memory is gone; requests that wait are not answered
+start    every log is opened and recovered, as after a kill; leaders begin a new epoch; coordinators load
+resign   another broker leads a coordinator's partition for a while, and this one then again
+die      all that is in memory is gone; requests that wait are not answered
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kcli.broker import transactions
-from kcli.broker.coordinators import Coordinator, Work
-from kcli.broker.group_metadata import GroupMetadata
-from kcli.broker.messages import ErrorCode
-from kcli.broker.partitions import Partition, Partitions
-from kcli.broker.transactions import FEATURE
+from kcli.broker.coordinators import transactions
+from kcli.broker.coordinators.group_metadata import GroupMetadata
+from kcli.broker.coordinators.runtime import Coordinator, Work
+from kcli.broker.coordinators.transactions import FEATURE
+from kcli.broker.logs.partitions import Partition, Partitions
+from kcli.broker.network.messages import ErrorCode
 from kcli.group.config import GroupConfig
 from kcli.group.machine import GroupMachine
 from kcli.group.records import TOPIC as GROUPS

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from formats.batch_writer import write_batch
 from kcli.broker.api.produce import produce
 from kcli.broker.api.txn_offset_commit import txn_offset_commit
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.messages import Entity, ErrorCode, entity_reader, messages
-from kcli.broker.transactions import ask_producer
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.coordinators.transactions import ask_producer
+from kcli.broker.network.messages import Entity, ErrorCode, entity_reader, messages
 from kcli.group.records import TOPIC as GROUPS
 from kcli.group.requests import CommitOffsets
 from kcli.log.validator import TRANSACTIONAL

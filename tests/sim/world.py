@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kcli.broker.coordinators import CoordinatorError, partition_of
+from kcli.broker.coordinators.runtime import CoordinatorError, partition_of
 from kcli.group.records import TOPIC as GROUPS
 from kcli.group.requests import DescribeConsumerGroup, DescribedConsumerGroup, DescribedGroup, DescribeGroup
 from kcli.txn.records import TOPIC as TRANSACTIONS

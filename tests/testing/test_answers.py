@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
 
-from kcli.broker.messages import EPOCH, ErrorCode, entity_reader, messages
+from kcli.broker.network.messages import EPOCH, ErrorCode, entity_reader, messages
 from kcli.testing.answers import error_answer, error_code
 from kcli.testing.wire import hints, item_of, message, plain, without_none
 

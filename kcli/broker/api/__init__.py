@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kcli.broker.messages import Call, Entity
+    from kcli.broker.network.messages import Call, Entity
 
     Handler = Callable[[Call], Entity | Awaitable[Entity]]
 

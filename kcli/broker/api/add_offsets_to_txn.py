@@ -6,9 +6,9 @@ request out. KIP-98.
 
 from __future__ import annotations
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.transactions import for_version
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.coordinators.transactions import for_version
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.records import TOPIC as GROUPS
 from kcli.txn.requests import AddPartitions
 

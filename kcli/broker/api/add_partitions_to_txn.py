@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.transactions import for_version
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.coordinators.transactions import for_version
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.txn.requests import AddPartitions, VerifyPartitions
 from kcli.txn.transaction import EPOCH_BUMP_VERSION, Partition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from ipaddress import ip_address
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.quota_control import Alteration
 from kcli.metadata.quota_control import alter_client_quotas as decide
 

@@ -6,7 +6,7 @@ What is not named is taken back, which is why clients use IncrementalAlterConfig
 from __future__ import annotations
 
 from kcli.broker.config.admin import Alteration, alter, responses
-from kcli.broker.messages import Call, Entity
+from kcli.broker.network.messages import Call, Entity
 
 
 async def alter_configs(call: Call) -> Entity:

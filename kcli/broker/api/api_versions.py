@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from kcli.broker.api import APIS
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.features import SUPPORTED_FEATURES
 
 ALL_FEATURES_VERSION = 4

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import GROUP_OPERATIONS, ask_group, speaks_consumer_protocol
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.groups import GROUP_OPERATIONS, ask_group, speaks_consumer_protocol
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import NOT_ASKED
 from kcli.group.requests import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup
 

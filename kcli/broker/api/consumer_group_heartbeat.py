@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import (
+from kcli.broker.coordinators.groups import (
     consumer_assignors,
     duration,
     java_host,
@@ -17,7 +16,8 @@ from kcli.broker.groups import (
     speaks_consumer_protocol,
     when_answered,
 )
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.consumer.member import JOINING, LEAVING, LEAVING_STATIC
 from kcli.group.errors import ErrorCode as GroupCode
 from kcli.group.errors import GroupError

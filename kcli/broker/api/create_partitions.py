@@ -5,7 +5,7 @@ v1 the same. v2 flexible. v3 THROTTLING_QUOTA_EXCEEDED (KIP-599). KIP-195.
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.topic_changes import topic_context
 from kcli.metadata.partition_creation import MorePartitions
 from kcli.metadata.partition_creation import create_partitions as decide

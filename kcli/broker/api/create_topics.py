@@ -7,7 +7,7 @@ partitions, replicas and configurations (KIP-525). v6 THROTTLING_QUOTA_EXCEEDED 
 from __future__ import annotations
 
 from kcli.broker.config.describe import effective_topic_configs
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.topic_changes import topic_context
 from kcli.metadata.result import Refused
 from kcli.metadata.topic_control import NewTopic, TopicAnswer

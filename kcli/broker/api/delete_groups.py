@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.requests import DeleteGroup
 
 

@@ -6,8 +6,8 @@ An offset of -1 is the high watermark. The segments that lie below the new start
 from __future__ import annotations
 
 from formats.file_name import INTERNAL_TOPICS
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.partitions import PartitionError
+from kcli.broker.logs.partitions import PartitionError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.log.partition_log import LogFailed, OffsetOutOfRange
 
 HIGH_WATERMARK = -1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.topic_changes import topic_context
 from kcli.metadata.result import Error, Refused
 from kcli.metadata.result import ErrorCode as Code

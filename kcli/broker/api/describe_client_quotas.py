@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.quota_control import FilterComponent
 from kcli.metadata.quota_control import describe_client_quotas as find
 from kcli.metadata.result import Refused

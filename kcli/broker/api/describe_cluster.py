@@ -5,7 +5,7 @@ v1 brokers or controllers (KIP-919): here only brokers. v2 fenced brokers too (K
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import CLUSTER_OPERATIONS, NO_NODE, NOT_ASKED, View
 
 BROKERS, CONTROLLERS = 1, 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcli.broker.config.describe import RESOURCES, Entry, describe
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.result import Refused
 
 # What Kafka says where it refuses a request without a reason of its own.

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import GROUP_OPERATIONS
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.groups import GROUP_OPERATIONS
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import NOT_ASKED
 from kcli.group.errors import ErrorCode as GroupCode
 from kcli.group.requests import DescribedGroup, DescribeGroup

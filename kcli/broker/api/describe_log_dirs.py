@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from kcli.broker.log_dirs import LogDir
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.partitions import Partition
+from kcli.broker.logs.directories import LogDir
+from kcli.broker.logs.partitions import Partition
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.metadata_version import CORDONED_DIRECTORIES
 
 LONG_MAX = 2**63 - 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from formats.producer_snapshot import ProducerEntry
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.partitions import PartitionError
+from kcli.broker.logs.partitions import PartitionError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.topic_names import fault
 
 UNKNOWN_TOPIC = "This server does not host this topic-partition."

@@ -5,7 +5,7 @@ v1 when each replica fetched last (KIP-836). v2 error messages, directory ids, t
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.partition import to_uuid
 from kcli.metadata.topic_names import CLUSTER_METADATA
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from formats.file_name import INTERNAL_TOPICS
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import NOT_ASKED, TOPIC_OPERATIONS, View
 from kcli.metadata.topic_names import fault
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.messages import EPOCH, Call, Entity, ErrorCode
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import EPOCH, Call, Entity, ErrorCode
 from kcli.txn.requests import DescribeTransaction, TransactionDescription
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 
 
 def describe_user_scram_credentials(call: Call) -> Entity:

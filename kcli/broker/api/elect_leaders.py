@@ -5,7 +5,7 @@ v1 the type of the election (KIP-460); a code for the whole. v2 flexible.
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.election import ElectionType, PartitionAnswer
 from kcli.metadata.election import elect_leaders as decide
 from kcli.metadata.result import Refused

@@ -6,8 +6,8 @@ with another producer id (KIP-890). KIP-98.
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity
-from kcli.broker.transactions import ask_producer, for_version
+from kcli.broker.coordinators.transactions import ask_producer, for_version
+from kcli.broker.network.messages import Call, Entity
 from kcli.txn.requests import EndTransaction
 from kcli.txn.transaction import EPOCH_BUMP_VERSION
 

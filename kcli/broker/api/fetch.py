@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from uuid import UUID
 
-from kcli.broker.connection import Laid
-from kcli.broker.fetch_layout import UNKNOWN, PartitionAnswer, lay_out
 from kcli.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key, Session, Wanted, topic_key
-from kcli.broker.messages import Call, ErrorCode
-from kcli.broker.partitions import Partition
+from kcli.broker.logs.partitions import Partition
+from kcli.broker.network.connection import Laid
+from kcli.broker.network.fetch_layout import UNKNOWN, PartitionAnswer, lay_out
+from kcli.broker.network.messages import Call, ErrorCode
 from kcli.log.live_segments import LogRead
 from kcli.log.partition_log import Isolation, LogFailed, OffsetOutOfRange
 

@@ -8,8 +8,8 @@ A coordinator leads the partition of its topic that the key's hash names; the to
 
 from __future__ import annotations
 
-from kcli.broker.coordinators import partition_of
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.runtime import partition_of
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import NO_NODE, Node, View
 from kcli.broker.topic_changes import create_missing
 from kcli.group.records import TOPIC as GROUPS

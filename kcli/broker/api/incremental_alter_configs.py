@@ -6,7 +6,7 @@ v1 flexible. KIP-339, KIP-412 (loggers), KIP-714 (client metrics), KIP-1043 (gro
 from __future__ import annotations
 
 from kcli.broker.config.admin import Alteration, alter, responses
-from kcli.broker.messages import Call, Entity
+from kcli.broker.network.messages import Call, Entity
 
 
 async def incremental_alter_configs(call: Call) -> Entity:

@@ -9,9 +9,9 @@ transaction coordinator says.
 
 from __future__ import annotations
 
-from kcli.broker.groups import milliseconds
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.transactions import ask_producer, for_version
+from kcli.broker.coordinators.groups import milliseconds
+from kcli.broker.coordinators.transactions import ask_producer, for_version
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.result import Refused
 from kcli.txn.requests import InitProducerId
 

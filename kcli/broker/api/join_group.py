@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import java_host, milliseconds, send_group, when_answered
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.groups import java_host, milliseconds, send_group, when_answered
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.requests import JoinAnswer, JoinGroup
 
 KNOWN_MEMBER_SINCE = 4

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kcli.broker.config.describe import RESOURCES
 from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,

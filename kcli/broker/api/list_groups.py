@@ -3,8 +3,8 @@ types (KIP-848)."""
 
 from __future__ import annotations
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.requests import ListedGroup, ListGroups
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 
 from formats.errors import FormatError
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.partitions import UNKNOWN_EPOCH, Partition, PartitionError
+from kcli.broker.logs.partitions import UNKNOWN_EPOCH, Partition, PartitionError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.log.partition_log import (
     EARLIEST,
     EARLIEST_LOCAL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.partition import Partition, Topic
 
 

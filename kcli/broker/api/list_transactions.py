@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re2
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.txn.requests import ListedTransaction, ListTransactions
 from kcli.txn.transaction import BY_LABEL
 

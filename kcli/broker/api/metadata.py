@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from formats.file_name import INTERNAL_TOPICS
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import CLUSTER_OPERATIONS, NO_NODE, NOT_ASKED, TOPIC_OPERATIONS, View
 from kcli.broker.topic_changes import create_missing
 from kcli.metadata.topic_names import fault

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 
-from kcli.broker.connection import Laid
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import ONE_MS, id_text, milliseconds, when_answered
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.offset_commit_layout import Answered, lay_out
+from kcli.broker.coordinators.groups import ONE_MS, id_text, milliseconds, when_answered
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.connection import Laid
+from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.network.offset_commit_layout import Answered, lay_out
 from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit, Partition
 from kcli.metadata.partition import Topic
 

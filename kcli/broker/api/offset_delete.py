@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import ask_group
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.groups import ask_group
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.requests import DeleteOffsets, OffsetsAnswer
 
 

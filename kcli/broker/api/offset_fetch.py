@@ -6,9 +6,9 @@ v2 all topics of a group, an error for all of it. v5 leader epochs (KIP-320). v6
 
 from __future__ import annotations
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import id_text, id_value
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.groups import id_text, id_value
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.requests import FetchAnswer, FetchedOffset, FetchOffsets, FetchTopic
 
 GROUP_ERROR_SINCE = 2

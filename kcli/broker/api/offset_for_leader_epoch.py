@@ -5,8 +5,8 @@ v2 the leader epoch that the asker knows. v3 the replica that asks. v4 flexible.
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.partitions import PartitionError
+from kcli.broker.logs.partitions import PartitionError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 
 
 def offset_for_leader_epoch(call: Call) -> Entity:

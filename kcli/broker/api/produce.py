@@ -13,11 +13,7 @@ from collections.abc import Awaitable, Mapping
 from uuid import UUID
 
 from formats.file_name import INTERNAL_TOPICS
-from kcli.broker.connection import Laid
-from kcli.broker.messages import Call, Entity, ErrorCode, HangUp
-from kcli.broker.partitions import Partition
-from kcli.broker.produce_layout import PartitionAnswer, lay_out
-from kcli.broker.transaction_check import (
+from kcli.broker.coordinators.transaction_check import (
     Producer,
     Verdict,
     producing,
@@ -26,6 +22,10 @@ from kcli.broker.transaction_check import (
     verdict,
     verify,
 )
+from kcli.broker.logs.partitions import Partition
+from kcli.broker.network.connection import Laid
+from kcli.broker.network.messages import Call, Entity, ErrorCode, HangUp
+from kcli.broker.network.produce_layout import PartitionAnswer, lay_out
 from kcli.log.partition_log import LogFailed
 from kcli.log.validator import NO_KEY, AppendError, AppendRefused, RecordError
 

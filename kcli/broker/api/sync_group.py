@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import send_group, when_answered
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.coordinators.groups import send_group, when_answered
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.requests import SyncAnswer, SyncGroup
 
 PROTOCOL_SINCE = 5

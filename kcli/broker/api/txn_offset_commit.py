@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcli.broker.coordinators import CoordinatorError
-from kcli.broker.groups import ask_group, id_text
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.partitions import Partition
-from kcli.broker.transaction_check import Producer, committing, unverified, verify
+from kcli.broker.coordinators.groups import ask_group, id_text
+from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.broker.coordinators.transaction_check import Producer, committing, unverified, verify
+from kcli.broker.logs.partitions import Partition
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.records import TOPIC as GROUPS
 from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit
 from kcli.log.partition_log import LogFailed

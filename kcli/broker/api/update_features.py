@@ -5,7 +5,7 @@ v1 upgrade types instead of a flag, validate only (KIP-584, KIP-778). v2 one err
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity, ErrorCode
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.features import FeatureUpdate, UpgradeType
 from kcli.metadata.features import update_features as decide
 from kcli.metadata.result import Refused

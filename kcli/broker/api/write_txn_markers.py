@@ -5,8 +5,8 @@ v1 flexible. v2 the transaction version, which says how epochs are compared (KIP
 
 from __future__ import annotations
 
-from kcli.broker.messages import Call, Entity, ErrorCode
-from kcli.broker.transactions import Marker, write_marker
+from kcli.broker.coordinators.transactions import Marker, write_marker
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 
 NONE = -1
 

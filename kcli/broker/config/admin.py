@@ -21,8 +21,8 @@ from kcli.broker.config.dynamic import applicable, validate_dynamic
 from kcli.broker.config.keys import LIST, integer, to_text
 from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
 from kcli.broker.config.schema import ConfigSchema
-from kcli.broker.messages import Call, Entity
-from kcli.broker.messages import ErrorCode as WireCode
+from kcli.broker.network.messages import Call, Entity
+from kcli.broker.network.messages import ErrorCode as WireCode
 from kcli.log.config import InvalidConfig
 from kcli.metadata.config_control import (
     NewConfigs,

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kcli.broker.messages import entity_reader, entity_writer
+from kcli.broker.network.messages import entity_reader, entity_writer
 
 Plain = dict[str, Any]
 

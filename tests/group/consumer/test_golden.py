@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from kcli.broker.coordinator_log import read_segment
-from kcli.broker.coordinators import partition_of
+from kcli.broker.coordinators.log import read_segment
+from kcli.broker.coordinators.runtime import partition_of
 from kcli.group.config import GroupConfig
 from kcli.group.machine import GroupMachine
 from kcli.group.metadata import ConsumerSettings

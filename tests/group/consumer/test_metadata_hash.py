@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from formats.internal_topic import decode
-from kcli.broker.coordinator_log import read_segment
+from kcli.broker.coordinators.log import read_segment
 from kcli.group.consumer.metadata_hash import group_hash, topic_hash
 from tests.conftest import GOLDEN
 from tests.group.consumer.hashes import GROUPS, TOPICS, Topic

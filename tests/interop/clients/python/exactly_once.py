@@ -47,9 +47,7 @@ def process(consumer: Any, producer: Any, batch: Any) -> None:
             for record in records:
                 producer.send("output", record.value, partition=partition.partition)
         producer.send_offsets_to_transaction(
-            {
-                partition: OffsetAndMetadata(records[-1].offset + 1, "", -1) for partition, records in batch.items()
-            },
+            {partition: OffsetAndMetadata(records[-1].offset + 1, "", -1) for partition, records in batch.items()},
             consumer.group_metadata(),
         )
         producer.commit_transaction()

@@ -1,0 +1,442 @@
+"""All logs of a broker: opened at its start, made and deleted as the metadata says, closed at its end.
+
+    start      every log directory at once, each with num.recovery.threads.per.data.dir threads; requests wait no longer
+               than for the last log
+    apply      what changed in the metadata: a new partition is there at once, its directory a moment later; one that is
+               gone is renamed to -delete and removed after file.delete.delay.ms; configurations reach open logs
+    fail       an I/O error takes a log directory offline, the others go on; without the metadata log's, or the last
+               one, the broker must stop
+    stop       all flushed and closed, checkpoints and the marker of a clean shutdown written
+
+Everything but what waits for a disk happens on the event loop's thread. A new log is made by whoever comes first, the
+thread that makes them or the request that needs it. Source: LogManager, ReplicaManager.applyDelta,
+BrokerMetadataPublisher.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from uuid import UUID
+
+from formats.file_name import FileKind
+from kcli.broker.clock import Clock
+from kcli.broker.config import BrokerConfig
+from kcli.broker.logs import checkpoints, descriptors
+from kcli.broker.logs.background import Background
+from kcli.broker.logs.checkpoints import CheckpointWriter
+from kcli.broker.logs.directories import LogDir, LogDirs, LogDirsRefused
+from kcli.broker.logs.loading import DirectoryLoading, Key, LoadRules, jitter
+from kcli.broker.logs.partitions import Partition, Partitions
+from kcli.errors import KcliError
+from kcli.log.config import InvalidConfig, LogConfig
+from kcli.log.disk import Disk
+from kcli.log.partition_directory import make_partition_directory, name_for_end, rename_for_end, topic_id_of
+from kcli.log.partition_log import LogFailed, OpenOptions, PartitionLog
+from kcli.metadata.changes import Changes
+from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, from_uuid, to_uuid
+from kcli.metadata.partition import Partition as PartitionState
+
+log = logging.getLogger("kcli.broker")
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who hears of what the logs do: the controller's side, and whoever stops the broker.
+
+    assigned(topic id, number, directory id): a partition was placed where the metadata does not yet say it is.
+    """
+
+    directory_failed: Callable[[LogDir], None] = lambda _: None
+    assigned: Callable[[UUID, int, UUID], None] = lambda *_: None
+    must_stop: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class FutureReplica:
+    """A log that was on its way to another directory."""
+
+    directory: LogDir
+    log: PartitionLog
+
+
+class LogManager:
+    """See above. `dirs` are open; the image is the metadata's and only read here."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        dirs: LogDirs,
+        image: MetadataImage,
+        disk: Disk,
+        clock: Clock,
+        listeners: Listeners | None = None,
+    ) -> None:
+        self.config = config
+        self.dirs = dirs
+        self.disk = disk
+        self.clock = clock
+        self.partitions = Partitions(image)
+        self.futures: dict[Key, FutureReplica] = {}
+        self.writers = {each: CheckpointWriter(disk, each) for each in dirs.data}
+        self.background = Background(self)
+        self._node_id = dirs.node_id
+        self._image = image
+        self._listeners = listeners or Listeners()
+        self._defaults: LogConfig | None = None
+        self._configs: dict[str, LogConfig] = {}
+        self._counts: Counter[LogDir] = Counter()
+        self._guard = Lock()  # of what leaves, and of making and renaming directories
+        self._leaving: dict[Path, Partition] = {}
+        self._maker = ThreadPoolExecutor(1, "log-maker")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_started = False
+
+    # starting
+
+    async def start(self) -> None:
+        """Open what is there, make what is not. Raises LogDirsRefused."""
+        began = self.clock.now_ms()
+        self._loop = asyncio.get_running_loop()
+        descriptors.raise_limit()
+        rules = LoadRules(self.disk, began, self.config_of, self._is_stray, self.config.producer_id_expiration_ms)
+        loadings = [DirectoryLoading(each, rules) for each in self.dirs.online]
+        threads = self.config.num_recovery_threads_per_data_dir
+        with ThreadPoolExecutor(max(1, len(loadings)) * threads, "log-recovery") as pool:
+            in_thread = partial(self._loop.run_in_executor, pool)
+            await asyncio.gather(*(in_thread(each.prepare) for each in loadings))
+            await asyncio.gather(*(in_thread(each.work) for each in loadings if not each.error for _ in range(threads)))
+        for each in loadings:
+            if each.error is not None:
+                self.directory_failed(each.directory, each.error)
+        if not self.dirs.online:
+            raise LogDirsRefused(f"no log directory is left: {self.dirs.data[0].error}")
+        self._configs.clear()
+        self._take(loadings)
+        self._place_all()
+        self._is_started = True
+        await asyncio.wrap_future(self._maker.submit(self._make_all))
+        count = sum(len(each.logs) for each in loadings)
+        log.info("loaded %d logs in %d ms", count, self.clock.now_ms() - began)
+        self.background.start({each.directory: each.cleaned for each in loadings})
+
+    def _is_stray(self, number: int, topic_id: str | None) -> bool:
+        if topic_id is None:  # the file comes before the first append: there is nothing in the log
+            return True
+        known = self._image.partition(to_uuid(topic_id), number)
+        return known is None or self._node_id not in known.replicas
+
+    def _take(self, loadings: list[DirectoryLoading]) -> None:
+        """What was loaded becomes partitions."""
+        homes: dict[Key, LogDir] = {}
+        for each in loadings:
+            for path in each.deleted:
+                self.background.delete_tree(each.directory, path, None)
+            if each.error is not None:
+                continue
+            each.directory.is_loaded = True
+            for key, future in each.futures.items():
+                self.futures[key] = FutureReplica(each.directory, future)
+            for (topic, number), found in each.logs.items():
+                if other := homes.get((topic, number)):
+                    raise LogDirsRefused(
+                        f"{topic}-{number} lies in {other.path} and in {each.directory.path}: a move between them was "
+                        "interrupted; remove the copy that is older"
+                    )
+                homes[topic, number] = each.directory
+                known = self._image.topic(topic)
+                if known is None or number not in known.partitions:  # deleted while it was loaded
+                    self.background.delete_tree(each.directory, found.directory, found)
+                    continue
+                self._add(topic, number, known.id, known.partitions[number], each.directory).opened(found)
+
+    def _place_all(self) -> None:
+        for topic in list(self._image.topics.values()):
+            for number, state in topic.partitions.items():
+                if self._node_id in state.replicas and self.partitions.get(topic.name, number) is None:
+                    self._new(topic.name, number, topic.id, state)
+
+    # what the metadata says
+
+    def apply(self, changes: Changes) -> None:
+        """The image has changed. What is to be done at once is done, the rest begun."""
+        if not self._is_started:  # a start looks at all of the image at its end
+            return
+        made, left = False, False
+        for topic in changes.topics_deleted.values():
+            for number in topic.partitions:
+                gone = self.partitions.get(topic.name, number)
+                if gone is not None and gone.topic_id == topic.id:
+                    left = self._remove(gone) or left
+        for kind, name in changes.configs:
+            if kind == TOPIC_RESOURCE:
+                self._configs.pop(name, None)
+                self._reconfigure(name)
+            elif kind == BROKER_RESOURCE:
+                self.reconfigured()
+        for topic_id, number in changes.partitions:
+            known, state = self._image.topic_by_id(topic_id), self._image.partition(topic_id, number)
+            if known is None or state is None:
+                continue
+            here = self.partitions.get(known.name, number)
+            if self._node_id not in state.replicas:
+                left = (here is not None and self._remove(here)) or left
+            elif here is not None and here.topic_id == topic_id:
+                here.update(state)
+            else:
+                self._new(known.name, number, topic_id, state)
+                made = True
+        if made:
+            self._maker.submit(self._make_all)
+        if left:
+            self._maker.submit(self._rename_all)
+
+    def reconfigured(self) -> None:
+        """The broker's own configuration has changed."""
+        self._defaults = None
+        self._configs.clear()
+        for topic in {each.topic for each in self.partitions}:
+            self._reconfigure(topic)
+        self.background.reconfigured()
+
+    def _reconfigure(self, topic: str) -> None:
+        known = self._image.topic(topic)
+        for number in known.partitions if known else ():
+            here = self.partitions.get(topic, number)
+            opened = here.opened_log if here else None
+            if opened is not None and here is not None:
+                was_compacted = opened.config.compact
+                opened.set_config(self.config_of(topic))
+                if was_compacted and not opened.config.compact:
+                    self.background.compactor.abort(here)
+
+    def config_of(self, topic: str) -> LogConfig:
+        """The configuration that a topic's logs run with. Any thread may ask."""
+        found = self._configs.get(topic)
+        if found is None:
+            own = self._image.topic_configs(topic)
+            try:
+                found = self.config.log_config(own) if own else self.default_log_config
+            except InvalidConfig as error:
+                log.warning("configuration of topic %s: %s: the broker's is used", topic, error)
+                found = self.default_log_config
+            self._configs[topic] = found
+        return found
+
+    @property
+    def default_log_config(self) -> LogConfig:
+        """The configuration of a topic that has none of its own."""
+        if self._defaults is None:
+            self._defaults = self.config.log_config({})
+        return self._defaults
+
+    # new partitions
+
+    def _add(self, topic: str, number: int, topic_id: UUID, state: PartitionState, home: LogDir | None) -> Partition:
+        added = Partition(topic, number, topic_id, state, self._node_id, home, self._make)
+        added.on_failed = self.partition_failed
+        added.on_opened = self._opened
+        added.on_rolled = self.background.flush_soon
+        self.partitions.add(added)
+        if home is not None:
+            self._counts[home] += 1
+            if state.directory(self._node_id) != home.id:
+                self._listeners.assigned(topic_id, number, home.id)
+        return added
+
+    def _opened(self, partition: Partition, opened: PartitionLog) -> None:
+        """A log is there: its configuration may have changed while it was made (KAFKA-8813)."""
+        config = self.config_of(partition.topic)
+        if opened.config is not config:
+            opened.set_config(config)
+
+    def _new(self, topic: str, number: int, topic_id: UUID, state: PartitionState) -> None:
+        home = self._choose(state)
+        added = self._add(topic, number, topic_id, state, home)
+        if home is None:
+            log.warning("%s is not made: it may lie in a log directory that is offline", added)
+
+    def _choose(self, state: PartitionState) -> LogDir | None:
+        """The directory of a partition that has none yet; None where it may lie in one that is offline."""
+        assigned = state.directory(self._node_id)
+        home = self.dirs.by_id(assigned) if assigned not in (MIGRATING, UNASSIGNED, LOST) else None
+        if home is not None:
+            return home
+        online = self.dirs.online
+        if not online or (len(online) < len(self.dirs.data) and assigned != UNASSIGNED):
+            return None
+        open_ones = [each for each in online if not self.is_cordoned(each)] or online[:1]
+        return min(open_ones, key=lambda each: self._counts[each])
+
+    def is_cordoned(self, directory: LogDir) -> bool:
+        """Is the directory to get no new partitions (KIP-1066)?"""
+        cordoned = self.config.words("cordoned.log.dirs")
+        return "*" in cordoned or str(directory.path) in cordoned
+
+    def _make_all(self) -> None:
+        """Make the logs of partitions that have none, in the thread that makes them."""
+        assert self._loop is not None, "started"
+        for each in self.partitions:
+            if each.opened_log is None and not (each.is_offline or each.is_deleted):
+                try:
+                    made = self._make(each)
+                except (OSError, KcliError) as error:
+                    if not each.is_deleted:
+                        self._loop.call_soon_threadsafe(each.failed, error)
+                else:
+                    self._loop.call_soon_threadsafe(each.opened, made)
+
+    def _make(self, new: Partition) -> PartitionLog:
+        """The log of a new partition, made unless another thread has. Raises OSError, KcliError."""
+        assert new.directory is not None, "it is online"
+        path = new.directory.path / str(new)
+        with self._guard:
+            if new.made is not None:
+                return new.made
+            if new.is_deleted:
+                raise LogFailed(f"{new} is deleted")
+            if (leaving := self._leaving.pop(path, None)) is not None:
+                self._rename(leaving)
+            topic_id = from_uuid(new.topic_id)
+            is_new = not path.exists()
+            if not is_new and topic_id_of(path) != topic_id:
+                log.warning("%s is of another topic %s: set aside", path, new.topic)
+                rename_for_end(self.disk, path, new.topic, new.number, "stray")
+                is_new = True
+            if is_new:
+                make_partition_directory(self.disk, path, topic_id)
+            options = OpenOptions(
+                clean=is_new, producer_expiration_ms=self.config.producer_id_expiration_ms, jitter=jitter
+            )
+            now_ms = self.clock.now_ms()
+            made = new.made = PartitionLog(path, self.disk, self.config_of(new.topic), now_ms, options)
+        log.info("created log for partition %s in %s", new, path)
+        return made
+
+    # partitions that go
+
+    def _remove(self, gone: Partition) -> bool:
+        """It is no longer served; its directory is renamed soon, and removed later. Returns whether there is one."""
+        self.partitions.remove(gone)
+        gone.delete()
+        self.background.forget(gone)
+        if gone.directory is None or not gone.directory.is_online:
+            return False
+        self._counts[gone.directory] -= 1
+        with self._guard:
+            self._leaving.setdefault(gone.directory.path / str(gone), gone)  # one that waits already has the files
+        return True
+
+    def _rename_all(self) -> None:
+        """Rename the directories of partitions that go, in the thread that makes logs."""
+        assert self._loop is not None, "started"
+        homes = set()
+        for path in list(self._leaving):
+            with self._guard:
+                leaving = self._leaving.pop(path, None)
+                if leaving is None:
+                    continue
+                homes.add(leaving.directory)
+                try:
+                    self._rename(leaving)
+                except OSError as error:
+                    self._loop.call_soon_threadsafe(leaving.failed, error)
+        for home in homes:
+            if home is not None:
+                self._loop.call_soon_threadsafe(self.background.checkpoint_soon, home)
+
+    def _rename(self, leaving: Partition) -> None:
+        assert self._loop is not None, "started"
+        assert leaving.directory is not None, "checked when it was removed"
+        opened = leaving.opened_log or leaving.made
+        path = leaving.directory.path / str(leaving)
+        if not path.exists():
+            return
+        target = path.with_name(name_for_end(leaving.topic, leaving.number, "delete"))
+        if opened is None:
+            self.disk.rename(path, target)
+        else:
+            opened.rename(target)
+        log.info("log of partition %s is renamed to %s and is to be deleted", leaving, target)
+        self._loop.call_soon_threadsafe(self.background.delete_tree, leaving.directory, target, opened)
+
+    # failing
+
+    def partition_failed(self, failed: Partition, error: Exception) -> None:
+        """An operation on a partition met an I/O error."""
+        if failed.directory is not None:
+            self.directory_failed(failed.directory, error)
+
+    def directory_failed(self, directory: LogDir, error: object) -> None:
+        """Take a log directory offline."""
+        if not directory.is_online:
+            return
+        log.error("stopping serving logs in %s: %s", directory.path, error)
+        directory.fail(error)
+        for each in self.partitions:
+            if each.directory is directory:
+                each.go_offline()
+                self.background.forget(each)
+                if each.opened_log is not None:  # answers to fetches may be on their way from its files
+                    self.background.later(self.default_log_config.file_delete_delay_ms, each.opened_log.close_handles)
+        for key in [key for key, future in self.futures.items() if future.directory is directory]:
+            del self.futures[key]
+        self._listeners.directory_failed(directory)
+        if directory is self.dirs.metadata:
+            self._listeners.must_stop(f"the log directory of the metadata log, {directory.path}, has failed: {error}")
+        elif not self.dirs.online:
+            self._listeners.must_stop("all log directories have failed")
+
+    # what is written of all logs
+
+    def logs_in(self, directory: LogDir) -> Iterator[tuple[Key, PartitionLog]]:
+        """The logs in one directory; where a partition's future log is, that."""
+        for each in self.partitions:
+            if each.directory is directory and each.opened_log is not None:
+                yield each.key, each.opened_log
+        for key, future in self.futures.items():
+            if future.directory is directory:
+                yield key, future.log
+
+    # stopping
+
+    async def stop(self, broker_epoch: int = -1) -> None:
+        """Close everything: nothing is to be recovered at the next start."""
+        await self.background.stop()
+        self._maker.shutdown()
+        await asyncio.sleep(0)  # what the maker has left to do here
+        loop = asyncio.get_running_loop()
+        threads = self.config.num_recovery_threads_per_data_dir
+        online = self.dirs.online
+        with ThreadPoolExecutor(max(1, len(online)) * threads, "log-closing") as pool:
+            await asyncio.gather(
+                *(loop.run_in_executor(pool, self._close, each, broker_epoch, threads) for each in online)
+            )
+        self.dirs.unlock()
+
+    def _close(self, directory: LogDir, broker_epoch: int, threads: int) -> None:
+        logs = list(self.logs_in(directory))
+        now_ms = self.clock.now_ms()
+        try:
+            with ThreadPoolExecutor(threads, "log-closing") as pool:
+                for _ in pool.map(lambda each: each[1].close(now_ms), logs):
+                    pass
+            self.writers[directory].write(
+                {
+                    FileKind.RECOVERY_POINTS: checkpoints.recovery_points(logs),
+                    FileKind.LOG_START_OFFSETS: checkpoints.log_starts(logs),
+                    FileKind.REPLICATION_OFFSETS: checkpoints.high_watermarks(logs),
+                }
+            )
+            if directory.was_clean or directory.is_loaded:
+                self.writers[directory].mark_clean(broker_epoch)
+        except (OSError, KcliError) as error:
+            log.error("%s was not closed cleanly: %s", directory.path, error)  # noqa: TRY400

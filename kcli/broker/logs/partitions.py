@@ -1,0 +1,319 @@
+"""The partitions of this broker, as handlers see them.
+
+    get, find     by topic name and number; find says why there is none
+    log           the partition's log, opened or made at its first use
+    append        as the leader; the high watermark follows at once where this replica is the only one in sync
+    watch         called whenever a reader may see more, or the partition went: nobody polls
+
+A partition is offline when its log directory failed: KAFKA_STORAGE_ERROR until the broker starts without the fault.
+Source: Partition, ReplicaManager.getPartitionOrError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from formats.kernels.log import producer_entry
+from formats.producer_snapshot import ProducerEntry
+from kcli.broker.network.messages import ErrorCode
+from kcli.errors import KcliError
+from kcli.log.partition_log import Appended, LogFailed, PartitionLog
+from kcli.log.validator import Origin
+from kcli.metadata.partition import Partition as PartitionState
+
+if TYPE_CHECKING:
+    from kcli.broker.logs.directories import LogDir
+    from kcli.metadata.image import MetadataImage
+
+UNKNOWN_EPOCH = -1
+Watcher = Callable[[], object]
+
+
+class PartitionError(KcliError):
+    """Why a partition does not do what it was asked for, as a client is told."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class Partition:
+    """One replica on this broker. It lives on the event loop's thread; only its log may be opened by another one.
+
+    opener: opens or makes the log; on_opened: it is there; on_rolled: a segment was closed and waits to be flushed;
+    on_failed: see `failed`.
+    """
+
+    __slots__ = (
+        "_active_offset",
+        "_log",
+        "_watchers",
+        "directory",
+        "epoch_start_offset",
+        "is_deleted",
+        "is_offline",
+        "made",
+        "node_id",
+        "number",
+        "on_failed",
+        "on_opened",
+        "on_rolled",
+        "opener",
+        "state",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        number: int,
+        topic_id: UUID,
+        state: PartitionState,
+        node_id: int,
+        directory: LogDir | None,
+        opener: Callable[[Partition], PartitionLog],
+    ) -> None:
+        """directory None: it lies in one that is offline."""
+        self.topic = topic
+        self.number = number
+        self.topic_id = topic_id
+        self.node_id = node_id
+        self.directory = directory
+        self.opener = opener
+        self.on_opened: Callable[[Partition, PartitionLog], None] = lambda *_: None
+        self.on_rolled: Callable[[Partition], None] = lambda _: None
+        self.on_failed: Callable[[Partition, Exception], None] = lambda *_: None
+        self.is_offline = directory is None
+        self.is_deleted = False
+        self.epoch_start_offset: int | None = None
+        self.made: PartitionLog | None = None  # its log, by whichever thread
+        self._log: PartitionLog | None = None
+        self._active_offset = -1
+        self._watchers: dict[Watcher, int] = {}
+        self.state = state
+
+    def __repr__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and number."""
+        return self.topic, self.number
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the leader that the metadata names."""
+        return self.state.leader_epoch
+
+    @property
+    def is_leader(self) -> bool:
+        """Is it this broker?"""
+        return self.state.leader == self.node_id
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Are too few in sync for a batch that was sent with acks=all? Of a topic with fewer replicas than
+        min.insync.replicas, all must be. Raises LogFailed."""
+        state = self.state
+        return len(state.isr) < min(self.log.config.min_insync_replicas, len(state.replicas))
+
+    # its log
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log, of one that is offline too, if it was open before. Raises LogFailed where it cannot be had."""
+        return self._open() if self._log is None else self._log
+
+    @property
+    def opened_log(self) -> PartitionLog | None:
+        """The log if it is open, also of a partition that is offline."""
+        return self._log
+
+    def _open(self) -> PartitionLog:
+        if self.is_offline:
+            raise LogFailed(f"{self}: its log directory is offline")
+        if self.is_deleted:
+            raise LogFailed(f"{self} is deleted")
+        try:
+            opened = self.opener(self)
+        except LogFailed:
+            raise
+        except (OSError, KcliError) as error:
+            self.failed(error)
+            raise LogFailed(f"{self}: {error}") from error
+        self.opened(opened)
+        return opened
+
+    def opened(self, log: PartitionLog) -> None:
+        """The log is there."""
+        if self._log is None:
+            self._log = log
+            self._active_offset = log.active_base_offset
+            self.on_opened(self, log)
+            self._lead()
+
+    def failed(self, error: Exception) -> None:
+        """An I/O error: the log directory goes offline, with every partition in it."""
+        self.on_failed(self, error)
+
+    # what the metadata says
+
+    def update(self, state: PartitionState) -> None:
+        """The metadata says something new of it."""
+        before, self.state = self.state, state
+        if before.leader_epoch != state.leader_epoch:
+            self.epoch_start_offset = None
+        if self._log is not None and not self.is_offline:
+            self._lead()
+        self._wake()
+
+    def _lead(self) -> None:
+        log = self._log
+        if log is None or not self.is_leader:
+            return
+        if self.epoch_start_offset is None:
+            self.epoch_start_offset = log.log_end_offset
+            log.start_epoch(self.leader_epoch)
+        self._advance(log)
+
+    def go_offline(self) -> None:
+        """Its log directory failed."""
+        self.is_offline = True
+        self._wake()
+
+    def delete(self) -> None:
+        """It is no longer this broker's; whoever waits for it learns so."""
+        self.is_deleted = True
+        self._wake()
+
+    # appending
+
+    def append_as_leader(
+        self,
+        data: bytearray | memoryview,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Append one batch, see PartitionLog.append_as_leader. Raises AppendRefused; LogFailed and OSError, of which
+        `failed` is to hear."""
+        if self.is_offline:
+            raise LogFailed(f"{self}: its log directory is offline")
+        log = self.log
+        appended = log.append_as_leader(
+            data, self.state.leader_epoch, now_ms, origin=origin, transaction_version=transaction_version
+        )
+        if not appended.duplicate:
+            self._appended(log)
+        return appended
+
+    def producer(self, producer_id: int) -> ProducerEntry | None:
+        """What its log knows of a producer. Raises LogFailed."""
+        entry = producer_entry(self.log.producers.table, producer_id)
+        return None if entry is None else ProducerEntry._make(entry)
+
+    def _appended(self, log: PartitionLog) -> None:
+        self._advance(log)
+        if self._active_offset != log.active_base_offset:
+            self._active_offset = log.active_base_offset
+            self.on_rolled(self)
+        self._wake()
+
+    def _advance(self, log: PartitionLog) -> None:
+        """Alone in sync: what is appended is committed."""
+        if self.state.isr == (self.node_id,):
+            log.update_high_watermark(log.log_end_offset)
+
+    def delete_records(self, offset: int) -> int:
+        """Move the log start offset forward to `offset`, at most the high watermark. Returns the low watermark.
+
+        Raises OffsetOutOfRange, LogFailed, OSError.
+        """
+        log = self.log
+        if log.delete_records(offset):
+            self._wake()
+        return log.log_start_offset
+
+    # waiting
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher` at every change until `unwatch`. It must not change the partition."""
+        self._watchers[watcher] = self._watchers.get(watcher, 0) + 1
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Take back one `watch`."""
+        count = self._watchers.pop(watcher, 1)
+        if count > 1:
+            self._watchers[watcher] = count - 1
+
+    def _wake(self) -> None:
+        if self._watchers:
+            for watcher in list(self._watchers):
+                watcher()
+
+    # who may ask
+
+    def check_leader_epoch(self, epoch: int = UNKNOWN_EPOCH, *, leader_only: bool = True) -> ErrorCode | None:
+        """What keeps a client from this replica; epoch: the leader's as the client knows it, -1 where it does not."""
+        if self.is_offline:
+            return ErrorCode.kafka_storage_error
+        if epoch not in (UNKNOWN_EPOCH, self.state.leader_epoch):
+            is_old = epoch < self.state.leader_epoch
+            return ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch
+        if (leader_only and not self.is_leader) or self.is_deleted:
+            return ErrorCode.not_leader_or_follower
+        return None
+
+    def log_for(self, epoch: int = UNKNOWN_EPOCH, *, leader_only: bool = True) -> PartitionLog:
+        """The log for a client that may ask. Raises PartitionError."""
+        code = self.check_leader_epoch(epoch, leader_only=leader_only)
+        if code is not None:
+            raise PartitionError(code, f"{self}: asked in leader epoch {epoch}, it is in {self.state.leader_epoch}")
+        try:
+            return self.log
+        except LogFailed as error:
+            raise PartitionError(ErrorCode.kafka_storage_error, str(error)) from error
+
+
+class Partitions:
+    """Those of this broker, by topic and number."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._by_name: dict[tuple[str, int], Partition] = {}
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._by_name.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, topic: str, number: int) -> Partition | None:
+        """The partition, where this broker has a replica of it."""
+        return self._by_name.get((topic, number))
+
+    def find(self, topic: str, number: int) -> Partition:
+        """The partition. Raises PartitionError: it is offline, of other brokers, or unknown."""
+        partition = self._by_name.get((topic, number))
+        if partition is None:
+            known = self._image.topics.get(topic)
+            if known is not None and number in known.partitions:
+                raise PartitionError(ErrorCode.not_leader_or_follower, f"{topic}-{number} is not on this broker")
+            raise PartitionError(ErrorCode.unknown_topic_or_partition, f"{topic}-{number} does not exist")
+        if partition.is_offline:
+            raise PartitionError(ErrorCode.kafka_storage_error, f"{partition}: its log directory is offline")
+        return partition
+
+    def add(self, partition: Partition) -> None:
+        """A replica has come to this broker."""
+        self._by_name[partition.key] = partition
+
+    def remove(self, partition: Partition) -> None:
+        """A replica has gone from this broker."""
+        if self._by_name.get(partition.key) is partition:
+            del self._by_name[partition.key]

@@ -1,0 +1,1 @@
+"""The metadata log of a node: written, read back, kept short."""

@@ -1,0 +1,45 @@
+"""What a broker's properties say of its metadata log. Source: MetadataLogConfig, KafkaRaftLog.createLog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kcli.broker.metadata.records import BATCH_BYTES_MAX
+from kcli.log.config import LogConfig
+
+DELETE_DELAY_MS: Final = 60_000
+"""How long files stay that are marked as deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataLogConfig:
+    """Kafka's names, without `metadata.log.` and `metadata.`, and its defaults; sizes are bytes.
+
+    min_insync_replicas: what the first start makes the default of all brokers. segment_bytes may be below the 8 MiB
+    that Kafka asks for, and batch_bytes_max (internal.metadata.max.batch.size.in.bytes) too, for tests.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    max_record_bytes_between_snapshots: int = 20 << 20
+    max_snapshot_interval_ms: int = 3_600_000
+    max_retention_bytes: int = 100 << 20
+    max_retention_ms: int = 604_800_000
+    max_idle_interval_ms: int = 500
+    batch_bytes_max: int = BATCH_BYTES_MAX
+    min_insync_replicas: int = 1
+
+    @property
+    def log_config(self) -> LogConfig:
+        """The configuration of the log itself: it is shortened by snapshots only."""
+        return LogConfig(
+            {
+                "max.message.bytes": str(self.batch_bytes_max),
+                "internal.segment.bytes": str(self.segment_bytes),
+                "segment.ms": str(self.segment_ms),
+                "file.delete.delay.ms": str(DELETE_DELAY_MS),
+                "retention.ms": "-1",
+                "retention.bytes": "-1",
+            }
+        )

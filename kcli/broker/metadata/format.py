@@ -1,0 +1,134 @@
+"""Formatting: what `kafka-storage format` of 4.3 writes for one node that is broker and controller, its own only voter.
+
+    each log directory   bootstrap.checkpoint   the features of the release, as a snapshot of epoch 0
+                         meta.properties        version 1, cluster, node, an id of its own (KIP-858); written last
+
+A directory that has meta.properties is formatted: it is only checked, and given an id where it has none. Source:
+Formatter, BootstrapDirectory, MetaPropertiesEnsemble; KIP-1022 for the features.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from formats.errors import FormatError
+from formats.file_name import FileKind
+from formats.message_compiler import uuid_text
+from formats.properties import MetaProperties, Properties, build, meta_properties, parse
+from kcli.broker.metadata.snapshots import snapshot_batches
+from kcli.errors import KcliError
+from kcli.log.disk import Disk
+from kcli.log.recovery_view import StartRefused
+from kcli.log.source import read_whole
+from kcli.metadata.features import SUPPORTED_FEATURES
+from kcli.metadata.image import KRAFT_VERSION, METADATA_VERSION, Record
+from kcli.metadata.metadata_version import LATEST
+
+Value = TypeVar("Value", int, str)
+
+DEFAULT_LEVELS: Final[Mapping[str, int]] = {METADATA_VERSION: LATEST} | {
+    name: SUPPORTED_FEATURES[name].max
+    for name in sorted(SUPPORTED_FEATURES)
+    if name not in (METADATA_VERSION, KRAFT_VERSION)
+}
+"""The features of 4.3, in the order in which they are written."""
+
+
+class NotThisNode(KcliError):
+    """A log directory belongs to another node or cluster, or to the same node twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formatted:
+    """Whose the log directories are; directory_ids in their order."""
+
+    cluster_id: str
+    node_id: int
+    directory_ids: Mapping[Path, str]
+
+
+def random_id() -> str:
+    """A random id in 22 characters, none that begins with -, as Kafka's: it would look like an option."""
+    while True:
+        raw = bytearray(os.urandom(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        text = uuid_text(bytes(raw))
+        if not text.startswith("-"):
+            return text
+
+
+def format_directories(
+    directories: Sequence[Path],
+    *,
+    now_ms: int,
+    node_id: int | None = None,
+    cluster_id: str | None = None,
+    levels: Mapping[str, int] = DEFAULT_LEVELS,
+    disk: Disk | None = None,
+) -> Formatted:
+    """Format those log directories that are not yet; metadata.log.dir counts as one of them. They are made if need be.
+
+    node_id and cluster_id: None takes those of a formatted directory; else 1, and a random one. levels: of features, 0
+    for none. Raises NotThisNode, StartRefused, UnreadableInput, OSError.
+    """
+    disk = Disk() if disk is None else disk
+    directories = list(dict.fromkeys(directories))
+    found = {each: meta for each in directories if (meta := _read(each)) is not None}
+    node = _the_only("node.id", {each: meta.node_id for each, meta in found.items()}, node_id)
+    cluster = _the_only("cluster.id", {each: meta.cluster_id for each, meta in found.items()}, cluster_id)
+    node_id, cluster_id = 1 if node is None else node, random_id() if cluster is None else cluster
+    ids = {each: meta.directory_id for each, meta in found.items() if meta.directory_id is not None}
+    if len(set(ids.values())) < len(ids):
+        raise NotThisNode(f"two log directories have the same directory.id: {', '.join(map(str, ids))}")
+    bootstrap = _bootstrap(levels, now_ms) if len(found) < len(directories) else b""
+    for each in directories:
+        if each not in found:
+            disk.make_directory(each)
+            disk.write_file(each / FileKind.BOOTSTRAP, bootstrap)
+        if each not in ids:
+            ids[each] = random_id()
+            disk.write_file(each / FileKind.META_PROPERTIES, _meta(node_id, ids[each], cluster_id, now_ms))
+    return Formatted(cluster_id, node_id, {each: ids[each] for each in directories})
+
+
+def _read(directory: Path) -> MetaProperties | None:
+    path = directory / FileKind.META_PROPERTIES
+    if not path.exists():
+        return None
+    try:
+        meta = meta_properties(parse(read_whole(path)))
+    except FormatError as error:
+        raise StartRefused(str(path), error.reason, error.position) from None
+    if meta.version != 1:
+        raise StartRefused(str(path), "version 0, of a cluster with ZooKeeper")
+    return meta
+
+
+def _the_only(name: str, values: Mapping[Path, Value | None], wanted: Value | None) -> Value | None:
+    """The value that all directories have, and that is wanted, where anything is."""
+    for path, value in values.items():
+        if wanted is None:
+            wanted = value
+        if value != wanted:
+            raise NotThisNode(f"{path}: {name} is {value}, not {wanted}")
+    return wanted
+
+
+def _bootstrap(levels: Mapping[str, int], now_ms: int) -> bytes:
+    records: list[Record] = [
+        ("FeatureLevelRecord", 0, {"name": name, "featureLevel": level}) for name, level in levels.items() if level
+    ]
+    return b"".join(snapshot_batches(records, 0, now_ms, 0))
+
+
+def _meta(node_id: int, directory_id: str, cluster_id: str, now_ms: int) -> bytes:
+    """In the order, and with the comment, that Java's Properties give."""
+    date = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now_ms / 1000))
+    entries = {"node.id": str(node_id), "directory.id": directory_id, "version": "1", "cluster.id": cluster_id}
+    return build(Properties(entries, ("", date)))

@@ -1,0 +1,88 @@
+"""Opening a metadata log: what a start finds in `__cluster_metadata-0`, and the image that it makes.
+
+    the log       recovered whole at every start, whether the last shutdown was clean or not, as Kafka does
+    a snapshot    ahead of the log's end, by epoch, then by offset: the log is dropped and goes on there
+    the image     the latest snapshot, then the log behind it; with one voter all of it is committed
+
+Source: KafkaRaftLog.createLog and truncateToLatestSnapshot, KRaftControlRecordStateMachine, MetadataLoader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from formats.file_name import FileKind, FileName, build
+from formats.properties import PartitionMetadata, build_partition_metadata
+from kcli.broker.metadata.config import MetadataLogConfig
+from kcli.broker.metadata.quorum import Quorum
+from kcli.broker.metadata.records import Replayed, read_batches
+from kcli.broker.metadata.snapshots import Snapshots, read_snapshot
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.disk import Disk
+from kcli.log.partition_log import OpenOptions, PartitionLog
+from kcli.metadata.image import MetadataImage
+
+METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+@dataclass(slots=True)
+class Replay:
+    """Follows the batches of a snapshot and of a log into images and quorum.
+
+    last_timestamp_ms: of the last record; bytes_since_snapshot: of the batches behind the latest snapshot.
+    """
+
+    images: Sequence[MetadataImage]
+    quorum: Quorum
+    last_timestamp_ms: int = 0
+    bytes_since_snapshot: int = 0
+
+    def run(self, log: PartitionLog, snapshots: Snapshots) -> None:
+        """Replay all there is. Raises UnreadableInput, with the place, for damage and contradictions."""
+        latest = snapshots.latest
+        if latest is not None:
+            path = snapshots.path(latest)
+            for batch in read_snapshot(path):
+                for control in batch.controls:
+                    self.last_timestamp_ms = control.value.get("lastContainedLogTimestamp", self.last_timestamp_ms)
+                self._take(path, batch, [latest.offset - 1] * len(batch.records), latest.offset - 1)
+        from_offset = 0 if latest is None else latest.offset
+        bases = log.base_offsets
+        for base_offset, behind in zip(bases, [*bases[1:], log.log_end_offset], strict=True):
+            path = log.directory / build(FileName(FileKind.LOG, base_offset))
+            for batch in read_batches(path, from_offset) if behind > from_offset else ():
+                self._take(path, batch, range(batch.base_offset, batch.last_offset + 1), batch.base_offset)
+                self.last_timestamp_ms = batch.timestamp_ms
+                self.bytes_since_snapshot += batch.size_bytes
+
+    def _take(self, path: Path, batch: Replayed, offsets: Sequence[int], controls_offset: int) -> None:
+        self.quorum.follow(batch.controls, controls_offset)
+        for offset, (name, _, value) in zip(offsets, batch.records, strict=False):
+            try:
+                for image in self.images:
+                    image.apply(name, value, offset)
+            except KcliError as error:
+                raise UnreadableInput(str(path), f"offset {offset:,}: {error}") from None
+
+
+def open_log(directory: Path, disk: Disk, config: MetadataLogConfig, now_ms: int) -> tuple[PartitionLog, Snapshots]:
+    """The log and its snapshots, recovered; both are made where there are none. Raises StartRefused, UnreadableInput,
+    OSError."""
+    disk.make_directory(directory)
+    topic_id = directory / FileKind.PARTITION_METADATA
+    if not topic_id.exists():
+        disk.write_file(topic_id, build_partition_metadata(PartitionMetadata(0, METADATA_TOPIC_ID)))
+    log = PartitionLog(directory, disk, config.log_config, now_ms, OpenOptions(clean=False))
+    snapshots = Snapshots(disk, directory)
+    snapshots.load(log.log_start_offset)
+    latest = snapshots.latest
+    if latest is not None and (latest.epoch, latest.offset) > (log.latest_epoch or 0, log.log_end_offset):
+        for removal in log.truncate_fully_and_start_at(latest.offset, now_ms):
+            removal.run()
+        for path in snapshots.forget_before(latest):
+            disk.remove(path)
+    log.update_high_watermark(log.log_end_offset)
+    return log, snapshots

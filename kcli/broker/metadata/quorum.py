@@ -1,0 +1,120 @@
+"""The quorum of the metadata log with this node as its only voter: who votes, which epoch it leads.
+
+    kraft.version 0   the voters are those of controller.quorum.voters, known by their ids
+    kraft.version 1   the voters are in control records of the log, known by id and directory (KIP-853)
+    a start           a new epoch, above that of quorum-state and that of the log; the state is written before anything
+                      is appended in it, then a LeaderChange record begins the epoch
+
+With kraft.version 1 the voters follow it where the log itself does not have them yet: a directory that was formatted
+with --standalone has them in its first snapshot. Source: QuorumState, LeaderState, KRaftControlRecordStateMachine.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from formats.batch_writer import Pair
+from formats.control_record import ControlRecord, ControlType
+from formats.errors import FormatError
+from formats.file_name import FileKind
+from formats.quorum_state import QuorumState, build, parse
+from kcli.broker.metadata.records import encode_control
+from kcli.errors import KcliError
+from kcli.log.disk import Disk
+from kcli.log.recovery_view import StartRefused
+from kcli.log.source import read_whole
+
+NOT_IN_LOG: Final = -1
+_NO_ID: Final = -1
+_NO_DIRECTORY: Final = "A" * 22
+
+logger = logging.getLogger("kcli.broker")
+
+
+class NotTheOnlyVoter(KcliError):
+    """The log's voters are not this node in this directory, and nobody else: alone it may not lead."""
+
+
+@dataclass
+class Quorum:
+    """The quorum as its control records say. voters_offset: where the last voters are; -1: not in the log."""
+
+    node_id: int
+    directory_id: str
+    kraft_version: int = 0
+    voters: list[dict[str, Any]] = field(default_factory=list)
+    voters_offset: int = NOT_IN_LOG
+    epoch: int = 0
+
+    def follow(self, controls: Iterable[ControlRecord], offset: int) -> None:
+        """Take in control records of a batch at `offset`; those of a snapshot are at the offset before it."""
+        for control in controls:
+            if control.type is ControlType.KRAFT_VERSION:
+                self.kraft_version = control.value["kRaftVersion"]
+            elif control.type is ControlType.KRAFT_VOTERS:
+                self.voters, self.voters_offset = control.value["voters"], offset
+
+    @property
+    def voter_ids(self) -> list[int]:
+        """The ids of the voters."""
+        return [voter["voterId"] for voter in self.voters] if self.kraft_version else [self.node_id]
+
+    def begin_epoch(self, disk: Disk, directory: Path, last_epoch: int, offset: int) -> list[Pair]:
+        """Become the leader of a new epoch, durably. last_epoch: that of the log's last record; offset: its end.
+
+        Returns the control records that begin it. Raises NotTheOnlyVoter, StartRefused, OSError.
+        """
+        self._check_alone()
+        path = directory / FileKind.QUORUM_STATE
+        known = _read_state(path)
+        if known is not None and known < last_epoch:
+            logger.warning("%s has epoch %d, the log has %d", path, known, last_epoch)
+        self.epoch = max(known or 0, last_epoch) + 1
+        disk.write_file(path, build(self._state()))
+        node = [{"voterId": self.node_id}]
+        change = {"leaderId": self.node_id, "voters": node, "grantingVoters": node}
+        begin = [encode_control(ControlType.LEADER_CHANGE, change)]
+        if self.kraft_version and self.voters_offset == NOT_IN_LOG:
+            self.voters_offset = offset
+            begin += self.controls()
+        return begin
+
+    def controls(self) -> list[Pair]:
+        """What a snapshot's header, or the log, says of kraft.version and voters."""
+        if not self.kraft_version:
+            return []
+        version = encode_control(ControlType.KRAFT_VERSION, {"kRaftVersion": self.kraft_version})
+        return (
+            [version, encode_control(ControlType.KRAFT_VOTERS, {"voters": self.voters})] if self.voters else [version]
+        )
+
+    def _check_alone(self) -> None:
+        if not self.kraft_version:
+            return
+        if [(voter["voterId"], voter["voterDirectoryId"]) for voter in self.voters] != [
+            (self.node_id, self.directory_id)
+        ]:
+            found = ", ".join(f"{voter['voterId']}@{voter['voterDirectoryId']}" for voter in self.voters) or "none"
+            reason = f"the metadata log's voters are {found}, not only {self.node_id}@{self.directory_id}"
+            raise NotTheOnlyVoter(f"{reason}: this node cannot lead it alone")
+
+    def _state(self) -> QuorumState:
+        if self.kraft_version:
+            return QuorumState(1, self.node_id, self.epoch, _NO_ID, _NO_DIRECTORY)
+        return QuorumState(
+            0, self.node_id, self.epoch, _NO_ID, cluster_id="", applied_offset=0, current_voters=(self.node_id,)
+        )
+
+
+def _read_state(path: Path) -> int | None:
+    """The epoch that quorum-state has; None where there is no such file. Raises StartRefused, UnreadableInput."""
+    if not path.exists():
+        return None
+    try:
+        return parse(read_whole(path)).leader_epoch
+    except FormatError as error:
+        raise StartRefused(path.name, error.reason, error.position) from None

@@ -1,0 +1,99 @@
+"""What keeps a metadata log short: snapshots by bytes or time, old ones and the log before them by size or age.
+
+    snapshot   metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms (0: not by time)
+    clean      metadata.max.retention.bytes, metadata.max.retention.ms (-1: no limit); the latest snapshot stays
+    files      of what is gone are `.deleted` for a minute
+
+Source: SnapshotGenerator, KafkaRaftLog.maybeClean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from formats.errors import FormatError
+from kcli.broker.metadata.config import DELETE_DELAY_MS, MetadataLogConfig
+from kcli.broker.metadata.snapshots import Retention, SnapshotId, Snapshots
+from kcli.log.disk import Disk
+from kcli.log.partition_log import PartitionLog
+
+logger = logging.getLogger("kcli.broker")
+
+
+class Upkeep:
+    """See above. Its tasks run in the event loop; files are written in a thread."""
+
+    def __init__(
+        self, disk: Disk, snapshots: Snapshots, config: MetadataLogConfig, *, bytes_since: int, now_ms: int
+    ) -> None:
+        """bytes_since: of the batches behind the latest snapshot."""
+        self.snapshots = snapshots
+        self.writing: asyncio.Task[None] | None = None
+        self._disk = disk
+        self._config = config
+        self._bytes_since = bytes_since
+        self._since_ms = now_ms
+        self._removals: dict[asyncio.TimerHandle, Callable[[], None]] = {}
+
+    def appended(self, size_bytes: int) -> None:
+        """A batch came into the log."""
+        self._bytes_since += size_bytes
+
+    def is_snapshot_due(self, now_ms: int) -> bool:
+        """Is it time for a snapshot, and none being written?"""
+        interval_ms = self._config.max_snapshot_interval_ms
+        by_time = 0 < interval_ms <= now_ms - self._since_ms
+        by_bytes = self._bytes_since >= self._config.max_record_bytes_between_snapshots
+        return self.writing is None and (by_time or by_bytes)
+
+    def write(self, which: SnapshotId, batches: Iterator[bytearray], now_ms: int) -> asyncio.Task[None]:
+        """Begin to write a snapshot in a thread."""
+        assert self.writing is None, "one at a time"
+        self._bytes_since, self._since_ms = 0, now_ms
+        self.writing = asyncio.get_running_loop().create_task(self._write(which, batches))
+        return self.writing
+
+    async def _write(self, which: SnapshotId, batches: Iterator[bytearray]) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self.snapshots.write, which, batches)
+            self.snapshots.added(which)
+        except (OSError, FormatError):
+            logger.exception("snapshot %s is not written", which.file_name)
+        finally:
+            self.writing = None
+
+    def clean(self, log: PartitionLog, now_ms: int) -> None:
+        """Let old snapshots go, and the log that lies below those that stay. Raises OSError, UnreadableInput."""
+        limits = Retention(self._config.max_retention_bytes, self._config.max_retention_ms)
+        while self.snapshots.oldest_is_due(limits, log.size, now_ms):
+            keep = self.snapshots.ids[1]
+            if not log.delete_records(keep.offset):
+                return
+            for removal in log.delete_old_segments(now_ms):
+                self._remove_later(removal.run)
+            for path in self.snapshots.forget_before(keep):
+                self._remove_later(partial(self._disk.remove, path))
+
+    def _remove_later(self, remove: Callable[[], None]) -> None:
+        def run() -> None:
+            del self._removals[timer]
+            self._remove(remove)
+
+        timer = asyncio.get_running_loop().call_later(DELETE_DELAY_MS / 1000, run)
+        self._removals[timer] = remove
+
+    def _remove(self, remove: Callable[[], None]) -> None:
+        try:
+            remove()
+        except OSError:
+            logger.exception("an old file of the metadata log stays")
+
+    def close(self) -> None:
+        """Remove at once what was to be removed later."""
+        for timer, remove in self._removals.items():
+            timer.cancel()
+            self._remove(remove)
+        self._removals.clear()

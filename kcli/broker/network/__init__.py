@@ -1,0 +1,1 @@
+"""Sockets, requests and answers: what a broker is to its clients."""

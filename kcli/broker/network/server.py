@@ -1,0 +1,141 @@
+"""The sockets of a broker: it listens, accepts as many connections as its configuration allows, drops idle ones.
+
+Names of configurations are Kafka's: max.connections, max.connections.per.ip, connections.max.idle.ms,
+socket.request.max.bytes, socket.listen.backlog.size. Source: SocketServer, ConnectionQuotas.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kcli.broker.network.connection import Connection, handle
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.config import BrokerConfig
+
+log = logging.getLogger("kcli.broker")
+SCRATCH_BYTES = 256 << 10
+ACCEPT_AT_ONCE = 64
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+RETRY_ACCEPT_S = 0.1
+IDLE_CHECK_S = 5.0
+
+
+class Server:
+    """Listening sockets and the connections that came through them. All in the event loop's thread."""
+
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.config = config
+        self.renew_scratch()
+        self.connections: set[Connection] = set()
+        self.handle = handle
+        """Who answers requests; kcli.testing puts itself in between."""
+        self._broker: Broker | None = None
+        self._listening: list[tuple[socket.socket, str]] = []
+        self._per_ip: Counter[str] = Counter()
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    def renew_scratch(self) -> None:
+        """Requests are read one at a time, into this; one that waits may keep what it was read into."""
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+    @property
+    def broker(self) -> Broker:
+        """Who answers."""
+        assert self._broker is not None, "nobody is accepted before"
+        return self._broker
+
+    def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
+        """Take an address; port 0 takes a free one, host "" all addresses. Clients wait until `serve`.
+
+        Returns the address. Raises OSError.
+        """
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, port))
+            sock.listen(self.config.socket_listen_backlog_size)
+            sock.setblocking(False)
+        except OSError:
+            sock.close()
+            raise
+        self._listening.append((sock, listener))
+        bound_host, bound_port = sock.getsockname()[:2]
+        return bound_host, bound_port
+
+    def serve(self, broker: Broker) -> None:
+        """Let clients in."""
+        self._broker = broker
+        for sock, listener in self._listening:
+            self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
+        self._drop_idle()
+
+    def _accept(self, sock: socket.socket, listener: str) -> None:
+        for _ in range(ACCEPT_AT_ONCE):
+            try:
+                client, peer = sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
+                log.error("no connection accepted for %s s: %s", RETRY_ACCEPT_S, error)  # noqa: TRY400
+                self.loop.remove_reader(sock.fileno())
+                self.loop.call_later(RETRY_ACCEPT_S, self._accept_again, sock, listener)
+                return
+            host = peer[0]
+            if len(self.connections) >= self.config.max_connections or self._per_ip[host] >= self._most_from(host):
+                log.warning("connection from %s refused: max.connections or max.connections.per.ip is reached", host)
+                client.close()
+                continue
+            client.setblocking(False)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._per_ip[host] += 1
+            self.connections.add(Connection(self, client, (host, peer[1]), listener))
+
+    def _accept_again(self, sock: socket.socket, listener: str) -> None:
+        if (sock, listener) in self._listening:
+            self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
+
+    def _most_from(self, host: str) -> int:
+        return self.config.max_connections_per_ip_overrides.get(host, self.config.max_connections_per_ip)
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has closed."""
+        self.connections.discard(connection)
+        self._per_ip[connection.client_host] -= 1
+        if not self._per_ip[connection.client_host]:
+            del self._per_ip[connection.client_host]
+
+    def _drop_idle(self) -> None:
+        now, idle_s = self.loop.time(), self.config.connections_max_idle_ms / 1000
+        oldest = now - idle_s if idle_s > 0 else 0.0
+        for connection in [each for each in self.connections if each.last_active < now - IDLE_CHECK_S]:
+            connection.look()
+            if connection.last_active < oldest and not connection.is_busy:
+                connection.close("idle for connections.max.idle.ms")
+        self._idle_timer = self.loop.call_later(IDLE_CHECK_S, self._drop_idle)
+
+    def stop_listening(self) -> None:
+        """Accept nobody any more."""
+        for sock, _ in self._listening:
+            self.loop.remove_reader(sock.fileno())
+            sock.close()
+        self._listening.clear()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+
+    def close(self) -> None:
+        """Stop, and end all connections."""
+        self.stop_listening()
+        for connection in list(self.connections):
+            connection.close("the broker stops")

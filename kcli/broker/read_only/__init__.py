@@ -1,0 +1,1 @@
+"""A broker that serves directories as they are."""
