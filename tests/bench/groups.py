@@ -1,4 +1,4 @@
-"""Groups and transactions of kcli serve beside a warm Kafka, one after the other: python -m tests.bench.groups.
+"""Groups and transactions of kcli serve beside a warm Kafka, load by load in turn: python -m tests.bench.groups.
 
     commits, transactions   Kafka's own Java clients (GroupLoad.java); the first rounds warm both ends up
     joining, steady groups  members over plain sockets (members.py), group.initial.rebalance.delay.ms=0
@@ -18,6 +18,8 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 
@@ -80,9 +82,8 @@ def steady(broker: BrokerProcess, address: tuple[str, int], groups: int, seconds
     return cpu_s / took * 100, answered / took
 
 
-def measure(broker: BrokerProcess, jars: Path, runs: int, scale: float) -> Measured:
-    """All loads on one broker."""
-    found: Measured = {}
+def measure(broker: BrokerProcess, jars: Path, runs: int, scale: float, found: Measured) -> Iterator[None]:
+    """All loads on one broker, into `found`; another one has its turn at every yield."""
     host, _, port = broker.bootstrap.rpartition(":")
     address = host, int(port)
     round_s = max(0.5, 5 * scale)
@@ -94,19 +95,29 @@ def measure(broker: BrokerProcess, jars: Path, runs: int, scale: float) -> Measu
     for topic in ("commits", "transactions", "bench"):
         create(broker, topic, 1)
     find_coordinator(address, "bench")
+    yield
     tell("join_1", joining(address, 1, 20 * runs), "ms")
+    yield
     tell("join_50", joining(address, 50, 3 * runs), "ms")
+    yield
     per_s, cpu = load(broker, jars, "commits", COMMITTERS, round_s, runs)
     tell("commits", per_s, "/s")
     tell("commits_cpu", cpu * 1000, "us each")
+    yield
     for producers in (1, PRODUCERS):
         per_s, cpu = load(broker, jars, "transactions", producers, round_s, runs)
         tell(f"transactions_{producers}", per_s, "records/s")
         tell(f"transactions_{producers}_cpu", cpu * 100, "ms a transaction")
+        yield
     percent, per_s = steady(broker, address, round(GROUPS * min(1.0, scale)), max(3.0, 20 * scale))
     tell("steady_cpu", percent, "%")
     tell("steady_per_s", per_s, "requests/s")
-    return found
+
+
+def in_turn(*loads: Iterator[None]) -> None:
+    """Let all go on to their next load, until the last is done."""
+    for _ in zip_longest(*loads):
+        pass
 
 
 TESTS = """
@@ -209,12 +220,16 @@ def main() -> int:
         return 1
     try:
         ours, theirs = Measured(), Measured()
-        if options.only in (None, "kcli"):
-            with tempfile.TemporaryDirectory(dir=WORK) as data, kcli(Path(data) / "new", "-o", NO_DELAY) as broker:
-                ours = measure(broker, jars, options.runs, options.scale)
-        if options.only in (None, "kafka"):
-            with kafka(NO_DELAY) as broker:
-                theirs = measure(broker, jars, options.runs, options.scale)
+        with ExitStack() as stack:
+            loads = []
+            if options.only in (None, "kcli"):
+                data = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=WORK)))
+                broker = stack.enter_context(kcli(data / "new", "-o", NO_DELAY))
+                loads.append(measure(broker, jars, options.runs, options.scale, ours))
+            if options.only in (None, "kafka"):
+                broker = stack.enter_context(kafka(NO_DELAY))
+                loads.append(measure(broker, jars, options.runs, options.scale, theirs))
+            in_turn(*loads)
         rows = [*figures(ours, theirs)] if ours and theirs else []
         if options.only in (None, "tests"):
             rows += fixtures(options.runs)

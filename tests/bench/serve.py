@@ -1,7 +1,8 @@
-"""kcli serve beside a warm Kafka, one after the other, driven by Kafka's own tools: python -m tests.bench.serve.
+"""kcli serve beside a warm Kafka, driven by Kafka's own tools: python -m tests.bench.serve.
 
-Kafka runs with the options of its own start scripts (KAFKA_PERF=1) and its default configuration; both brokers are
-warmed up with a run of each load that does not count. Broker CPU is that of its process while the load runs.
+Kafka runs with the options of its own start scripts (KAFKA_PERF=1) and its default configuration; both brokers are up
+and take each load in turn, so that a machine which is now fast, now slow, is so to both. The first run of each load
+warms up and does not count. Broker CPU is that of its process while the load runs.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 from tests.bench.measure import BenchError
 from tests.bench.report import ServeFigure, machine, plot, serve_table
@@ -37,6 +39,7 @@ KAFKA_DEFAULTS = (
     "transaction.state.log.num.partitions=50",
     "log.cleaner.dedupe.buffer.size=134217728",
 )
+Outcome = TypeVar("Outcome")
 TICKS = os.sysconf("SC_CLK_TCK")
 PRODUCED = re.compile(
     r"([\d.]+) records/sec \(([\d.]+) MB/sec\), ([\d.]+) ms avg latency.*?([\d.]+) ms 50th, .*?([\d.]+) ms 99th"
@@ -156,20 +159,23 @@ def _payload(size: int) -> list[str]:
 TEXT_SIZE = 500
 
 
-def consume(broker: BrokerProcess, topic: str, records: int, rounds: int) -> tuple[float, float]:
-    """kafka-consumer-perf-test: MB/s while it fetches (the median of the rounds behind the first), and the broker's CPU
-    seconds per GB."""
+@dataclass(frozen=True)
+class Consumed:
+    """What kafka-consumer-perf-test said of its fetching, and what the broker needed for it."""
+
+    mb_per_s: float
+    cpu_s_per_gb: float
+
+
+def consume(broker: BrokerProcess, topic: str, records: int, group: str) -> Consumed:
+    """Run kafka-consumer-perf-test once."""
     before = broker.cpu_s()
-    speeds, total_mb = [], 0.0
-    for i in range(rounds):
-        text = script(
-            "consumer-perf", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--messages", str(records),
-            "--group", f"perf-{i}", "--timeout", "60000",
-        )  # fmt: skip
-        fields = text.splitlines()[-1].split(",")
-        total_mb += float(fields[2])
-        speeds.append(float(fields[8]))
-    return median(speeds[1:]), (broker.cpu_s() - before) / (total_mb * (1 << 20) / 1e9)
+    text = script(
+        "consumer-perf", "--bootstrap-server", broker.bootstrap, "--topic", topic, "--messages", str(records),
+        "--group", group, "--timeout", "60000",
+    )  # fmt: skip
+    fields = text.splitlines()[-1].split(",")
+    return Consumed(float(fields[8]), (broker.cpu_s() - before) / (float(fields[2]) * (1 << 20) / 1e9))
 
 
 def latency(broker: BrokerProcess, topic: str, messages: int) -> tuple[float, float]:
@@ -221,35 +227,41 @@ def create(broker: BrokerProcess, topic: str, partitions: int) -> None:
 Measured = dict[str, float]
 
 
-def measure(broker: BrokerProcess, runs: int, scale: float) -> Measured:
-    """All loads on one broker, medians of the runs."""
-    found: Measured = {"idle_mb": broker.resident_mb()}
+def measure(brokers: Sequence[BrokerProcess], runs: int, scale: float) -> list[Measured]:
+    """All loads on the brokers in turn; medians of the runs, one dict for each broker."""
+    found: list[Measured] = [{"idle_mb": broker.resident_mb()} for broker in brokers]
+    for broker in brokers:
+        for topic, partitions in (("small", 1), ("six", 6), ("text", 1), ("latency", 1)):
+            create(broker, topic, partitions)
 
-    def several(name: str, call: Callable[[], Produced]) -> None:
-        each = [call() for _ in range(runs + 1)][1:]  # the first one warms up
-        found[f"{name}_per_s"] = median(one.records_per_s for one in each)
-        found[f"{name}_mb"] = median(one.mb_per_s for one in each)
-        found[f"{name}_cpu"] = median(one.cpu_s_per_gb for one in each)
-        print(f"  {broker.name} {name}: {found[f'{name}_per_s']:,.0f} records/s", flush=True)
+    def several(load: Callable[[BrokerProcess, int], Outcome]) -> list[list[Outcome]]:
+        each = [[load(broker, run) for broker in brokers] for run in range(runs + 1)]
+        return [list(of_one) for of_one in zip(*each[1:], strict=True)]  # the first ones warm up
 
-    create(broker, "small", 1)
-    create(broker, "six", 6)
-    create(broker, "text", 1)
-    create(broker, "latency", 1)
+    def produced(name: str, load: Callable[[BrokerProcess, int], Produced]) -> None:
+        for broker, into, outcomes in zip(brokers, found, several(load), strict=True):
+            into[f"{name}_per_s"] = median(one.records_per_s for one in outcomes)
+            into[f"{name}_mb"] = median(one.mb_per_s for one in outcomes)
+            into[f"{name}_cpu"] = median(one.cpu_s_per_gb for one in outcomes)
+            print(f"  {broker.name} {name}: {into[f'{name}_per_s']:,.0f} records/s", flush=True)
+
     small, wide = round(3_000_000 * scale), round(1_000_000 * scale)
-    several("small", lambda: produce(broker, "small", small, 100))
-    several("six", lambda: produce(broker, "six", wide, 1000))
-    several("zstd", lambda: produce(broker, "text", wide, TEXT_SIZE, "compression.type=zstd"))
-    found["consume_mb"], found["consume_cpu"] = consume(broker, "six", wide, runs + 1)
-    latency(broker, "latency", 2000)
-    several_latencies = [latency(broker, "latency", 5000) for _ in range(runs)]
-    found["e2e_ms"] = median(mean for mean, _ in several_latencies)
-    found["e2e_p99_ms"] = median(p99 for _, p99 in several_latencies)
-    found["requests_per_s"], found["slowest_ms"] = hold(broker, 1000, 200, 3)
-    found["loaded_mb"] = broker.resident_mb()
+    produced("small", lambda broker, _: produce(broker, "small", small, 100))
+    produced("six", lambda broker, _: produce(broker, "six", wide, 1000))
+    produced("zstd", lambda broker, _: produce(broker, "text", wide, TEXT_SIZE, "compression.type=zstd"))
+    for into, read in zip(found, several(lambda broker, run: consume(broker, "six", wide, f"perf-{run}")), strict=True):
+        into["consume_mb"] = median(one.mb_per_s for one in read)
+        into["consume_cpu"] = median(one.cpu_s_per_gb for one in read)
+    for into, times in zip(found, several(lambda broker, _: latency(broker, "latency", 5000)), strict=True):
+        into["e2e_ms"] = median(mean for mean, _ in times)
+        into["e2e_p99_ms"] = median(p99 for _, p99 in times)
+    for broker, into in zip(brokers, found, strict=True):
+        into["requests_per_s"], into["slowest_ms"] = hold(broker, 1000, 200, 3)
+        into["loaded_mb"] = broker.resident_mb()
     for rate in OFFERED_RECORDS:
-        one = produce(broker, "small", max(rate * 3, 30_000), 100, rate=rate)
-        found[f"offered_{rate}_per_s"], found[f"offered_{rate}_ms"] = one.records_per_s, one.p99_ms
+        for broker, into in zip(brokers, found, strict=True):
+            one = produce(broker, "small", max(rate * 3, 30_000), 100, rate=rate)
+            into[f"offered_{rate}_per_s"], into[f"offered_{rate}_ms"] = one.records_per_s, one.p99_ms
     return found
 
 
@@ -326,10 +338,8 @@ def main() -> int:
         return 1
     try:
         rows = [ServeFigure("ready in a new directory", ready_seconds(options.runs), None, "s", most=0.5)]
-        with tempfile.TemporaryDirectory(dir=WORK) as data, kcli(Path(data) / "new") as broker:
-            ours = measure(broker, options.runs, options.scale)
-        with kafka() as broker:
-            theirs = measure(broker, options.runs, options.scale)
+        with tempfile.TemporaryDirectory(dir=WORK) as data, kcli(Path(data) / "new") as broker, kafka() as opponent:
+            ours, theirs = measure((broker, opponent), options.runs, options.scale)
         rows += figures(ours, theirs)
         if not options.without_restart:
             mine, its = restart_seconds(round(2e9 * options.scale), with_kafka=True)
