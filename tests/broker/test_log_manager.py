@@ -159,7 +159,7 @@ def test_what_a_crash_left_to_delete_is_removed(tmp_path: Path) -> None:
         node.create_topic()
         node.partition().append_as_leader(batch(b"old"), NOW_MS)
         node.apply("RemoveTopicRecord", topicId=from_uuid(TOPIC_ID))
-        await until(lambda: partition_dirs(path)[0].endswith("-delete"))
+        await until(lambda: [name.endswith("-delete") for name in partition_dirs(path)] == [True])
 
     async def check(node: Node) -> None:
         await until(lambda: not partition_dirs(path))

@@ -70,6 +70,7 @@ public class JavaTransactions {
                     producer.send(new ProducerRecord<>(TOPIC, 0, null, round)).get();
                     producer.send(new ProducerRecord<>(TOPIC, 1, null, round));
                     producer.send(new ProducerRecord<>(TOPIC, 1, null, round + "+"));
+                    producer.flush();  // an abort drops what has not been sent yet
                 }
                 if (round.startsWith("aborted")) {
                     producer.abortTransaction();
