@@ -1,12 +1,13 @@
-"""Options that all commands share which talk to a cluster."""
+"""Options that commands share which talk to a cluster, or are told the same by files."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kcli.cli.options import pairs
+from kcli.cli.options import Format, pairs
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
@@ -37,6 +38,15 @@ Timeout = Annotated[
 ]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", rich_help_panel=CONNECTION, help="Show the log lines of the client library.")
+]
+Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
+DataDirs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Read a broker's log directory instead of asking a cluster; again for more of that broker.",
+    ),
 ]
 DEFAULT_TIMEOUT_S = 10.0
 

@@ -17,8 +17,7 @@ from kcli.cli.client_options import (
     count_text,
 )
 from kcli.cli.options import Format
-from kcli.cli.output import json_line, write_text
-from kcli.cli.topics import aligned
+from kcli.cli.output import aligned, json_line, write_text
 
 if TYPE_CHECKING:
     from kcli.client.admin import Cluster

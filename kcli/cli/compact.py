@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcli.cli.options import Format, key_bytes, time_ms
+from kcli.cli.options import Format, current_ms, key_bytes, time_ms
 from kcli.cli.output import json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
 from kcli.errors import KcliError, UnreadableInput, UsageError
@@ -62,7 +62,7 @@ def compact(  # noqa: PLR0913, PLR0917 (one parameter an option)
         raise UsageError("--out, --in-place and --dry-run (or --why, which is one) exclude each other")
     if not directory.is_dir():
         raise UnreadableInput(str(directory), "no such directory")
-    now_ms = time_ms(now, "--now") if now is not None else int(time.time() * 1000)
+    now_ms = time_ms(now, "--now") if now is not None else current_ms()
     settings = Settings(directory, config, option or [])
     if settings.metadata_error is not None:
         raise settings.metadata_error

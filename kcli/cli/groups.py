@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -15,16 +14,17 @@ from kcli.cli.client_options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_S,
     Bootstrap,
+    DataDirs,
+    Output,
     Properties,
     Timeout,
     Verbose,
     connection,
     count_text,
 )
-from kcli.cli.options import Format, chosen, time_ms
-from kcli.cli.output import json_line, note, on_terminal, write_text
+from kcli.cli.options import Format, chosen, current_ms, distinct, time_ms
+from kcli.cli.output import aligned, json_line, note, on_terminal, write_text
 from kcli.cli.told import Told, cell
-from kcli.cli.topics import aligned
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.group_view import (
     STATES,
@@ -78,15 +78,6 @@ Named = Annotated[
     list[str] | None, typer.Option("--group", metavar="GROUP", help="A group, as kafka-consumer-groups takes it.")
 ]
 AllGroups = Annotated[bool, typer.Option("--all-groups", help="All groups.")]
-Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
-DataDirs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--data-dir",
-        metavar="DIR",
-        help="Read a broker's log directory instead of asking a cluster; again for more of that broker.",
-    ),
-]
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC[:0,1,...]", help="A topic, or some of its partitions.")
 ]
@@ -294,7 +285,7 @@ def _source(
 
 
 def _names(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
-    found = list(dict.fromkeys([*(names or []), *(named or [])]))
+    found = distinct(names, named)
     if found and all_groups:
         raise UsageError("--all-groups excludes names")
     return found
@@ -342,7 +333,7 @@ def _way(option: str, value: Any, groups: list[str]) -> Reset:
         case "--to-datetime":
             return Reset(Kind.TIME, time_ms(value, option))
         case "--by-duration":
-            return Reset(Kind.TIME, int(time.time() * 1000) - _duration_ms(value))
+            return Reset(Kind.TIME, current_ms() - _duration_ms(value))
         case "--from-file":
             try:
                 lines = value.read_text().splitlines()

@@ -38,13 +38,18 @@ class Codec(StrEnum):
     ZSTD = "zstd"
 
 
+def current_ms() -> int:
+    """The time, in epoch milliseconds."""
+    return int(time.time() * 1000)
+
+
 def time_ms(text: str, option: str) -> int:
     """Epoch milliseconds from `1700000000000`, ISO 8601 (UTC where it names no zone) or a time ago (`-2h`, `-90s`).
 
     Raises UsageError, which names the option.
     """
     if ago := re.fullmatch(r"-(\d+)(ms|s|m|h|d|w)", text):
-        return int(time.time() * 1000) - int(ago[1]) * UNITS_MS[ago[2]]
+        return current_ms() - int(ago[1]) * UNITS_MS[ago[2]]
     if re.fullmatch(r"-?\d{1,19}", text):
         return int(text)
     try:
@@ -79,6 +84,11 @@ def time_text(time_ms: int) -> str:
         return f"{datetime(1970, 1, 1) + timedelta(milliseconds=time_ms):%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"  # noqa: DTZ001
     except OverflowError:
         return str(time_ms)
+
+
+def distinct(names: list[str] | None, named: list[str] | None) -> list[str]:
+    """Names that may be given as arguments and by an option, each once, in order."""
+    return list(dict.fromkeys([*(names or []), *(named or [])]))
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from kcli.errors import KcliError
@@ -64,3 +65,12 @@ def terminal_width() -> int:
 def printable(text: str) -> str:
     """A path on one line: what would move the cursor is escaped."""
     return "".join(char if char.isprintable() or "\udc80" <= char <= "\udcff" else repr(char)[1:-1] for char in text)
+
+
+def aligned(rows: Iterable[tuple[str, ...]]) -> str:
+    """Lines whose columns begin below each other."""
+    table = list(rows)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in table
+    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcli.cli.options import Format, time_ms
+from kcli.cli.options import Format, current_ms, time_ms
 from kcli.cli.output import json_line, note, on_terminal, printable, write_text
 from kcli.cli.progress import Progress
 from kcli.errors import KcliError, UnreadableInput, UsageError
@@ -67,7 +67,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
     if sum((out is not None, in_place, dry_run)) > 1:
         raise UsageError("give one of --out, --in-place and --dry-run")
-    now_ms = int(time.time() * 1000) if now is None else time_ms(now, "--now")
+    now_ms = current_ms() if now is None else time_ms(now, "--now")
     if not directory.is_dir():
         raise UnreadableInput(str(directory), "no such directory")
     settings = Settings(directory, config, option or [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,15 +11,17 @@ from kcli.cli.client_options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_S,
     Bootstrap,
+    Output,
     Properties,
     Timeout,
     Verbose,
     connection,
     count_text,
 )
-from kcli.cli.options import Format, pairs
-from kcli.cli.output import json_line, note, on_terminal, write_text
-from kcli.errors import KcliError, UsageError
+from kcli.cli.options import Format, distinct, pairs
+from kcli.cli.output import aligned, json_line, on_terminal, write_text
+from kcli.cli.told import Told
+from kcli.errors import UsageError
 
 if TYPE_CHECKING:
     from kcli.client.admin import Admin, Partition, Topic
@@ -42,11 +44,9 @@ app = typer.Typer(
     help="List, describe, create, delete and alter topics of a cluster.", epilog=EPILOG, no_args_is_help=True
 )
 
-Found = TypeVar("Found")
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Topics.", show_default=False)]
 Named = Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic, as kafka-topics takes it.")]
-Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
 Configs = Annotated[list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A configuration.")]
 Placement = Annotated[
     str | None,
@@ -67,12 +67,8 @@ def _admin(bootstrap: str, properties: list[str] | None, timeout: float, verbose
     return Admin(connection(bootstrap, properties, timeout, verbose))
 
 
-def _names(names: list[str] | None, named: list[str] | None) -> list[str]:
-    return list(dict.fromkeys([*(names or []), *(named or [])]))
-
-
 def _some(names: list[str] | None, named: list[str] | None) -> list[str]:
-    if not (found := _names(names, named)):
+    if not (found := distinct(names, named)):
         raise UsageError("no topic given")
     return found
 
@@ -88,14 +84,15 @@ def list_topics(
 ) -> None:
     """List all topics, with their partitions and replicas."""
     admin = _admin(bootstrap, properties, timeout, verbose)
-    topics, status = _told(admin.describe(admin.names()))
+    told = Told()
+    topics = told.good(admin.describe(admin.names()))
     topics = [topic for topic in topics if not (exclude_internal and topic.is_internal)]
     if output is Format.JSONL:
         write_text("".join(json_line(_topic_object(topic)) for topic in topics))
     else:
         rows = [(topic.name, *_sizes(topic), "internal" if topic.is_internal else "") for topic in topics]
         write_text(aligned(rows))
-    raise typer.Exit(status)
+    raise typer.Exit(told.failed)
 
 
 @app.command("describe")
@@ -120,7 +117,8 @@ def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
 ) -> None:
     """Show topics, all if none is named: id, configuration, and of each partition leader and replicas."""
     admin = _admin(bootstrap, properties, timeout, verbose)
-    topics, status = _told(admin.describe(_names(names, named) or admin.names()))
+    told = Told()
+    topics = told.good(admin.describe(distinct(names, named) or admin.names()))
     topics = [topic for topic in topics if not (exclude_internal and topic.is_internal)]
     if under_replicated or unavailable:
         topics = [
@@ -137,7 +135,7 @@ def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
             write_text(json_line({**_topic_object(topic), "configs": topic.configs, "partition_list": rows}))
         else:
             write_text(_described(topic, offsets=offsets))
-    raise typer.Exit(status)
+    raise typer.Exit(told.failed)
 
 
 @app.command("create")
@@ -176,7 +174,9 @@ def create(  # noqa: PLR0913, PLR0917 (one parameter an option)
         validate_only=validate_only,
         if_not_exists=if_not_exists,
     )
-    raise typer.Exit(_told(outcomes)[1])
+    told = Told()
+    told.good(outcomes)
+    raise typer.Exit(told.failed)
 
 
 @app.command("delete")
@@ -191,7 +191,9 @@ def delete(
 ) -> None:
     """Delete topics, with all their records."""
     topics = _some(names, named)
-    raise typer.Exit(_told(_admin(bootstrap, properties, timeout, verbose).delete(topics, if_exists=if_exists))[1])
+    told = Told()
+    told.good(_admin(bootstrap, properties, timeout, verbose).delete(topics, if_exists=if_exists))
+    raise typer.Exit(told.failed)
 
 
 @app.command("alter")
@@ -223,27 +225,14 @@ def alter(  # noqa: PLR0913, PLR0917 (one parameter an option)
         raise UsageError("nothing to alter: give --partitions, --config or --delete-config")
     admin = _admin(bootstrap, properties, timeout, verbose)
     placed = None if assignment is None else _assignment(assignment)
-    status = 0
+    told = Told()
     if partitions is not None:
         outcomes = admin.add_partitions(topics, partitions, placed, validate_only=validate_only, if_exists=if_exists)
-        status = _told(outcomes)[1]
+        told.good(outcomes)
     if changes:
         outcomes = admin.alter_configs(topics, changes, validate_only=validate_only, if_exists=if_exists)
-        status = max(status, _told(outcomes)[1])
-    raise typer.Exit(status)
-
-
-def _told(outcomes: Iterable[Found | KcliError]) -> tuple[list[Found], int]:
-    """What went well; what did not is told on stderr and makes the exit status 1."""
-    found: list[Found] = []
-    status = 0
-    for outcome in outcomes:
-        if isinstance(outcome, KcliError):
-            note(f"kcli: {outcome}")
-            status = 1
-        else:
-            found.append(outcome)
-    return found, status
+        told.good(outcomes)
+    raise typer.Exit(told.failed)
 
 
 def _assignment(text: str) -> list[list[int]]:
@@ -314,12 +303,3 @@ def _partition_object(partition: Partition, *, offsets: bool) -> dict[str, Any]:
     if offsets:
         row |= {"start_offset": partition.start_offset, "end_offset": partition.end_offset}
     return row
-
-
-def aligned(rows: Iterable[tuple[str, ...]]) -> str:
-    """Lines whose columns begin below each other."""
-    table = list(rows)
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in table
-    )

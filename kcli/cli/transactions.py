@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,15 +12,16 @@ from kcli.cli.client_options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_S,
     Bootstrap,
+    DataDirs,
+    Output,
     Properties,
     Timeout,
     Verbose,
     connection,
 )
-from kcli.cli.options import Format, chosen, time_text
-from kcli.cli.output import json_line, note, write_text
+from kcli.cli.options import Format, chosen, current_ms, distinct, time_text
+from kcli.cli.output import aligned, json_line, note, write_text
 from kcli.cli.told import Told, cell
-from kcli.cli.topics import aligned
 from kcli.errors import KcliError, UsageError
 from kcli.group_view import Place, places_text
 from kcli.transaction_view import STATES, Open, Producer, Source, Transaction, Wanted, good, hanging, open_for
@@ -54,15 +54,6 @@ app = typer.Typer(
 MINUTE_MS = 60_000
 DEFAULT_MAX_TIMEOUT_MIN = 15
 
-Output = Annotated[Format, typer.Option("--format", help="How to show the result.")]
-DataDirs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--data-dir",
-        metavar="DIR",
-        help="Read a broker's log directory instead of asking a cluster; again for more of that broker.",
-    ),
-]
 Topic = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The partition's topic.")]
 Partition = Annotated[int, typer.Option("--partition", min=0, metavar="N", help="The partition's number.")]
 Broker = Annotated[
@@ -130,7 +121,7 @@ def describe(
     """Show transactional ids, all if none is named: producer, state, times, and the partitions of the transaction."""
     told = Told()
     source = _source(data_dirs, bootstrap, properties, timeout, verbose)
-    asked = list(dict.fromkeys([*(names or []), *(named or [])]))
+    asked = distinct(names, named)
     found = told.good(source.describe(asked or [each.transactional_id for each in told.good(source.all(Wanted()))]))
     _show_transactions(found, output)
     raise typer.Exit(told.status(source.trouble))
@@ -188,7 +179,7 @@ def find_hanging(  # noqa: PLR0913, PLR0917 (one parameter an option)
     told = Told()
     source = _source(data_dirs, bootstrap, properties, timeout, verbose)
     places = [(topic, partition)] if topic is not None and partition is not None else source.places(topic, broker)
-    now_ms = _now_ms()
+    now_ms = current_ms()
     candidates = [
         each
         for place, producers in told.good(source.producers(places, broker))
@@ -262,7 +253,7 @@ def abort(  # noqa: PLR0913, PLR0917 (one parameter an option)
         found = _opened_by(cluster, place, producer_id)._replace(
             producer_epoch=producer_epoch, coordinator_epoch=max(coordinator_epoch, 0)
         )
-    _show_open([Open(place, found)], output, _now_ms())
+    _show_open([Open(place, found)], output, current_ms())
     _warn_of_owner(cluster, Open(place, found))
     if execute:
         cluster.abort(place, found.producer_id, found.producer_epoch, found.coordinator_epoch or 0)
@@ -321,11 +312,7 @@ def _source(
         return _cluster(bootstrap, properties, timeout, verbose)
     from kcli.inspector.transactions import TransactionFiles
 
-    return TransactionFiles(data_dirs, _now_ms())
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
+    return TransactionFiles(data_dirs, current_ms())
 
 
 def _matcher(pattern: str | None) -> Callable[[str], object]:
