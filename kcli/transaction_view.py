@@ -73,6 +73,11 @@ class Producer(NamedTuple):
     start_offset: int | None
 
 
+def known(number: int) -> int | None:
+    """A field of a Producer from Kafka's, which has -1 for what there is not."""
+    return None if number == -1 else number
+
+
 class Open(NamedTuple):
     """A transaction that is open in a partition."""
 

@@ -40,7 +40,7 @@ from kio.static.primitive import i8, i16, i32, i32Timedelta, i64
 
 from kcli.client.transaction_state import DescribeTransactionsResponse, TransactionState
 from kcli.group_view import Place
-from kcli.transaction_view import Listing, Producer, Transaction, Wanted
+from kcli.transaction_view import Listing, Producer, Transaction, Wanted, known
 
 TRANSACTION = i8(1)
 NONE = -1
@@ -122,15 +122,11 @@ def _producer(told: ProducerState) -> Producer:
     return Producer(
         told.producer_id,
         told.producer_epoch,
-        _known(told.coordinator_epoch),
-        _known(told.last_sequence),
+        known(told.coordinator_epoch),
+        known(told.last_sequence),
         told.last_timestamp,
-        _known(told.current_txn_start_offset),
+        known(told.current_txn_start_offset),
     )
-
-
-def _known(number: int) -> int | None:
-    return None if number == NONE else number
 
 
 def abort(server: Server, place: Place, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> ErrorCode:

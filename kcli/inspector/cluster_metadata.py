@@ -74,6 +74,6 @@ def _values(path: Path) -> Iterator[tuple[int, bytes]]:
                     row = RecordRow._make(records.row(i))
                     batch = BatchRow._make(part.batches.row(row.batch))
                     if not batch.is_control and not batch.faults & UNREADABLE:
-                        yield row.offset, bytes(buffer[row.value_start : row.value_start + max(row.value_length, 0)])
+                        yield row.offset, row.value(buffer) or b""
     finally:
         source.close()

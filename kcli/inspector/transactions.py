@@ -21,11 +21,9 @@ from kcli.log.config import LogConfig
 from kcli.log.coordinator_records import read_records
 from kcli.log.log_directory import LogDirectory
 from kcli.log.read_only_log import ReadOnlyLog
-from kcli.transaction_view import Listing, NoSuchTransactionalId, Producer, Transaction, Wanted
+from kcli.transaction_view import Listing, NoSuchTransactionalId, Producer, Transaction, Wanted, known
 from kcli.txn import transaction
 from kcli.txn.records import TOPIC, parse
-
-NONE = -1
 
 
 class TransactionFiles:
@@ -155,12 +153,8 @@ def _producer(entry: ProducerEntry) -> Producer:
     return Producer(
         entry.producer_id,
         entry.producer_epoch,
-        _known(entry.coordinator_epoch),
-        _known(entry.last_sequence),
+        known(entry.coordinator_epoch),
+        known(entry.last_sequence),
         entry.timestamp,
-        _known(entry.current_txn_first_offset),
+        known(entry.current_txn_first_offset),
     )
-
-
-def _known(number: int) -> int | None:
-    return None if number == NONE else number

@@ -76,11 +76,10 @@ def _records(window: Window, table: RecordTable, buffer: memoryview) -> Iterator
         batch = BatchRow._make(window.batches.row(row.batch))
         if batch.faults & (UNREADABLE | FAULT_BAD_CRC):
             continue
-        key = bytes(buffer[row.key_start : row.key_start + row.key_length]) if row.key_length >= 0 else None
-        value = bytes(buffer[row.value_start : row.value_start + row.value_length]) if row.value_length >= 0 else None
+        key = row.key(buffer)
         if not batch.is_control:
             producer_id = batch.producer_id if batch.is_transactional else NONE
-            yield CoordinatorRecord(row.offset, producer_id, None, key, value)
+            yield CoordinatorRecord(row.offset, producer_id, None, key, row.value(buffer))
             continue
         try:
             kind = control_record.parse_key(key).type

@@ -91,7 +91,7 @@ def _records(path: Path) -> Iterator[tuple[int, Record]]:
                     batch = batches[row.batch]
                     if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC):
                         continue
-                    value = bytes(buffer[row.value_start : row.value_start + max(row.value_length, 0)])
+                    value = row.value(buffer) or b""
                     try:
                         yield row.offset, decode_value(value)
                     except FormatError as error:
