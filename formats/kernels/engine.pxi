@@ -205,7 +205,7 @@ def check_plain_records(const uint8_t[::1] data not None, BatchTable table not N
 
 
 cdef bint plain_batch(const uint8_t[::1] data, BatchTable table, bint keyed, int64_t earliest, int64_t latest,
-                   int64_t max_bytes) except -1:
+                      int64_t max_bytes) except -1:
     """Is it a batch of a client as most are: one, not compressed, CreateTime, sound? Leaves its row in `table`."""
     cdef Batch *b
     cdef int64_t next_start = 0, needed = 0

@@ -211,6 +211,7 @@ RECOVERY_INVALID: Final[int]
 RECOVERY_OVERFLOW: Final[int]
 RECOVERY_ORDER: Final[int]
 RECOVERY_REFUSED: Final[int]
+PRODUCER_BATCHES_KEPT: Final[int]
 
 class ProducerTable:
     reason: Final[str | None]

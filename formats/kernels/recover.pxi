@@ -17,6 +17,8 @@ RECOVERY_REFUSED = G_REFUSED
 cdef enum:
     BATCHES_KEPT = 5
 
+PRODUCER_BATCHES_KEPT = BATCHES_KEPT
+
 cdef struct LastBatch:
     int64_t last_offset
     int64_t timestamp           # its max timestamp, ms

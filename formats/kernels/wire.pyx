@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""Walk over a request as its schema lays it out, before anything is made of it.
+"""Walk over a request as its schema lays it out, before anything is made of it; and read Produce, the one that is large.
 
 A reader that makes room for as many items as a request says it has can be killed with twenty bytes. This walk makes
 nothing: every length and count is held against what remains, and all items of a request against a limit.
@@ -92,6 +92,17 @@ cdef inline Fault length(Walk *walk, int width, bint flexible, bint nullable, in
     return fault
 
 
+cdef inline Fault array_length(Walk *walk, bint flexible, bint nullable, int64_t *count) noexcept nogil:
+    """The count of an array, held against what remains and against the limit of all items."""
+    cdef Fault fault = length(walk, 4, flexible, nullable, count)
+    if fault != OK:
+        return fault
+    if count[0] > walk.end - walk.position:  # no item is smaller than a byte
+        return CUT
+    walk.items_left -= count[0]
+    return OK if walk.items_left >= 0 else TOO_MANY
+
+
 cdef Fault field(Walk *walk, int kind, int argument, bint nullable, bint flexible) noexcept nogil:
     cdef int64_t count
     cdef Fault fault
@@ -108,14 +119,9 @@ cdef Fault field(Walk *walk, int kind, int argument, bint nullable, bint flexibl
     if kind == K_SIZED:
         fault = length(walk, argument, flexible, nullable, &count)
         return fault if fault != OK else skip(walk, count)
-    fault = length(walk, 4, flexible, nullable, &count)
+    fault = array_length(walk, flexible, nullable, &count)
     if fault != OK:
         return fault
-    if count > walk.end - walk.position:  # no item is smaller than a byte
-        return CUT
-    walk.items_left -= count
-    if walk.items_left < 0:
-        return TOO_MANY
     if kind == K_ARRAY_FIXED:
         return skip(walk, count * argument)
     while count > 0 and fault == OK:
@@ -193,6 +199,9 @@ cdef int raise_fault(Fault fault, int64_t position, int64_t items_max) except -1
     raise LimitExceeded(f"more than {items_max:,} items in all arrays", position)
 
 
+cdef int32_t *ONLY_TAGS = [0, 1, 0]  # a flexible struct without a field, none of whose tags is known
+
+
 cdef class Reader:
     """A walk that makes something of what it passes."""
 
@@ -216,12 +225,7 @@ cdef class Reader:
 
     cdef int64_t count(self) except -1:
         cdef int64_t found
-        self.ended(length(&self.walk, 4, self.flexible, False, &found))
-        if found > self.walk.end - self.walk.position:
-            raise_fault(CUT, self.walk.position, 0)
-        self.walk.items_left -= found
-        if self.walk.items_left < 0:
-            raise_fault(TOO_MANY, self.walk.position, self.items_max)
+        self.ended(array_length(&self.walk, self.flexible, False, &found))
         return found
 
     cdef object slice(self, int width):
@@ -235,14 +239,9 @@ cdef class Reader:
         return self.frame[start:start + size]
 
     cdef int skip_tags(self) except -1:
-        cdef int64_t tags, tag, size
         if self.flexible:
-            self.ended(varint(&self.walk, &tags))
-            while tags > 0:
-                tags -= 1
-                self.ended(varint(&self.walk, &tag))
-                self.ended(varint(&self.walk, &size))
-                self.ended(skip(&self.walk, size))
+            self.walk.schema = ONLY_TAGS
+            self.ended(structure(&self.walk, 0))
         return 0
 
 

@@ -8,19 +8,18 @@ known are looked at first.
 
 from __future__ import annotations
 
-from formats.kernels.log import BatchTable, ProducerTable, scan
+from formats.kernels.log import PRODUCER_BATCHES_KEPT, BatchTable, ProducerTable, scan
 from kcli.log.live_segments import LiveSegments
 
 LOOKED_AT_BYTES = 8 << 20
-BATCHES_KEPT = 5
 
 
 def recall(segments: LiveSegments, producers: ProducerTable, producer_id: int) -> bool:
     """Take up to five batches of the producer's epoch into `producers`. Returns whether there is a new one."""
     known = producers.last_batches(producer_id)
-    if not known or len(known) == BATCHES_KEPT:
+    if not known or len(known) == PRODUCER_BATCHES_KEPT:
         return False
-    missing, left = BATCHES_KEPT - len(known), LOOKED_AT_BYTES
+    missing, left = PRODUCER_BATCHES_KEPT - len(known), LOOKED_AT_BYTES
     _, last_offset, _, _ = known[0]
     i = segments.index_of(last_offset)
     head = segments.all[i].locate(last_offset)

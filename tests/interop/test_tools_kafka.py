@@ -53,6 +53,7 @@ VARIES = [
     (r"(deadlineMs|tries|nextAllowedTryMs)=\d+", r"\1=N"),
     (r"timed out at \d+ after \d+ attempt", "timed out at TIME after N attempt"),
     (r"(adminclient|console-consumer)-\d+", r"\1-N"),
+    (r"correlation id \d+", "correlation id N"),
     # how ToolServer got there
     (
         r"^\tat (ToolServer|jdk\.compiler|java\.base/(java\.lang|jdk\.internal)\.reflect|jdk\.internal\.reflect)\..*\n",

@@ -12,8 +12,6 @@ from uuid import UUID
 from formats.kernels.wire import read_produce
 from kcli.broker.network.request_check import ITEMS_MAX
 
-TOPIC_IDS = 13
-
 
 @dataclass(slots=True)
 class PartitionProduceData:

@@ -12,6 +12,7 @@ import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TransactionDescription;
 import org.apache.kafka.clients.admin.TransactionListing;
@@ -28,6 +29,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
 @SuppressWarnings("removal")
 public class JavaTransactions {
     static final int WAIT_MS = 20_000;
+    // longer than a loaded machine takes from a transaction's begin to its first record
+    static final int SHORT_MS = 3_000;
+    static final ListConsumerGroupOffsetsOptions STABLE = new ListConsumerGroupOffsetsOptions().requireStable(true);
     static final String TOPIC = "t";
     static final TopicPartition FIRST = new TopicPartition(TOPIC, 0);
     static final TopicPartition SECOND = new TopicPartition(TOPIC, 1);
@@ -79,6 +83,7 @@ public class JavaTransactions {
                 }
             }
         }
+        settled("simple");
     }
 
     static void stableOffset() throws Exception {
@@ -114,7 +119,7 @@ public class JavaTransactions {
                 } else {
                     producer.commitTransaction();
                 }
-                OffsetAndMetadata found = admin.listConsumerGroupOffsets("readers")
+                OffsetAndMetadata found = admin.listConsumerGroupOffsets("readers", STABLE)
                     .partitionsToOffsetAndMetadata().get().get(FIRST);
                 committed.add(List.of(found.offset(), found.metadata()));
             }
@@ -142,6 +147,7 @@ public class JavaTransactions {
             young.send(new ProducerRecord<>(TOPIC, 0, null, "young")).get();
             report.put("fenced", afterwards(old));
             young.commitTransaction();
+            settled("fenced");
         }
         old.close(Duration.ZERO);
 
@@ -167,6 +173,7 @@ public class JavaTransactions {
             young.beginTransaction();
             young.send(new ProducerRecord<>(TOPIC, 1, null, "after idle")).get();
             young.commitTransaction();
+            settled("idle");
         }
         idle.close(Duration.ZERO);
     }
@@ -183,13 +190,14 @@ public class JavaTransactions {
             } else {
                 admin.fenceProducers(List.of(name)).all().get();
             }
+            settled(name);
             report.put(name, afterwards(producer));
             producer.close(Duration.ZERO);
         }
     }
 
     static void timeout() throws Exception {
-        KafkaProducer<String, String> producer = producer("late", 500);
+        KafkaProducer<String, String> producer = producer("late", SHORT_MS);
         producer.initTransactions();
         producer.beginTransaction();
         producer.send(new ProducerRecord<>(TOPIC, 1, null, "late")).get();
@@ -205,6 +213,7 @@ public class JavaTransactions {
             again.beginTransaction();
             again.send(new ProducerRecord<>(TOPIC, 1, null, "in time")).get();
             again.commitTransaction();
+            settled("late");
         }
         report.put("timed out", found);
         try (KafkaProducer<String, String> endless = producer("endless", 2_000_000_000)) {
@@ -258,6 +267,7 @@ public class JavaTransactions {
         return found.state().toString();
     }
 
+    /** The state once the markers are written, which is after the client hears of its commit: what follows them is in order. */
     static String settled(String name) throws Exception {
         String state = settledOrOngoing(name);
         for (long until = System.currentTimeMillis() + WAIT_MS;
