@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterable
 
 from formats.kernels.log import crc32c
+from formats.varint import put_uvarint
 
 Pair = tuple[bytes | None, bytes | None]
 """Key and value of a record."""
@@ -38,15 +39,15 @@ def write_batch(
     count = 0
     for key, value in records:
         body = bytearray(b"\0\0")  # attributes, timestamp delta
-        _put_varint(body, count)
+        put_uvarint(body, 2 * count)
         for part in (key, value):
             if part is None:
                 body += _NULL
             else:
-                _put_varint(body, len(part))
+                put_uvarint(body, 2 * len(part))
                 body += part
         body.append(_NO_HEADERS)
-        _put_varint(out, len(body))
+        put_uvarint(out, 2 * len(body))
         out += body
         count += 1
     assert count, "a batch has records"
@@ -69,12 +70,3 @@ def write_batch(
     )
     struct.pack_into(">I", out, _CRC_AT, crc32c(memoryview(out)[_CRC_FROM:]))
     return out
-
-
-def _put_varint(out: bytearray, value: int) -> None:
-    """Append a varint of what is not negative; in zigzag that is its double."""
-    value <<= 1
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)

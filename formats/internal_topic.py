@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar
 from formats.errors import BadLength, BadValue, FormatError, Truncated, UnknownType, UnknownVersion
 from formats.message import MessageSchema, build, parse, read_uvarint, reader, schemas
 from formats.message import to_json as message_json
+from formats.varint import uvarint
 
 FRAME_VERSION: Final = 1
 """The only frame version of metadata records."""
@@ -99,7 +100,7 @@ def encode(topic: str, record: DecodedRecord) -> tuple[bytes | None, bytes | Non
     if topic in _FRAMED:
         if record.value is None or record.value_version is None:
             raise BadValue(f"a record of {topic} without a value")
-        frame = b"".join(_uvarint(each) for each in (FRAME_VERSION, record.key_type, record.value_version))
+        frame = b"".join(_framed(each) for each in (FRAME_VERSION, record.key_type, record.value_version))
         return None, frame + build(record.value_name, record.value_version, record.value)
     if topic not in _COORDINATORS:
         raise BadValue(f"{topic} is not an internal topic")
@@ -237,8 +238,7 @@ def _int16(number: int) -> bytes:
     return _INT16.pack(number)
 
 
-def _uvarint(number: int) -> bytes:
+def _framed(number: int) -> bytes:
     if not 0 <= number < 0x8000:
         raise BadValue(f"{number} is neither a record type nor a version")
-    low = bytes((number & 0x7F | (0x80 if number > 0x7F else 0),))
-    return low if number <= 0x7F else low + _uvarint(number >> 7)
+    return uvarint(number)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from formats.errors import BadLength, BadValue
 from formats.message_compiler import uuid_bytes
 from formats.message_schema import FIXED, UNKNOWN_TAGS, Layout, Slot, schema
+from formats.varint import put_uvarint
 
 Put = Callable[[bytearray, Any], None]
 """Appends a value's bytes. Raises BadValue, BadLength."""
@@ -35,15 +36,6 @@ def writer(name: str, version: int) -> Put:
     """The writer of a message in one version of its own. Raises UnknownType, UnknownVersion."""
     schema(name).check(version)
     return _struct(schema(name).layout(version))
-
-
-def put_uvarint(out: bytearray, value: int) -> None:
-    """Append an unsigned varint of 32 bits."""
-    value &= 0xFFFFFFFF
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
 
 
 def _struct(layout: Layout) -> Put:

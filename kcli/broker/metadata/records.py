@@ -20,7 +20,8 @@ from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC
 from formats.kernels.columns import BatchRow
 from formats.message_schema import schema
-from formats.message_writer import put_uvarint, write
+from formats.message_writer import write
+from formats.varint import put_uvarint
 from kcli.errors import UnreadableInput
 from kcli.log import stored_batches
 from kcli.log.stored_batches import StoredRecord

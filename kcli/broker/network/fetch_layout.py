@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from formats.txn_index import AbortedTxn
+from formats.varint import uvarint
 from kcli.broker.network.connection import Laid
-from kcli.broker.network.layout import NO_TAGS, length, string, unsigned_varint
+from kcli.broker.network.layout import NO_TAGS, length, string
 from kcli.broker.network.messages import Messages
 from kcli.log.live_segments import FileRegion
 
@@ -116,4 +117,4 @@ def _tagged(answer: PartitionAnswer) -> bytes:
     if answer.diverging is None:
         return b"\0"
     value = _DIVERGING.pack(*answer.diverging) + b"\0"
-    return b"\1\0" + unsigned_varint(len(value)) + value
+    return b"\1\0" + uvarint(len(value)) + value

@@ -18,7 +18,7 @@ from typing import Any
 
 from formats.errors import Truncated
 from formats.message_compiler import read_uvarint
-from formats.message_writer import put_uvarint
+from formats.varint import put_uvarint
 from kcli.broker.network.request_check import LENGTH_SIZES, SIZES
 
 Copier = Callable[[bytes, int, bytearray], int]
