@@ -25,6 +25,7 @@ from formats import properties
 from formats.checkpoint import OffsetEntry, build_offsets, parse_offsets
 from formats.errors import FormatError
 from formats.file_name import DirectoryName, FileKind, parse, parse_directory
+from formats.properties import MetaProperties
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.recovery_view import StartRefused
@@ -58,6 +59,12 @@ def read_properties(path: Path) -> Mapping[str, str]:
         return properties.parse(read_whole(path)).entries
     except FormatError as error:
         raise UnreadableInput(str(path), str(error)) from None
+
+
+def read_meta_properties(directory: Path) -> MetaProperties | None:
+    """What the directory's meta.properties says; None where it has none. Raises FormatError, UnreadableInput."""
+    path = directory / FileKind.META_PROPERTIES
+    return properties.meta_properties(properties.parse(read_whole(path))) if path.exists() else None
 
 
 class DirectoryLocked(KcliError):
@@ -164,9 +171,7 @@ class LogDirectory:
         """
         found = []
         try:
-            path = self.path / FileKind.META_PROPERTIES
-            if path.exists():
-                properties.meta_properties(properties.parse(read_whole(path)))
+            read_meta_properties(self.path)
         except FormatError as error:
             found.append(StartRefused(FileKind.META_PROPERTIES, error.reason, error.position))
         for kind in (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.CLEANER_OFFSETS):

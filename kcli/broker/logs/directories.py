@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from formats import properties
 from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.properties import MetaProperties
@@ -25,8 +24,7 @@ from kcli.broker.clock import Clock
 from kcli.broker.metadata.format import Formatted, format_directories
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.disk import Disk
-from kcli.log.log_directory import DirectoryLock, LogDirectory
-from kcli.log.source import read_whole
+from kcli.log.log_directory import DirectoryLock, LogDirectory, read_meta_properties
 from kcli.metadata.partition import to_uuid
 
 log = logging.getLogger("kcli.broker")
@@ -163,14 +161,16 @@ def _take(every: Sequence[LogDir], disk: Disk) -> None:
 
 def _read_all(every: Sequence[LogDir]) -> Iterator[tuple[LogDir, MetaProperties]]:
     for each in every:
-        path = each.path / FileKind.META_PROPERTIES
-        if not each.is_online or not path.exists():
+        if not each.is_online:
             continue
         try:
-            yield each, properties.meta_properties(properties.parse(read_whole(path)))
+            found = read_meta_properties(each.path)
         except (FormatError, UnreadableInput) as error:
-            log.error("%s: %s", path, error)  # noqa: TRY400
+            log.error("%s: %s", each.path / FileKind.META_PROPERTIES, error)  # noqa: TRY400
             each.fail(error)
+        else:
+            if found is not None:
+                yield each, found
 
 
 def _is_empty(each: LogDir) -> bool:

@@ -19,12 +19,12 @@ from typing import Final, TypeVar
 from formats.errors import FormatError
 from formats.file_name import FileKind
 from formats.message_compiler import uuid_text
-from formats.properties import MetaProperties, Properties, build, meta_properties, parse
+from formats.properties import MetaProperties, Properties, build
 from kcli.broker.metadata.snapshots import snapshot_batches
 from kcli.errors import KcliError
 from kcli.log.disk import Disk
+from kcli.log.log_directory import read_meta_properties
 from kcli.log.recovery_view import StartRefused
-from kcli.log.source import read_whole
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import KRAFT_VERSION, METADATA_VERSION, Record
 from kcli.metadata.metadata_version import LATEST
@@ -99,13 +99,11 @@ def format_directories(
 
 def _read(directory: Path) -> MetaProperties | None:
     path = directory / FileKind.META_PROPERTIES
-    if not path.exists():
-        return None
     try:
-        meta = meta_properties(parse(read_whole(path)))
+        meta = read_meta_properties(directory)
     except FormatError as error:
         raise StartRefused(str(path), error.reason, error.position) from None
-    if meta.version != 1:
+    if meta is not None and meta.version != 1:
         raise StartRefused(str(path), "version 0, of a cluster with ZooKeeper")
     return meta
 

@@ -16,14 +16,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats import properties
 from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC, FileKind, parse, parse_directory
 from formats.properties import MetaProperties
 from kcli.errors import KcliError, UnreadableInput
-from kcli.log.log_directory import PARTITION_FILES, REMOTE_INDEX_CACHE, LogDirectory
+from kcli.log.log_directory import PARTITION_FILES, REMOTE_INDEX_CACHE, LogDirectory, read_meta_properties
 from kcli.log.partition_directory import topic_id_of
-from kcli.log.source import read_whole
 
 log = logging.getLogger("kcli.broker")
 Key = tuple[str, int]
@@ -127,18 +125,16 @@ def identity(directories: Iterable[Path]) -> tuple[int | None, str | None]:
     """Node and cluster, as far as a meta.properties says so."""
     node_id = cluster_id = None
     for directory in directories:
-        found = _meta_properties(directory / FileKind.META_PROPERTIES)
+        found = _meta_properties(directory)
         if found is not None:
             node_id = found.node_id if node_id is None else node_id
             cluster_id = cluster_id or found.cluster_id
     return node_id, cluster_id
 
 
-def _meta_properties(path: Path) -> MetaProperties | None:
-    if not path.exists():
-        return None
+def _meta_properties(directory: Path) -> MetaProperties | None:
     try:
-        return properties.meta_properties(properties.parse(read_whole(path)))
+        return read_meta_properties(directory)
     except (FormatError, UnreadableInput) as error:
-        log.warning("%s: %s", path, error)
+        log.warning("%s: %s", directory / FileKind.META_PROPERTIES, error)
         return None
