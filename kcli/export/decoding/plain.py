@@ -1,0 +1,45 @@
+"""Payloads as they are: bytes, or UTF-8 text."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kcli.export.decoding.decoder import no_reasons
+
+
+class RawDecoder:
+    """Bytes stay bytes."""
+
+    type: pa.DataType = pa.binary()
+
+    def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
+        """Every payload decodes."""
+        return payloads, no_reasons(len(payloads))
+
+
+class StringDecoder:
+    """UTF-8 text."""
+
+    type: pa.DataType = pa.string()
+
+    def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
+        """Whole columns at a time; one by one only where one of them is not UTF-8."""
+        try:
+            return pc.cast(payloads, pa.string()), no_reasons(len(payloads))
+        except pa.ArrowInvalid:
+            pass
+        reasons = [_reason(payload) for payload in payloads.to_pylist()]
+        faulty = pa.array(reasons, pa.string())
+        sound = pc.if_else(pc.is_valid(faulty), None, payloads)
+        return pc.cast(sound, pa.string()), faulty
+
+
+def _reason(payload: bytes | None) -> str | None:
+    if payload is None:
+        return None
+    try:
+        payload.decode()
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 at byte {error.start}: {error.reason}"
+    return None

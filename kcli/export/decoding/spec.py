@@ -1,0 +1,79 @@
+"""How keys or values are to be decoded, as people write it.
+
+raw                              the bytes as they are
+string                           UTF-8 text
+json                             JSON, its type inferred from the records
+json:variant                     JSON, each value kept as VARIANT
+json:id BIGINT, tags ARRAY<STRING>   JSON of this type, as Spark writes types (also from a file)
+json:order.json                  JSON of the type that a JSON schema in a file tells
+avro:order.avsc                  Avro, each payload one value of this schema, no header
+protobuf:order.proto#shop.Order  Protobuf, each payload one such message; also a descriptor set (protoc -o)
+avro:http://registry:8081        Avro behind Confluent's header, schemas by id from a registry; also json, protobuf
+avro:dump/                       the same from a dump of a registry: a directory, or one file (see registry.py)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcli.errors import UsageError
+
+FORMATS = ("raw", "string", "json", "avro", "protobuf")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecoderSpec:
+    """One way to decode payloads. Everything is plain text, so that it travels to Spark's workers.
+
+    format: one of FORMATS. schema: where it is: a file, or for JSON a type in Spark's words. registry: a URL, or where
+    a dump is. message: the full name of a Protobuf message. variant: keep JSON as VARIANT.
+    """
+
+    format: str
+    schema: str | None = None
+    registry: str | None = None
+    message: str | None = None
+    variant: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> DecoderSpec:
+        """Read FORMAT[:ARGUMENT][#MESSAGE]. Raises UsageError."""
+        name, _, argument = text.partition(":")
+        if name not in FORMATS:
+            raise UsageError(f"{name!r} is no format of payloads: {', '.join(FORMATS)}")
+        if name in {"raw", "string"}:
+            if argument:
+                raise UsageError(f"{name} takes no schema: {argument!r}")
+            return cls(format=name)
+        message = None
+        if name == "protobuf":
+            argument, _, message = argument.partition("#")
+        if argument == "variant" and name == "json":
+            return cls(format=name, variant=True)
+        if not argument:
+            if name != "json":
+                raise UsageError(f"{name} needs a schema file, a registry's URL or a dump: {name}:...")
+            return cls(format=name)
+        if "://" in argument or is_dump(Path(argument)):
+            return cls(format=name, registry=argument, message=message or None)
+        return cls(format=name, schema=argument, message=message or None)
+
+    @property
+    def infers(self) -> bool:
+        """Whether records must be looked at before the type is known: see `survey`."""
+        return self.registry is not None or (self.format == "json" and self.schema is None and not self.variant)
+
+
+def is_dump(path: Path) -> bool:
+    """Whether this is a dump of a registry: a directory, or a file with an array of schemas that have ids."""
+    try:
+        if path.is_dir():
+            return True
+        if path.suffix != ".json":
+            return False
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except OSError:
+        return False
+    return start.lstrip()[:1] == b"[" and b'"id"' in start

@@ -1,0 +1,83 @@
+"""One type for values of several types: of schemas of different versions, or of records without a schema.
+
+    a field that one of them lacks    is in the result (all fields may be null)
+    int and long, float and double    the wider one; a whole number and a floating one: double
+    null and another                  the other
+    decimals                          as many digits before and behind the point as the largest of each
+    lists, maps, structs              member by member
+
+Anything else does not fit: SchemaError names the field. Where `text` is said, it becomes a string instead, which JSON
+can always be shown as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from kcli.export.decoding.errors import SchemaError
+
+
+def unify_all(types: Iterable[pa.DataType], *, text: bool = False) -> pa.DataType:
+    """The one type for all of these; null for none. Raises SchemaError, never where `text` is said."""
+    return reduce(lambda one, other: unify(one, other, text=text), types, pa.null())
+
+
+def unify(one: pa.DataType, other: pa.DataType, *, text: bool = False, path: str = "") -> pa.DataType:
+    """The one type for both. path: the field that they are of, for the error."""
+    if one == other or pt.is_null(other):
+        return one
+    if pt.is_null(one):
+        return other
+    if pt.is_struct(one) and pt.is_struct(other):
+        return _unify_structs(one, other, text=text, path=path)
+    if pt.is_map(one) and pt.is_map(other):
+        key = unify(one.key_type, other.key_type, text=text, path=f"{path}.key")
+        return pa.map_(key, unify(one.item_type, other.item_type, text=text, path=f"{path}.value"))
+    if pt.is_list(one) and pt.is_list(other):
+        return pa.list_(unify(one.value_type, other.value_type, text=text, path=f"{path}[]"))
+    found = _unify_scalars(one, other)
+    if found is not None:
+        return found
+    if text:
+        return pa.string()
+    raise SchemaError(f"{path.lstrip('.') or 'the value'} is {one} in one schema and {other} in another")
+
+
+def _unify_structs(one: pa.StructType, other: pa.StructType, *, text: bool, path: str) -> pa.DataType:
+    theirs = {field.name: field for field in other}
+    fields = []
+    for field in one:
+        match = theirs.pop(field.name, None)
+        if match is not None:
+            field = field.with_type(unify(field.type, match.type, text=text, path=f"{path}.{field.name}"))  # noqa: PLW2901
+        fields.append(field)
+    return pa.struct([*fields, *theirs.values()])
+
+
+def _unify_scalars(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    if pt.is_integer(one) and pt.is_integer(other):
+        return max(one, other, key=lambda kind: kind.bit_width)
+    if pt.is_decimal(one) or pt.is_decimal(other):
+        return _unify_decimals(_as_decimal(one), _as_decimal(other))
+    numbers = [kind for kind in (one, other) if pt.is_integer(kind) or pt.is_floating(kind)]
+    if len(numbers) == 2:
+        return pa.float64()
+    return None
+
+
+def _as_decimal(kind: pa.DataType) -> tuple[int, int] | None:
+    if pt.is_decimal(kind):
+        return kind.precision, kind.scale
+    return {8: (3, 0), 16: (5, 0), 32: (10, 0), 64: (20, 0)}[kind.bit_width] if pt.is_integer(kind) else None
+
+
+def _unify_decimals(one: tuple[int, int] | None, other: tuple[int, int] | None) -> pa.DataType | None:
+    if one is None or other is None:
+        return None
+    scale = max(one[1], other[1])
+    precision = max(one[0] - one[1], other[0] - other[1]) + scale
+    return pa.decimal128(precision, scale) if precision <= 38 else None
