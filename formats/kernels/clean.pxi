@@ -616,6 +616,23 @@ cdef int put_record(TextBuffer out, const uint8_t *base, Record *r, int64_t offs
     return 0
 
 
+cdef void put_header(uint8_t *p, int64_t size, Batch *head, int64_t base_timestamp) noexcept nogil:
+    """The header of the batch of `size` bytes at p, whose records are there: its CRC is over them."""
+    set_be64(p, <uint64_t>head.base_offset)
+    set_be32(p + 8, <uint32_t>(size - LOG_OVERHEAD))
+    set_be32(p + 12, <uint32_t>head.leader_epoch)
+    p[16] = 2
+    set_be16(p + 21, <uint16_t>head.attributes)
+    set_be32(p + 23, <uint32_t>(head.last_offset - head.base_offset))
+    set_be64(p + 27, <uint64_t>base_timestamp)
+    set_be64(p + 35, <uint64_t>head.max_timestamp)
+    set_be64(p + 43, <uint64_t>head.producer_id)
+    set_be16(p + 51, <uint16_t>head.producer_epoch)
+    set_be32(p + 53, <uint32_t>head.base_sequence)
+    set_be32(p + 57, <uint32_t>head.count)
+    set_be32(p + 17, crc32c_update(0, p + 21, size - 21))
+
+
 cdef class BatchFilter:
     """Writes what stays of a window's batches, as Kafka's cleaner does.
 
@@ -991,21 +1008,7 @@ cdef class BatchFilter:
         return 0
 
     cdef void _put_header(self, int64_t start, Batch *head, int64_t base_timestamp) noexcept nogil:
-        cdef uint8_t *p = <uint8_t *>self.out.data + start
-        cdef int64_t size = self.out.size - start
-        set_be64(p, <uint64_t>head.base_offset)
-        set_be32(p + 8, <uint32_t>(size - LOG_OVERHEAD))
-        set_be32(p + 12, <uint32_t>head.leader_epoch)
-        p[16] = 2
-        set_be16(p + 21, <uint16_t>head.attributes)
-        set_be32(p + 23, <uint32_t>(head.last_offset - head.base_offset))
-        set_be64(p + 27, <uint64_t>base_timestamp)
-        set_be64(p + 35, <uint64_t>head.max_timestamp)
-        set_be64(p + 43, <uint64_t>head.producer_id)
-        set_be16(p + 51, <uint16_t>head.producer_epoch)
-        set_be32(p + 53, <uint32_t>head.base_sequence)
-        set_be32(p + 57, <uint32_t>head.count)
-        set_be32(p + 17, crc32c_update(0, p + 21, size - 21))
+        put_header(<uint8_t *>self.out.data + start, self.out.size - start, head, base_timestamp)
 
 
 cdef class SegmentIndexes:
