@@ -1,0 +1,411 @@
+"""Records as columns of an Arrow table: what RecordTable points at, gathered into buffers in Arrow's layout."""
+
+# Columns of ArrowRows, and the bytes that a value of a fixed width takes.
+cdef enum:
+    A_KEY = 0
+    A_VALUE = 1
+    A_HEADERS = 2
+    A_OFFSET = 3
+    A_TIMESTAMP_US = 4       # us; beyond what int64 holds of them, its limit
+    A_TIMESTAMP_MS = 5
+    A_TIMESTAMP_TYPE = 6     # -1: none (magic 0), 0: CreateTime, 1: LogAppendTime
+    A_SEQUENCE = 7           # -1: none
+    A_LEADER_EPOCH = 8
+    A_PRODUCER_ID = 9
+    A_PRODUCER_EPOCH = 10
+    A_ATTRIBUTES = 11
+    A_MAGIC = 12
+    A_CODEC = 13
+    A_IS_CONTROL = 14
+    A_POSITION = 15
+    A_BASE_OFFSET = 16
+    A_LAST_OFFSET = 17
+    A_BASE_TIMESTAMP = 18    # ms, or the delete horizon
+    A_MAX_TIMESTAMP = 19     # ms
+
+ARROW_COLUMNS = (
+    "key", "value", "headers", "offset", "timestamp_us", "timestamp_ms", "timestamp_type", "sequence", "leader_epoch",
+    "producer_id", "producer_epoch", "attributes", "magic", "codec", "is_control", "position", "base_offset",
+    "last_offset", "base_timestamp", "max_timestamp",
+)
+
+cdef int *A_WIDTHS = [0, 0, 0, 8, 8, 8, 4, 4, 4, 8, 2, 4, 4, 1, 1, 8, 8, 8, 8, 8]
+
+
+cdef class _Bits:
+    """An Arrow validity bitmap, one bit a value, made at the first null: until then every value is valid."""
+
+    cdef TextBuffer bits
+    cdef Py_ssize_t nulls
+
+    def __cinit__(self):
+        self.bits = TextBuffer()
+
+    cdef int null(self, Py_ssize_t at) except -1 nogil:
+        """Value `at` is null; those before it that were not said to be are valid."""
+        cdef uint8_t *bits
+        self.fill(at + 1)
+        bits = <uint8_t *>self.bits.data
+        bits[at >> 3] = bits[at >> 3] & ~(<uint8_t>1 << (at & 7))
+        self.nulls += 1
+        return 0
+
+    cdef int fill(self, Py_ssize_t count) except -1 nogil:
+        cdef Py_ssize_t more = ((count + 7) >> 3) - self.bits.size
+        if more > 0:
+            self.bits.need(more)
+            memset(self.bits.data + self.bits.size, 0xff, more)
+            self.bits.size += more
+        return 0
+
+    cdef object take(self, Py_ssize_t count):
+        """The bitmap over `count` values, None where nothing is null."""
+        if not self.nulls:
+            return None
+        self.fill(count)
+        return self.bits
+
+
+cdef class _Ends:
+    """Arrow's offsets: where each value of a column ends in what holds them all, behind a 0."""
+
+    cdef TextBuffer ends
+
+    def __cinit__(self):
+        self.ends = TextBuffer()
+        self.ends.need(4)
+        memset(self.ends.data, 0, 4)
+        self.ends.size = 4
+
+    cdef inline void put(self, Py_ssize_t end) noexcept nogil:
+        """Room for it was reserved."""
+        (<int32_t *>(self.ends.data + self.ends.size))[0] = <int32_t>end
+        self.ends.size += 4
+
+
+cdef class _Bytes:
+    """An Arrow column of byte strings."""
+
+    cdef _Bits valid
+    cdef _Ends offsets
+    cdef TextBuffer data
+    cdef Py_ssize_t count
+
+    def __cinit__(self):
+        self.valid = _Bits()
+        self.offsets = _Ends()
+        self.data = TextBuffer()
+
+    cdef int reserve(self, Py_ssize_t values, Py_ssize_t size) except -1 nogil:
+        self.offsets.ends.need(4 * values)
+        self.data.need(size)
+        return 0
+
+    cdef inline int put(self, const uint8_t *p, int64_t n) except -1 nogil:
+        """The next value, n < 0: null. Room for it was reserved."""
+        if n > 0:
+            self.data.put(<const char *>p, n)
+        elif n < 0:
+            self.valid.null(self.count)
+        self.offsets.put(self.data.size)
+        self.count += 1
+        return 0
+
+    cdef tuple take(self):
+        return self.valid.take(self.count), self.offsets.ends, self.data
+
+
+cdef class ArrowRows:
+    """Rows of an Arrow table, gathered from slices of records until there are enough.
+
+        rows = ArrowRows(("offset", "key", "value"), byte_limit)      # names of ARROW_COLUMNS
+        at = 0
+        while at < records.count:
+            at = rows.add(records, at)
+            if rows.is_full:
+                columns = rows.take()
+
+    `take` gives the buffers of each column: of a fixed width (data,); of key and value (validity, offsets, data); of
+    headers (validity, offsets, and likewise three of their keys and three of their values). A validity of None: nothing
+    is null. A record without headers has null for them. A header key that is not UTF-8 is as Java shows it.
+    """
+
+    cdef tuple names
+    cdef list fixed
+    cdef bint with_keys, with_values, with_headers
+    cdef _Bytes keys, values, header_keys, header_values
+    cdef _Bits header_lists
+    cdef _Ends header_ends
+    cdef readonly Py_ssize_t count, size
+    cdef Py_ssize_t byte_limit, row_limit
+
+    def __init__(self, names, Py_ssize_t byte_limit, Py_ssize_t row_limit=1 << 20):
+        """The limits are of one take: bytes of keys, values and headers (at least one row), and rows."""
+        if not 0 < byte_limit <= 1 << 30 or not 0 < row_limit <= 1 << 28:
+            raise ValueError((byte_limit, row_limit))
+        self.names = tuple(names)
+        self.with_keys = "key" in self.names
+        self.with_values = "value" in self.names
+        self.with_headers = "headers" in self.names
+        self.byte_limit = byte_limit
+        self.row_limit = row_limit
+        self._begin()
+
+    cdef int _begin(self) except -1:
+        self.count = self.size = 0
+        self.fixed = [(ARROW_COLUMNS.index(name), TextBuffer()) for name in self.names
+                      if A_WIDTHS[ARROW_COLUMNS.index(name)]]
+        self.keys, self.values, self.header_keys, self.header_values = _Bytes(), _Bytes(), _Bytes(), _Bytes()
+        self.header_lists = _Bits()
+        self.header_ends = _Ends()
+        return 0
+
+    @property
+    def is_full(self):
+        """A limit is reached: take what there is."""
+        return self.size >= self.byte_limit or self.count >= self.row_limit
+
+    def add(self, RecordTable records not None, Py_ssize_t at=0):
+        """Take in the slice's rows from `at` on, as many as there is room for. Returns the first that is not in."""
+        cdef Py_ssize_t stop
+        if at < 0 or at > records.count:
+            raise IndexError(at)
+        with nogil:
+            stop = self._fitting(records, at)
+            if self.with_keys:
+                self._bytes(self.keys, records, at, stop, False)
+            if self.with_values:
+                self._bytes(self.values, records, at, stop, True)
+            if self.with_headers:
+                self._headers(records, at, stop)
+        for column, buffer in self.fixed:
+            self._fixed(column, buffer, records, at, stop)
+        self.count += stop - at
+        return stop
+
+    cdef Py_ssize_t _fitting(self, RecordTable records, Py_ssize_t at) noexcept nogil:
+        """The row before which there is no room left, with its bytes counted."""
+        cdef Py_ssize_t last = min(records.count, at + self.row_limit - self.count)
+        cdef Record *r
+        while at < last and self.size < self.byte_limit:
+            r = records.at(at)
+            if self.with_keys:
+                self.size += max(r.key_length, <int64_t>0)
+            if self.with_values:
+                self.size += max(r.value_length, <int64_t>0)
+            if self.with_headers and r.headers_count:
+                self.size += headers_size(records.buf, r)
+            at += 1
+        return at
+
+    cdef int _bytes(self, _Bytes column, RecordTable records, Py_ssize_t at, Py_ssize_t stop, bint value) except -1 nogil:
+        cdef Py_ssize_t i, size = 0
+        cdef Record *r
+        for i in range(at, stop):
+            r = records.at(i)
+            size += max(r.value_length if value else r.key_length, <int64_t>0)
+        column.reserve(stop - at, size)
+        for i in range(at, stop):
+            r = records.at(i)
+            if value:
+                column.put(records.buf + r.value_start, r.value_length if r.value_start >= 0 else -1)
+            else:
+                column.put(records.buf + r.key_start, r.key_length)
+        return 0
+
+    cdef int _headers(self, RecordTable records, Py_ssize_t at, Py_ssize_t stop) except -1 nogil:
+        cdef const uint8_t *p
+        cdef const uint8_t *end
+        cdef Py_ssize_t i
+        cdef int64_t k
+        cdef int32_t n = 0
+        cdef Record *r
+        self.header_ends.ends.need(4 * (stop - at))
+        for i in range(at, stop):
+            r = records.at(i)
+            p = records.buf + r.headers_start
+            end = records.buf + records.view.shape[0]
+            for k in range(r.headers_count):
+                read_varint(&p, end, &n)
+                self.header_keys.reserve(1, 0)
+                put_java_text(self.header_keys.data, p, n)
+                self.header_keys.put(NULL, 0)
+                p += n
+                read_varint(&p, end, &n)
+                self.header_values.reserve(1, max(n, 0))
+                self.header_values.put(p, n)
+                p += max(n, 0)
+            if not r.headers_count:
+                self.header_lists.null(self.count + i - at)
+            self.header_ends.put(self.header_keys.count)
+        return 0
+
+    cdef int _fixed(self, int column, TextBuffer out, RecordTable records, Py_ssize_t at, Py_ssize_t stop) except -1:
+        cdef Py_ssize_t n = stop - at
+        cdef char *to
+        with nogil:
+            out.need(n * A_WIDTHS[column])
+            to = out.data + out.size
+            if column <= A_TIMESTAMP_MS:
+                put_longs(<int64_t *>to, column, records, at, n)
+            elif A_WIDTHS[column] == 8:
+                put_batch_longs(<int64_t *>to, column, records, at, n)
+            elif A_WIDTHS[column] == 4:
+                put_ints(<int32_t *>to, column, records, at, n)
+            else:
+                put_small(to, column, records, at, n)
+            out.size += n * A_WIDTHS[column]
+        return 0
+
+    def take(self):
+        """The buffers of each column, in the order of the names, and an empty table."""
+        fixed = dict(self.fixed)
+        taken = []
+        for name in self.names:
+            if name == "key":
+                taken.append(self.keys.take())
+            elif name == "value":
+                taken.append(self.values.take())
+            elif name == "headers":
+                taken.append((self.header_lists.take(self.count), self.header_ends.ends,
+                              *self.header_keys.take(), *self.header_values.take()))
+            else:
+                taken.append((fixed[ARROW_COLUMNS.index(name)],))
+        self._begin()
+        return taken
+
+
+cdef Py_ssize_t headers_size(const uint8_t *buf, Record *r) noexcept nogil:
+    """Bytes of a record's header keys and values, and 8 more for each."""
+    cdef const uint8_t *p = buf + r.headers_start
+    cdef const uint8_t *end = p + (<int64_t>1 << 40)
+    cdef Py_ssize_t size = 8 * r.headers_count
+    cdef int64_t k
+    cdef int32_t n = 0
+    for k in range(2 * r.headers_count):
+        read_varint(&p, end, &n)
+        if n > 0:
+            p += n
+            size += n
+    return size
+
+
+cdef inline int64_t microseconds(int64_t ms) noexcept nogil:
+    """Of milliseconds; the limits of int64 stand for what lies beyond them."""
+    if ms > MAX // 1000:
+        return MAX
+    if ms < -(MAX // 1000):
+        return MIN
+    return ms * 1000
+
+
+cdef void put_longs(int64_t *to, int column, RecordTable records, Py_ssize_t at, Py_ssize_t n) noexcept nogil:
+    """What every record has of its own."""
+    cdef Py_ssize_t i
+    if column == A_OFFSET:
+        for i in range(n):
+            to[i] = records.at(at + i).offset
+    elif column == A_TIMESTAMP_MS:
+        for i in range(n):
+            to[i] = records.at(at + i).timestamp
+    else:
+        for i in range(n):
+            to[i] = microseconds(records.at(at + i).timestamp)
+
+
+cdef void put_batch_longs(int64_t *to, int column, RecordTable records, Py_ssize_t at, Py_ssize_t n) noexcept nogil:
+    """What all records of a batch share."""
+    cdef Py_ssize_t i, batch = -1
+    cdef int64_t value = 0
+    cdef Batch *b
+    for i in range(n):
+        if records.at(at + i).batch != batch:
+            batch = records.at(at + i).batch
+            b = records.batches.at(batch)
+            if column == A_PRODUCER_ID:
+                value = b.producer_id
+            elif column == A_POSITION:
+                value = b.position
+            elif column == A_BASE_OFFSET:
+                value = b.base_offset
+            elif column == A_LAST_OFFSET:
+                value = b.last_offset
+            elif column == A_BASE_TIMESTAMP:
+                value = b.base_timestamp
+            else:
+                value = b.max_timestamp
+        to[i] = value
+
+
+cdef void put_ints(int32_t *to, int column, RecordTable records, Py_ssize_t at, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef Record *r
+    cdef Batch *b
+    for i in range(n):
+        r = records.at(at + i)
+        b = records.batches.at(r.batch)
+        if column == A_TIMESTAMP_TYPE:
+            to[i] = -1 if b.magic == 0 else (b.attributes >> 3) & 1
+        elif column == A_SEQUENCE:
+            to[i] = <int32_t>(b.base_sequence if b.base_sequence < 0 else
+                              increment_sequence(b.base_sequence, r.offset - b.base_offset))
+        elif column == A_LEADER_EPOCH:
+            to[i] = <int32_t>b.leader_epoch
+        elif column == A_ATTRIBUTES:
+            to[i] = <int32_t>b.attributes
+        else:
+            to[i] = <int32_t>b.magic
+
+
+cdef void put_small(char *to, int column, RecordTable records, Py_ssize_t at, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef Batch *b
+    for i in range(n):
+        b = records.batches.at(records.at(at + i).batch)
+        if column == A_PRODUCER_EPOCH:
+            (<int16_t *>to)[i] = <int16_t>b.producer_epoch
+        elif column == A_CODEC:
+            to[i] = <char>(b.attributes & 7)
+        else:
+            to[i] = b.magic >= 2 and b.attributes & 32 != 0
+
+
+def drop_batches(BatchTable table not None, *, int64_t faults=0, bint control=False,
+                 const int64_t[::1] aborted=None):
+    """Forget batches with one of these FAULT_* bits, control batches, and those of aborted transactions.
+
+    aborted: producer id, first and last offset of each transaction, flat, sorted, those of a producer not overlapping.
+    """
+    cdef Py_ssize_t i, kept = 0
+    cdef Py_ssize_t transactions = 0 if aborted is None else aborted.shape[0] // 3
+    cdef const int64_t *ranges = &aborted[0] if transactions else NULL
+    cdef Batch *b
+    if table.exports:
+        raise BufferError("a view of the table is still held")
+    with nogil:
+        for i in range(table.count):
+            b = table.at(i)
+            if b.faults & faults:
+                continue
+            if b.magic >= 2 and b.attributes & 32:
+                if control:
+                    continue
+            elif transactions and b.magic >= 2 and b.attributes & 16 and is_aborted(ranges, transactions, b):
+                continue
+            if kept != i:
+                table.at(kept)[0] = b[0]
+            kept += 1
+    table.count = kept
+
+
+cdef bint is_aborted(const int64_t *ranges, Py_ssize_t count, Batch *b) noexcept nogil:
+    """The last range of the producer that begins at or before the batch also reaches it."""
+    cdef Py_ssize_t low = 0, high = count, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if (ranges[3 * middle] < b.producer_id
+                or (ranges[3 * middle] == b.producer_id and ranges[3 * middle + 1] <= b.base_offset)):
+            low = middle + 1
+        else:
+            high = middle
+    return low > 0 and ranges[3 * low - 3] == b.producer_id and ranges[3 * low - 1] >= b.base_offset

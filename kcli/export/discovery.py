@@ -1,0 +1,230 @@
+"""The partitions that paths name: their segments, and what checkpoints beside them say.
+
+    a segment's file                   that segment alone
+    a directory with segments          one partition, by the directory's name (else: topic <name>, partition 0)
+    a directory of such                a log directory, with its checkpoints; several of them; tiered storage
+    *, ?, [...] in a path              every match
+
+Left out: what Kafka is about to delete or moves (`-delete`, `-future`, `-stray`, `.deleted`, `.cleaned`), if not named
+itself. A `.swap` counts where the cleaner had not yet given it its name.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from formats.checkpoint import parse_offsets
+from formats.errors import FormatError
+from formats.file_name import DirectoryName, FileKind, FileName, build, parse, parse_directory
+from kcli.errors import UnreadableInput
+from kcli.export.files import Entry, is_remote, join, list_directory, local, name_of, parent_of, read_file, stat
+
+log = logging.getLogger("kcli.export")
+MAGIC_CHARACTERS = re.compile(r"[*?\[]")
+DEPTH_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """One segment: its base offset, its `.log` by address, and which index files lie beside it."""
+
+    base_offset: int
+    address: str
+    size: int
+    indexes: frozenset[FileKind]
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return name_of(self.address)
+
+    def index(self, kind: FileKind) -> str | None:
+        """The address of an index, None where there is none."""
+        if kind not in self.indexes:
+            return None
+        name = parse(self.name)
+        assert name is not None, "segments are found by their names"
+        return join(parent_of(self.address), build(name._replace(kind=kind)))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFiles:
+    """One copy of a partition: segments by base offset, producer snapshots as (offset, address).
+
+    log_start_offset, high_watermark: as the checkpoints beside the directory say, None where they say nothing.
+    """
+
+    topic: str
+    partition: int
+    directory: str
+    segments: tuple[SegmentFile, ...]
+    snapshots: tuple[tuple[int, str], ...] = ()
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+
+def discover(paths: Iterable[str]) -> list[PartitionFiles]:
+    """The partitions that these addresses name, by topic and partition; several copies of one may be among them.
+
+    Raises UnreadableInput: nothing there, nothing of Kafka's there.
+    """
+    found: dict[str, PartitionFiles] = {}
+    for path in paths:
+        _checkpoint.cache_clear()
+        for address in _expand(path):
+            for partition in _at(address):
+                key = partition.directory if len(partition.segments) != 1 else partition.segments[0].address
+                found.setdefault(key, partition)
+    return sorted(found.values(), key=lambda each: (each.topic, each.partition, each.directory))
+
+
+def refresh(directory: str) -> PartitionFiles:
+    """A partition's directory as it is now. Raises UnreadableInput."""
+    _checkpoint.cache_clear()
+    return _partition(directory, list_directory(directory))
+
+
+def _expand(path: str) -> list[str]:
+    """The addresses that match, sorted. Raises UnreadableInput where none does."""
+    if not MAGIC_CHARACTERS.search(path.partition("?")[0] if is_remote(path) else path):
+        return [path]
+    if not is_remote(path) and stat(path) is not None:
+        return [path]
+    head, query = (path, "") if not is_remote(path) else _without_query(path)
+    plain, names = _plain_head(head)
+    found = [plain + query]
+    for name in names:
+        found = [each for address in found for each in _matches(address, name)]
+    if not found:
+        raise UnreadableInput(path, "nothing matches")
+    return sorted(found)
+
+
+def _without_query(url: str) -> tuple[str, str]:
+    """A URL with globs and its query: what follows a question mark counts as one only if it has a `=`."""
+    head, mark, query = url.rpartition("?")
+    return (head, mark + query) if "=" in query and "/" not in query.partition("=")[0] else (url, "")
+
+
+def _plain_head(path: str) -> tuple[str, list[str]]:
+    parts = path.split("/")
+    first = next(i for i, part in enumerate(parts) if MAGIC_CHARACTERS.search(part))
+    return "/".join(parts[:first]) or ("/" if path.startswith("/") else "."), [part for part in parts[first:] if part]
+
+
+def _matches(address: str, name: str) -> Iterator[str]:
+    if not MAGIC_CHARACTERS.search(name):
+        below = join(address, name)
+        if stat(below) is not None:
+            yield below
+        return
+    for entry in list_directory(address):
+        if fnmatch.fnmatchcase(entry.name, name) and (not entry.name.startswith(".") or name.startswith(".")):
+            yield join(address, entry.name)
+
+
+def _at(address: str) -> Iterator[PartitionFiles]:
+    entry = stat(address)
+    shown = address if is_remote(address) else str(local(address))
+    if entry is None:
+        raise UnreadableInput(shown, "no such file or directory")
+    if entry.is_directory:
+        found = list(_below(address, DEPTH_MAX))
+        if not found:
+            raise UnreadableInput(shown, "no partition's directory and no segment in it")
+        yield from found
+        return
+    name = parse(name_of(address))
+    if name is None or name.kind is not FileKind.LOG:
+        raise UnreadableInput(shown, "not a segment: <offset>.log")
+    directory = parent_of(address)
+    whole = _partition(directory, list_directory(directory))
+    alone = _segment(directory, entry, name, whole_of(whole, name_of(address)))
+    yield PartitionFiles(whole.topic, whole.partition, directory, (alone,), whole.snapshots)
+
+
+def whole_of(partition: PartitionFiles, file: str) -> frozenset[FileKind]:
+    """Which indexes lie beside a segment of the partition."""
+    return next((each.indexes for each in partition.segments if each.name == file), frozenset())
+
+
+def _below(address: str, depth: int) -> Iterator[PartitionFiles]:
+    entries = list_directory(address)
+    if any(_is_segment(entry) for entry in entries):
+        yield _partition(address, entries)
+        return
+    directories = [entry for entry in entries if entry.is_directory and not entry.name.startswith(".")]
+    if not directories and parse_directory(name_of(address)) is not None:
+        yield _partition(address, entries)
+    for entry in directories:
+        name = parse_directory(entry.name)
+        if name is not None and name.state not in ("", "remote"):
+            continue
+        below = join(address, entry.name)
+        if depth > 1:
+            yield from _below(below, depth - 1)
+
+
+def _is_segment(entry: Entry) -> bool:
+    name = parse(entry.name)
+    return name is not None and name.kind is FileKind.LOG and not entry.is_directory
+
+
+def _partition(directory: str, entries: list[Entry]) -> PartitionFiles:
+    whose = parse_directory(name_of(directory) or "log") or DirectoryName(name_of(directory) or "log", 0)
+    parsed = [(name, entry) for entry in entries if (name := parse(entry.name)) and not entry.is_directory]
+    indexes: dict[FileName, set[FileKind]] = {}
+    for name, _ in parsed:
+        indexes.setdefault(name._replace(kind=FileKind.LOG), set()).add(name.kind)
+    logs: dict[tuple[int, str | None], tuple[FileName, Entry]] = {}
+    for name, entry in parsed:
+        if name.kind is FileKind.LOG and name.state in ("", "swap") and name.base_offset is not None:
+            key = name.base_offset, name.remote_id
+            if not name.state or key not in logs:
+                logs[key] = name, entry
+    segments = [_segment(directory, entry, name, frozenset(indexes[name])) for name, entry in logs.values()]
+    snapshots = [
+        (name.base_offset, join(directory, entry.name))
+        for name, entry in parsed
+        if name.kind is FileKind.PRODUCER_SNAPSHOT and not name.state and name.base_offset is not None
+    ]
+    above = parent_of(directory)
+    key = whose.topic, whose.partition
+    return PartitionFiles(
+        whose.topic,
+        whose.partition,
+        directory,
+        tuple(sorted(segments, key=lambda each: (each.base_offset, each.name))),
+        tuple(sorted(snapshots)),
+        _checkpoint(above, FileKind.LOG_START_OFFSETS).get(key),
+        _checkpoint(above, FileKind.REPLICATION_OFFSETS).get(key),
+    )
+
+
+def _segment(directory: str, entry: Entry, name: FileName, indexes: frozenset[FileKind]) -> SegmentFile:
+    assert name.base_offset is not None, "a segment's name has its offset"
+    return SegmentFile(name.base_offset, join(directory, entry.name), entry.size, indexes - {FileKind.LOG})
+
+
+@lru_cache(maxsize=64)
+def _checkpoint(directory: str, kind: FileKind) -> dict[tuple[str, int], int]:
+    """Offsets by partition; none where the file is not there, or damaged."""
+    address = join(directory, kind)
+    try:
+        if stat(address) is None:
+            return {}
+        entries = parse_offsets(read_file(address))
+    except (FormatError, UnreadableInput) as error:
+        log.warning("%s is of no use: %s", address, error)
+        return {}
+    return {(entry.topic, entry.partition): entry.offset for entry in entries}

@@ -1,0 +1,189 @@
+"""Files by address: paths of this machine, and URLs of object stores (s3://, gs://, hdfs://) through pyarrow.fs.
+
+An address is text, so that it travels to Spark's workers; `?…` of a URL (endpoint_override, scheme, region) goes along.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kcli.errors import UnreadableInput
+from kcli.log.source import SMALL_FILE_BYTES, FileSource, Source, read_whole
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+BLOCK_BYTES = 8 << 20
+FILE_SCHEME = "file://"
+
+
+class Entry(NamedTuple):
+    """What a directory holds."""
+
+    name: str
+    is_directory: bool
+    size: int
+
+
+def is_remote(address: str) -> bool:
+    """Is it a URL that this machine's file system does not know?"""
+    return "://" in address and not address.startswith(FILE_SCHEME)
+
+
+def local(address: str) -> Path:
+    """The path of an address that is not remote."""
+    return Path(address.removeprefix(FILE_SCHEME))
+
+
+def name_of(address: str) -> str:
+    """The last part of an address."""
+    return _parted(address)[0].rstrip("/").rpartition("/")[2]
+
+
+def parent_of(address: str) -> str:
+    """The address of the directory that holds it."""
+    if not is_remote(address):
+        return _parted(address)[0].rpartition("/")[0] or "/"
+    path, query = _parted(address)
+    return path.rstrip("/").rpartition("/")[0] + query
+
+
+def join(address: str, name: str) -> str:
+    """The address of a file in a directory."""
+    if not is_remote(address):
+        return str(local(address) / name)
+    path, query = _parted(address)
+    return f"{path.rstrip('/')}/{name}{query}"
+
+
+def _parted(address: str) -> tuple[str, str]:
+    """A URL and its query, with its question mark; a path has none."""
+    if not is_remote(address):
+        return os.path.abspath(local(address)), ""  # noqa: PTH100 (`x/..` has a name, too)
+    path, mark, query = address.partition("?")
+    return path, mark + query
+
+
+def list_directory(address: str) -> list[Entry]:
+    """What is in a directory, sorted by name. Raises UnreadableInput."""
+    try:
+        if not is_remote(address):
+            with os.scandir(local(address)) as entries:
+                found = [Entry(e.name, e.is_dir(), e.stat().st_size if e.is_file() else 0) for e in entries]
+            return sorted(found)
+        from pyarrow import fs
+
+        system, path = _system(address)
+        infos = system.get_file_info(fs.FileSelector(path))
+        return sorted(Entry(info.base_name, info.type == fs.FileType.Directory, info.size or 0) for info in infos)
+    except OSError as error:
+        raise UnreadableInput(_parted(address)[0], _reason(error)) from error
+
+
+def stat(address: str) -> Entry | None:
+    """What the address names, None where there is nothing. Raises UnreadableInput."""
+    try:
+        if not is_remote(address):
+            path = local(address)
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                return None
+            return Entry(path.name, path.is_dir(), size)
+        from pyarrow import fs
+
+        system, path_there = _system(address)
+        info = system.get_file_info(path_there.rstrip("/"))
+        if info.type == fs.FileType.NotFound:
+            return None
+        return Entry(info.base_name, info.type == fs.FileType.Directory, info.size or 0)
+    except OSError as error:
+        raise UnreadableInput(_parted(address)[0], _reason(error)) from error
+
+
+def open_source(address: str) -> Source:
+    """A file by position. Raises UnreadableInput."""
+    return RemoteSource(address) if is_remote(address) else FileSource(local(address))
+
+
+def read_file(address: str, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
+    """The bytes of a small file. Raises UnreadableInput, also above the limit."""
+    if not is_remote(address):
+        return read_whole(local(address), limit_bytes=limit_bytes)
+    source = RemoteSource(address)
+    try:
+        if source.size() > limit_bytes:
+            raise UnreadableInput(source.name, f"{source.size():,} bytes are more than such a file can have")
+        data = bytearray(source.size())
+        return bytes(data[: source.read_at(0, memoryview(data))])
+    finally:
+        source.close()
+
+
+class RemoteSource:
+    """An object, fetched in blocks: a request costs as much time as megabytes do. Raises UnreadableInput."""
+
+    def __init__(self, address: str) -> None:
+        self.name = _parted(address)[0]
+        try:
+            system, path = _system(address)
+            self._file = system.open_input_file(path)
+            self._size: int = self._file.size()
+        except OSError as error:
+            raise UnreadableInput(self.name, _reason(error)) from error
+        self._block = memoryview(b"")
+        self._block_at = 0
+
+    def size(self) -> int:
+        return self._size
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        buffer = buffer[: max(0, self._size - position)]
+        done = 0
+        while done < len(buffer):
+            at = position + done - self._block_at
+            if not 0 <= at < len(self._block):
+                self._fetch(position + done, len(buffer) - done)
+                at = 0
+            part = self._block[at : at + len(buffer) - done]
+            if not part:
+                break
+            buffer[done : done + len(part)] = part
+            done += len(part)
+        return done
+
+    def _fetch(self, position: int, size: int) -> None:
+        try:
+            data = self._file.read_at(min(max(size, BLOCK_BYTES), self._size - position), position)
+        except OSError as error:
+            raise UnreadableInput(self.name, f"byte {position:,}: {_reason(error)}") from error
+        self._block, self._block_at = memoryview(data), position
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@lru_cache(maxsize=16)
+def _store(origin: str) -> fs.FileSystem:
+    from pyarrow import fs
+
+    return fs.FileSystem.from_uri(origin)[0]
+
+
+def _system(address: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a URL and the path in it. Raises OSError."""
+    url, query = _parted(address)
+    scheme, _, rest = url.partition("://")
+    host, _, path = rest.partition("/")
+    try:
+        system = _store(f"{scheme}://{host}/{query}")
+    except ValueError as error:
+        raise OSError(str(error)) from error
+    return system, f"/{path}" if scheme == "hdfs" else f"{host}/{path}"
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
