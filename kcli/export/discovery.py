@@ -22,7 +22,18 @@ from formats.checkpoint import parse_offsets
 from formats.errors import FormatError
 from formats.file_name import DirectoryName, FileKind, FileName, build, parse, parse_directory
 from kcli.errors import UnreadableInput
-from kcli.export.files import Entry, is_remote, join, list_directory, local, name_of, parent_of, read_file, stat
+from kcli.export.files import (
+    Entry,
+    absolute,
+    is_remote,
+    join,
+    list_directory,
+    local,
+    name_of,
+    parent_of,
+    read_file,
+    stat,
+)
 
 log = logging.getLogger("kcli.export")
 MAGIC_CHARACTERS = re.compile(r"[*?\[]")
@@ -82,7 +93,7 @@ def discover(paths: Iterable[str]) -> list[PartitionFiles]:
     for path in paths:
         _checkpoint.cache_clear()
         for address in _expand(path):
-            for partition in _at(address):
+            for partition in _at(absolute(address)):
                 key = partition.directory if len(partition.segments) != 1 else partition.segments[0].address
                 found.setdefault(key, partition)
     return sorted(found.values(), key=lambda each: (each.topic, each.partition, each.directory))
@@ -96,11 +107,11 @@ def refresh(directory: str) -> PartitionFiles:
 
 def _expand(path: str) -> list[str]:
     """The addresses that match, sorted. Raises UnreadableInput where none does."""
-    if not MAGIC_CHARACTERS.search(path.partition("?")[0] if is_remote(path) else path):
+    if not is_remote(path) and (stat(path) is not None or not MAGIC_CHARACTERS.search(path)):
         return [path]
-    if not is_remote(path) and stat(path) is not None:
+    head, query = _without_query(path) if is_remote(path) else (path, "")
+    if not MAGIC_CHARACTERS.search(head):
         return [path]
-    head, query = (path, "") if not is_remote(path) else _without_query(path)
     plain, names = _plain_head(head)
     found = [plain + query]
     for name in names:
@@ -149,11 +160,11 @@ def _at(address: str) -> Iterator[PartitionFiles]:
         raise UnreadableInput(shown, "not a segment: <offset>.log")
     directory = parent_of(address)
     whole = _partition(directory, list_directory(directory))
-    alone = _segment(directory, entry, name, whole_of(whole, name_of(address)))
+    alone = _segment(directory, entry, name, _indexes_of(whole, name_of(address)))
     yield PartitionFiles(whole.topic, whole.partition, directory, (alone,), whole.snapshots)
 
 
-def whole_of(partition: PartitionFiles, file: str) -> frozenset[FileKind]:
+def _indexes_of(partition: PartitionFiles, file: str) -> frozenset[FileKind]:
     """Which indexes lie beside a segment of the partition."""
     return next((each.indexes for each in partition.segments if each.name == file), frozenset())
 
@@ -199,15 +210,15 @@ def _partition(directory: str, entries: list[Entry]) -> PartitionFiles:
         if name.kind is FileKind.PRODUCER_SNAPSHOT and not name.state and name.base_offset is not None
     ]
     above = parent_of(directory)
-    key = whose.topic, whose.partition
+    whom = whose.topic, whose.partition
     return PartitionFiles(
         whose.topic,
         whose.partition,
         directory,
         tuple(sorted(segments, key=lambda each: (each.base_offset, each.name))),
         tuple(sorted(snapshots)),
-        _checkpoint(above, FileKind.LOG_START_OFFSETS).get(key),
-        _checkpoint(above, FileKind.REPLICATION_OFFSETS).get(key),
+        _checkpoint(above, FileKind.LOG_START_OFFSETS).get(whom),
+        _checkpoint(above, FileKind.REPLICATION_OFFSETS).get(whom),
     )
 
 

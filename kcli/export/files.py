@@ -38,6 +38,11 @@ def local(address: str) -> Path:
     return Path(address.removeprefix(FILE_SCHEME))
 
 
+def absolute(address: str) -> str:
+    """The same, wherever a program is that uses it."""
+    return address if is_remote(address) else _parted(address)[0]
+
+
 def name_of(address: str) -> str:
     """The last part of an address."""
     return _parted(address)[0].rstrip("/").rpartition("/")[2]

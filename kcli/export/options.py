@@ -6,8 +6,8 @@
     which columns  columns, includeHeaders, includeControl
     what counts    isolation, onCorruption, corruptionReport, failOnDataLoss, beyondHighWatermark
 
-Names are case-insensitive, as all options of Spark. Options of Spark's source that only concern a connection to a broker
-(`kafka.…` and the like) are taken and mean nothing, so that jobs move over; kafka.isolation.level is `isolation`.
+Names are case-insensitive, as all options of Spark. Options of Spark's source that only concern a connection to
+a broker (`kafka.…` and the like) are taken and mean nothing, so that jobs move over; kafka.isolation.level is `isolation`.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class SourceOptions:
         return parsed
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Is the partition asked for by name? Internal topics are, where nothing is, only with includeInternalTopics."""
+        """Is the partition asked for? Internal topics are, unless by name, only with includeInternalTopics."""
         if self.subscribe is not None:
             return topic in self.subscribe
         if self.assign is not None:
@@ -163,9 +163,7 @@ class _Given:
             raise UsageError(f"{name}={value!r}: {error}") from None
 
     def names(self, name: str) -> frozenset[str] | None:
-        found: frozenset[str] | None = self.text(
-            name, lambda text: frozenset(filter(None, map(str.strip, text.split(","))))
-        )
+        found: frozenset[str] | None = self.text(name, _names)
         if found is not None and not found:
             raise UsageError(f"{name}: names no topic")
         return found
@@ -204,6 +202,10 @@ class _Given:
         unknown = [name for name in self._left if not _MEANINGLESS.fullmatch(name)]
         if unknown:
             raise UsageError(f"kafka-log has no option {', '.join(sorted(unknown))}")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(filter(None, map(str.strip, text.split(","))))
 
 
 def _boolean(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""A split's records as Arrow record batches of some MB, window by window: memory stays flat whatever the file's size."""
+"""A split's records as Arrow record batches of some MB, window by window: memory is flat whatever the file's size."""
 
 from __future__ import annotations
 
@@ -152,4 +152,4 @@ def _array(name: str, count: int, buffers: tuple[object, ...]) -> pa.Array:
 
 def _values(offsets: pa.Buffer | None) -> int:
     assert offsets is not None, "only validity may be absent"
-    return offsets.size // 4 - 1
+    return int(offsets.size) // 4 - 1
