@@ -12,7 +12,8 @@ from kcli.group.classic import leave as classic_leave
 from kcli.group.classic import sync as classic_sync
 from kcli.group.consumer import classic_members
 from kcli.group.consumer.records import group_tombstones
-from kcli.group.requests import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from kcli.group.errors import ErrorCode
+from kcli.group.requests import Heartbeat, JoinAnswer, JoinGroup, LeaveGroup, SyncGroup
 from kcli.group.turn import Turn
 
 
@@ -22,7 +23,10 @@ def join(turn: Turn, token: Token, request: JoinGroup) -> None:
     if group is not None and not group.is_empty:
         classic_members.join(turn, token, request, group)
         return
-    if group is not None and not request.member_id:
+    if group is not None and request.member_id:
+        turn.answer(token, JoinAnswer(error=ErrorCode.UNKNOWN_MEMBER_ID, member_id=request.member_id))
+        return
+    if group is not None:
         turn.outcome.append(*group_tombstones(group))
         del turn.shard.groups[group.id]
     classic_join.join(turn, token, request)

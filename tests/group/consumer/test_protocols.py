@@ -236,3 +236,16 @@ def test_empty_groups_change_freely() -> None:
     assert cluster.client("1", "t").epoch == 2
     cluster.restart()
     assert cluster.phase == "Stable"
+
+
+def test_a_classic_member_finds_its_group_empty() -> None:
+    """One that got its id from a consumer group, whose members have gone since: it has to begin anew."""
+    cluster = Cluster()
+    cluster.create("t", 4)
+    member = cluster.client("1", "t")
+    joined = cluster.joined(cluster.join())
+    assert joined.error == ErrorCode.MEMBER_ID_REQUIRED
+    member.leave()
+    again = cluster.joined(cluster.join(joined.member_id))
+    assert (again.error, again.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, joined.member_id)
+    assert cluster.phase == "Empty"
