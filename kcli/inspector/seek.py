@@ -8,19 +8,21 @@ are slack of a preallocated file.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from formats import offset_index, time_index
 from formats.errors import FormatError
-from formats.file_name import FileKind, FileName, build, parse
+from formats.file_name import FileKind, build, parse
 from formats.kernels.columns import BatchRow
 from kcli.errors import UnreadableInput
 from kcli.inspector.selection import MIN_INT64, Selection
 from kcli.log.segment_reader import Window, read_segment
-from kcli.log.source import FileSource, read_whole
+from kcli.log.source import FileSource, Source, read_whole
 
 PROBE_BYTES = 1 << 16
+
+ReadIndex = Callable[[FileKind], bytes]
 
 
 def start_position(path: Path, selection: Selection) -> int:
@@ -32,61 +34,71 @@ def start_position(path: Path, selection: Selection) -> int:
     name = parse(path.name)
     if name is None or name.base_offset is None or name.kind is not FileKind.LOG or not path.is_file():
         return 0
-    base_offset, start = name.base_offset, 0
+
+    def read_index(kind: FileKind) -> bytes:
+        return read_whole(path.with_name(build(name._replace(kind=kind))))
+
+    source = FileSource(path)
+    try:
+        return seek(source, name.base_offset, read_index, selection)
+    finally:
+        source.close()
+
+
+def seek(source: Source, base_offset: int, read_index: ReadIndex, selection: Selection) -> int:
+    """The same in any source of a segment's bytes. read_index gives its index files' and raises UnreadableInput."""
+    start = 0
     if selection.from_offset > base_offset:
-        start = _position(path, name, selection.from_offset - base_offset)
+        start = _position(source, base_offset, read_index, selection.from_offset - base_offset)
     if selection.from_time_ms > MIN_INT64:
-        entry = _time_entry_before(path.with_name(build(name._replace(kind=FileKind.TIME_INDEX))), selection)
-        position = _position(path, name, entry.relative_offset) if entry else 0
-        if entry and position and _has_largest(path, position, base_offset + entry.relative_offset, entry.timestamp):
+        entry = _time_entry_before(read_index, selection)
+        position = _position(source, base_offset, read_index, entry.relative_offset) if entry else 0
+        if entry and position and _has_largest(source, position, base_offset + entry.relative_offset, entry.timestamp):
             start = max(start, position)
     return start
 
 
-def _position(path: Path, name: FileName, relative_offset: int) -> int:
+def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_offset: int) -> int:
     """The byte of the last indexed batch that ends at or before an offset, 0 where the index gives none or is wrong."""
-    assert name.base_offset is not None
     try:
-        entries = offset_index.parse(
-            read_whole(path.with_name(build(name._replace(kind=FileKind.OFFSET_INDEX))))
-        ).entries
+        entries = offset_index.parse(read_index(FileKind.OFFSET_INDEX)).entries
     except (FormatError, UnreadableInput):
         return 0
     slot = bisect_right(entries, relative_offset, key=lambda entry: entry.relative_offset) - 1
-    if slot < 0 or entries[slot].position < 0:
+    if slot < 0 or not leads_to_batch(source, base_offset, entries[slot]):
         return 0
-    entry = entries[slot]
-    row = next(_rows(path, entry.position), None)
-    return entry.position if row and row.last_offset == name.base_offset + entry.relative_offset else 0
+    return entries[slot].position
 
 
-def _time_entry_before(path: Path, selection: Selection) -> time_index.TimeIndexEntry | None:
+def leads_to_batch(source: Source, base_offset: int, entry: offset_index.OffsetIndexEntry) -> bool:
+    """Does a sound batch that ends at the offset of an index's entry begin at its position?"""
+    row = next(_rows(source, entry.position), None) if entry.position >= 0 else None
+    return row is not None and row.last_offset == base_offset + entry.relative_offset
+
+
+def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_index.TimeIndexEntry | None:
     """The last entry of a time index with a timestamp before from_time: up to its batch none is larger."""
     try:
-        entries = time_index.parse(read_whole(path)).entries
+        entries = time_index.parse(read_index(FileKind.TIME_INDEX)).entries
     except (FormatError, UnreadableInput):
         return None
     slot = bisect_left(entries, selection.from_time_ms, key=lambda entry: entry.timestamp) - 1
     return entries[slot] if slot >= 0 else None
 
 
-def _has_largest(path: Path, position: int, offset: int, timestamp: int) -> bool:
+def _has_largest(source: Source, position: int, offset: int, timestamp: int) -> bool:
     """Has the first batch from that byte on that reaches the offset that timestamp as its largest?"""
-    row = next((row for row in _rows(path, position) if row.last_offset >= offset), None)
+    row = next((row for row in _rows(source, position) if row.last_offset >= offset), None)
     return row is not None and row.max_timestamp == timestamp
 
 
-def _rows(path: Path, position: int) -> Iterator[BatchRow]:
+def _rows(source: Source, position: int) -> Iterator[BatchRow]:
     """The batches from that byte on, up to the first that is not sound."""
-    source = FileSource(path)
-    try:
-        for part in read_segment(source, start=position, resync=False, window_bytes=PROBE_BYTES):
-            if not isinstance(part, Window):
+    for part in read_segment(source, start=position, resync=False, window_bytes=PROBE_BYTES):
+        if not isinstance(part, Window):
+            return
+        for i in range(part.batches.count):
+            row = BatchRow._make(part.batches.row(i))
+            if row.faults:
                 return
-            for i in range(part.batches.count):
-                row = BatchRow._make(part.batches.row(i))
-                if row.faults:
-                    return
-                yield row
-    finally:
-        source.close()
+            yield row
