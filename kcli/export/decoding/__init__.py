@@ -17,7 +17,7 @@ from kcli.export.decoding.ddl import parse_ddl
 from kcli.export.decoding.decoder import Decoder
 from kcli.export.decoding.errors import RegistryError, SchemaError
 from kcli.export.decoding.inference import settle
-from kcli.export.decoding.json_text import JsonDecoder
+from kcli.export.decoding.json_text import JsonDecoder, VariantDecoder
 from kcli.export.decoding.plain import RawDecoder, StringDecoder
 from kcli.export.decoding.spec import DecoderSpec
 from kcli.export.decoding.survey import Survey, survey
@@ -38,7 +38,11 @@ def make_decoder(spec: DecoderSpec | str, known: Survey | None = None) -> Decode
     if spec.format == "string":
         return StringDecoder()
     if spec.format == "json":
-        return JsonDecoder(parse_ddl(_schema_text(spec.schema)) if spec.schema else settle(known.json))
+        if spec.variant:
+            return VariantDecoder()
+        if spec.schema is None:
+            return JsonDecoder(settle(known.json), strict=True)
+        return JsonDecoder(parse_ddl(_schema_text(spec.schema)), strict=False)
     raise UsageError(f"{spec.format} cannot be decoded yet")
 
 

@@ -1,0 +1,361 @@
+# Avro's binary encoding, driven by a program made of the writer's schema. Source: the Avro 1.12 specification.
+#
+# An op is (code, column or -1 to skip, argument, ops that it leads to, columns that get null):
+#
+#   NULL
+#   BOOLEAN, INT, LONG       argument: what to multiply the number with
+#   FLOAT, DOUBLE
+#   BYTES, STRING, FIXED     argument of FIXED: bytes
+#   ENUM                     argument: its first symbol; count in the op's `size`
+#   DECIMAL                  argument: bytes, -1: a length before them; size: scale
+#   UUID                     16 bytes, shown as text
+#   ARRAY, MAP               leads to the item; of MAP to the key and the value
+#   RECORD                   leads to the fields, as written; null: what the writer's schema has not
+#   UNION                    leads to the branches
+#   MEMBER                   column: a struct; leads to the value of one member; null: the others
+#   RAW                      leads to what is skipped; the column gets its bytes
+
+AVRO_NULL, AVRO_BOOLEAN, AVRO_INT, AVRO_LONG, AVRO_FLOAT, AVRO_DOUBLE, AVRO_BYTES, AVRO_STRING, AVRO_FIXED = range(9)
+AVRO_ENUM, AVRO_DECIMAL, AVRO_UUID, AVRO_ARRAY, AVRO_MAP, AVRO_RECORD, AVRO_UNION, AVRO_MEMBER, AVRO_RAW = range(9, 18)
+
+cdef enum:
+    A_NULL, A_BOOLEAN, A_INT, A_LONG, A_FLOAT, A_DOUBLE, A_BYTES, A_STRING, A_FIXED
+    A_ENUM, A_DECIMAL, A_UUID, A_ARRAY, A_MAP, A_RECORD, A_UNION, A_MEMBER, A_RAW
+
+cdef struct AvroOp:
+    int32_t code
+    int32_t column
+    int64_t argument
+    int32_t size
+    int32_t first_link
+    int32_t n_links
+    int32_t first_null
+    int32_t n_nulls
+
+
+cdef class AvroProgram:
+    """Ops as tuples (code, column, argument, size, links, nulls); symbols: of all enums; roots: first op by header."""
+
+    cdef AvroOp *ops
+    cdef int32_t *links
+    cdef int32_t *nulls
+    cdef list symbols
+    cdef const uint8_t **symbol_starts
+    cdef int64_t *symbol_sizes
+    cdef Shape shape
+    cdef Routes routes
+    cdef int header
+
+    def __cinit__(self, Shape shape, list ops, list symbols, dict roots, int header):
+        cdef int32_t i = 0, link = 0, null = 0
+        self.shape, self.symbols, self.routes, self.header = shape, symbols, Routes(roots), header
+        self.ops = <AvroOp *> calloc(max(len(ops), 1), sizeof(AvroOp))
+        self.links = <int32_t *> calloc(max(sum(len(op[4]) for op in ops), 1), sizeof(int32_t))
+        self.nulls = <int32_t *> calloc(max(sum(len(op[5]) for op in ops), 1), sizeof(int32_t))
+        self.symbol_starts = <const uint8_t **> calloc(max(len(symbols), 1), sizeof(void *))
+        self.symbol_sizes = <int64_t *> calloc(max(len(symbols), 1), sizeof(int64_t))
+        if not (self.ops and self.links and self.nulls and self.symbol_starts and self.symbol_sizes):
+            raise MemoryError
+        for code, column, argument, size, links, nulls in ops:
+            self.ops[i] = AvroOp(code, column, argument, size, link, len(links), null, len(nulls))
+            for target in links:
+                self.links[link] = target
+                link += 1
+            for target in nulls:
+                self.nulls[null] = target
+                null += 1
+            i += 1
+        i = 0
+        for symbol in symbols:
+            self.symbol_starts[i] = <const uint8_t *> <const char *> (<bytes> symbol)
+            self.symbol_sizes[i] = len(symbol)
+            i += 1
+
+    def __dealloc__(self):
+        free(self.ops)
+        free(self.links)
+        free(self.nulls)
+        free(self.symbol_starts)
+        free(self.symbol_sizes)
+
+    def decode(self, Payloads payloads):
+        """Decode a column of payloads: (columns, faults), see the module's functions for what they are."""
+        return AvroDecoding(self).run(payloads, self.header, self.routes)
+
+
+cdef class AvroDecoding(Decoding):
+    cdef AvroProgram program
+
+    def __cinit__(self, AvroProgram program):
+        self.program = program
+        self.columns = Columns(program.shape)
+
+    cdef Fault decode_one(self, Cursor *cursor, int32_t root) noexcept nogil:
+        return avro_value(self.program, &self.columns.table, cursor, &self.program.ops[root], 0)
+
+
+cdef Fault avro_value(AvroProgram program, Table *table, Cursor *cursor, const AvroOp *op, int depth) noexcept nogil:
+    cdef Column *column = &table.columns[op.column] if op.column >= 0 else NULL
+    cdef const AvroOp *ops = program.ops
+    cdef const int32_t *links = program.links + op.first_link
+    cdef int64_t number, size
+    cdef Fault fault
+    cdef int32_t i
+    cdef double real
+    cdef float single
+    cdef const uint8_t *start
+
+    if op.code == A_RECORD:
+        if depth > DEPTH_MAX:
+            return TOO_DEEP
+        if column != NULL:
+            fault = append_valid(column)
+            if fault != OK:
+                return fault
+        for i in range(op.n_links):
+            fault = avro_value(program, table, cursor, ops + links[i], depth + 1)
+            if fault != OK:
+                return fault
+        return append_nulls(program, table, op)
+    if op.code == A_UNION:
+        fault = read_zigzag(cursor, &number)
+        if fault != OK:
+            return fault
+        if number < 0 or number >= op.n_links:
+            return BAD_BRANCH
+        if depth > DEPTH_MAX:
+            return TOO_DEEP
+        return avro_value(program, table, cursor, ops + links[number], depth + 1)
+    if op.code == A_LONG or op.code == A_INT:
+        fault = read_zigzag(cursor, &number)
+        if fault != OK:
+            return fault
+        if op.code == A_INT and (number > INT32_MAX or number < INT32_MIN):
+            return OUT_OF_RANGE
+        if column == NULL:
+            return OK
+        if op.argument != 1:
+            if number > INT64_MAX / op.argument or number < INT64_MIN / op.argument:
+                return OUT_OF_RANGE
+            number *= op.argument
+        return append_int(column, number)
+    if op.code == A_STRING or op.code == A_BYTES:
+        fault = read_zigzag(cursor, &size)
+        if fault != OK:
+            return fault
+        if size < 0:
+            return BAD_LENGTH
+        if size > cursor.end - cursor.at:
+            return CUT
+        if op.code == A_STRING and utf8_fault(cursor.at, size) >= 0:
+            return NOT_UTF8
+        cursor.at += size
+        return append_bytes(column, cursor.at - size, size) if column != NULL else OK
+    if op.code == A_DOUBLE:
+        if cursor.end - cursor.at < 8:
+            return CUT
+        memcpy(&real, cursor.at, 8)
+        cursor.at += 8
+        return append_double(column, real) if column != NULL else OK
+    if op.code == A_FLOAT:
+        if cursor.end - cursor.at < 4:
+            return CUT
+        memcpy(&single, cursor.at, 4)
+        cursor.at += 4
+        return append_double(column, single) if column != NULL else OK
+    if op.code == A_BOOLEAN:
+        if cursor.at >= cursor.end:
+            return CUT
+        if cursor.at[0] > 1:
+            return BAD_BOOLEAN
+        cursor.at += 1
+        return append_int(column, (cursor.at - 1)[0]) if column != NULL else OK
+    if op.code == A_NULL:
+        return append_null(table, op.column) if column != NULL else OK
+    if op.code == A_ENUM:
+        fault = read_zigzag(cursor, &number)
+        if fault != OK:
+            return fault
+        if number < 0 or number >= op.size:
+            return BAD_SYMBOL
+        if column == NULL:
+            return OK
+        number += op.argument
+        return append_bytes(column, program.symbol_starts[number], program.symbol_sizes[number])
+    if op.code == A_ARRAY or op.code == A_MAP:
+        return avro_items(program, table, cursor, op, depth)
+    if op.code == A_MEMBER:
+        fault = append_valid(column)
+        if fault == OK:
+            fault = append_nulls(program, table, op)
+        return avro_value(program, table, cursor, ops + links[0], depth) if fault == OK else fault
+    if op.code == A_RAW:
+        start = cursor.at
+        fault = avro_value(program, table, cursor, ops + links[0], depth)
+        return append_bytes(column, start, cursor.at - start) if fault == OK else fault
+
+    size = 16 if op.code == A_UUID else op.argument
+    if size < 0:
+        fault = read_zigzag(cursor, &size)
+        if fault != OK:
+            return fault
+        if size < 0:
+            return BAD_LENGTH
+    if size > cursor.end - cursor.at:
+        return CUT
+    cursor.at += size
+    if column == NULL:
+        return OK
+    if op.code == A_FIXED:
+        return append_bytes(column, cursor.at - size, size)
+    if op.code == A_UUID:
+        return append_uuid(column, cursor.at - size)
+    return append_big_endian(column, cursor.at - size, size, op.size)
+
+
+cdef inline Fault append_nulls(AvroProgram program, Table *table, const AvroOp *op) noexcept nogil:
+    cdef Fault fault
+    cdef int32_t i
+    for i in range(op.n_nulls):
+        fault = append_null(table, program.nulls[op.first_null + i])
+        if fault != OK:
+            return fault
+    return OK
+
+
+cdef Fault avro_items(AvroProgram program, Table *table, Cursor *cursor, const AvroOp *op, int depth) noexcept nogil:
+    """Blocks, each a count and so many items; a negative count has the block's size in bytes behind it; 0 ends."""
+    cdef Column *column = &table.columns[op.column] if op.column >= 0 else NULL
+    cdef const AvroOp *first = program.ops + program.links[op.first_link]
+    cdef const AvroOp *second = program.ops + program.links[op.first_link + 1] if op.code == A_MAP else NULL
+    cdef Column *entry = &table.columns[table.children[column.first_child]] if column != NULL else NULL
+    cdef int64_t begun = entry.count if entry != NULL else 0
+    cdef int64_t count, size
+    cdef Fault fault
+    if depth > DEPTH_MAX:
+        return TOO_DEEP
+    while True:
+        fault = read_zigzag(cursor, &count)
+        if fault != OK:
+            return fault
+        if count == 0:
+            break
+        if count < 0:
+            if count == INT64_MIN:
+                return TOO_MANY
+            count = -count
+            fault = read_zigzag(cursor, &size)
+            if fault != OK:
+                return fault
+            if size < 0:
+                return BAD_LENGTH
+            if size > cursor.end - cursor.at:
+                return CUT
+        if count > cursor.items_left:
+            return TOO_MANY
+        cursor.items_left -= count
+        while count > 0:
+            if second != NULL:
+                if entry != NULL:
+                    fault = append_valid(entry)
+                    if fault != OK:
+                        return fault
+                fault = avro_value(program, table, cursor, first, depth + 1)
+                if fault == OK:
+                    fault = avro_value(program, table, cursor, second, depth + 1)
+            else:
+                fault = avro_value(program, table, cursor, first, depth + 1)
+            if fault != OK:
+                return fault
+            count -= 1
+    if column == NULL:
+        return OK
+    if second != NULL and same_key_twice(table, entry, begun):
+        return TWICE
+    return end_list(table, column)
+
+
+cdef Fault append_big_endian(Column *column, const uint8_t *data, int64_t size, int scale) noexcept nogil:
+    """A decimal as two's complement."""
+    cdef int128 value = -1 if size and data[0] >= 0x80 else 0
+    cdef int64_t i
+    for i in range(size):
+        if size - i > 16:
+            if data[i] != <uint8_t> value:
+                return OUT_OF_RANGE
+            continue
+        if size > 16 and size - i == 16 and (data[i] >= 0x80) != (value < 0):
+            return OUT_OF_RANGE
+        value = <int128> (<uint128> value << 8) | data[i]
+    return append_decimal(column, value, scale)
+
+
+cdef Fault append_uuid(Column *column, const uint8_t *data) noexcept nogil:
+    cdef uint8_t text[36]
+    cdef const char *digits = "0123456789abcdef"
+    cdef int i, at = 0
+    for i in range(16):
+        if i == 4 or i == 6 or i == 8 or i == 10:
+            text[at] = c"-"
+            at += 1
+        text[at] = digits[data[i] >> 4]
+        text[at + 1] = digits[data[i] & 15]
+        at += 2
+    return append_bytes(column, text, 36)
+
+
+# --- keys of a map -----------------------------------------------------------------------------------------------------
+
+cdef struct Key:
+    const uint8_t *start
+    int64_t size
+
+
+cdef int compare_keys(const void *one, const void *other) noexcept nogil:
+    cdef const Key *a = <const Key *> one
+    cdef const Key *b = <const Key *> other
+    if a.size != b.size:
+        return -1 if a.size < b.size else 1
+    return memcmp(a.start, b.start, a.size)
+
+
+cdef inline Key key_of(const Column *column, int64_t i) noexcept nogil:
+    cdef Key key
+    if column.kind == K_BINARY:
+        key.start = column.data + column.offsets[i]
+        key.size = column.offsets[i + 1] - column.offsets[i]
+    else:
+        key.start = column.data + i * column.width
+        key.size = column.width
+    return key
+
+
+cdef bint same_key_twice(Table *table, const Column *entry, int64_t begun) noexcept nogil:
+    """Whether the entries from the begun-th on have a key twice. Readers of Parquet refuse such a map."""
+    cdef const Column *keys = &table.columns[table.children[entry.first_child]]
+    cdef int64_t count = entry.count - begun, i, j
+    cdef Key *sorted_keys
+    cdef Key key, other
+    cdef bint found = False
+    if count < 2:
+        return False
+    if count <= 8:
+        for i in range(begun + 1, entry.count):
+            key = key_of(keys, i)
+            for j in range(begun, i):
+                other = key_of(keys, j)
+                if compare_keys(&key, &other) == 0:
+                    return True
+        return False
+    sorted_keys = <Key *> malloc(count * sizeof(Key))
+    if sorted_keys == NULL:
+        return True
+    for i in range(count):
+        sorted_keys[i] = key_of(keys, begun + i)
+    qsort(sorted_keys, count, sizeof(Key), compare_keys)
+    for i in range(1, count):
+        if compare_keys(&sorted_keys[i - 1], &sorted_keys[i]) == 0:
+            found = True
+            break
+    free(sorted_keys)
+    return found

@@ -1,0 +1,517 @@
+# Protobuf's wire format, driven by a program made of a message's descriptor. Source: protobuf.dev, "Encoding".
+#
+# A message is (column of its struct or -1, count of oneofs, fields, columns that get null); a field is
+#
+#   number, code       code: how its value is written, PROTO_INT32 .. PROTO_TIMESTAMP below
+#   column             of its values; of a repeated field and a map: of the list
+#   label              OPTIONAL: null if not there; DEFAULT: zero, empty; REPEATED
+#   message            of MESSAGE, GROUP, TIMESTAMP: which one
+#   oneof              -1, or its number in the message: a later member takes the place of an earlier one
+#   first, count       of ENUM: its symbols
+#
+# A message is read twice: where each field's values are, for they may come in any order and in parts; then field by
+# field into the columns. A message that lies within itself stops at its bytes (RAW). The message of a wrapper has no
+# column of its own: its one field is written where the wrapper stands.
+
+PROTO_INT32, PROTO_INT64, PROTO_UINT32, PROTO_UINT64, PROTO_SINT32, PROTO_SINT64, PROTO_BOOL, PROTO_ENUM = range(8)
+PROTO_FIXED32, PROTO_FIXED64, PROTO_SFIXED32, PROTO_SFIXED64, PROTO_FLOAT, PROTO_DOUBLE = range(8, 14)
+PROTO_STRING, PROTO_BYTES, PROTO_MESSAGE, PROTO_GROUP, PROTO_RAW, PROTO_TIMESTAMP = range(14, 20)
+OPTIONAL, DEFAULT, REPEATED = range(3)
+
+cdef enum:
+    P_INT32, P_INT64, P_UINT32, P_UINT64, P_SINT32, P_SINT64, P_BOOL, P_ENUM, P_FIXED32, P_FIXED64, P_SFIXED32
+    P_SFIXED64, P_FLOAT, P_DOUBLE, P_STRING, P_BYTES, P_MESSAGE, P_GROUP, P_RAW, P_TIMESTAMP
+
+cdef enum:
+    L_OPTIONAL, L_DEFAULT, L_REPEATED
+
+cdef enum:
+    W_VARINT = 0
+    W_FIXED64 = 1
+    W_BYTES = 2
+    W_GROUP = 3
+    W_END_GROUP = 4
+    W_FIXED32 = 5
+
+cdef struct ProtoField:
+    int32_t number
+    int32_t code
+    int32_t column
+    int32_t label
+    int32_t message
+    int32_t oneof
+    int32_t first_symbol
+    int32_t n_symbols
+
+cdef struct ProtoMessage:
+    int32_t column
+    int32_t n_oneofs
+    int32_t first_field
+    int32_t n_fields
+    int32_t first_null
+    int32_t n_nulls
+
+# One occurrence of a field: what it is written as, a number or bytes; and the next one of the same field.
+cdef struct Found:
+    int32_t next
+    int32_t wire
+    uint64_t number
+    const uint8_t *start
+    int64_t size
+
+cdef struct ProtoMemory:
+    Found *found
+    int64_t n_found
+    int64_t found_room
+    int32_t *stack  # by field of each message at hand: first and last occurrence; by oneof: which field
+    int64_t stacked
+    int64_t stack_room
+
+
+cdef class ProtoProgram:
+    """messages: tuples as above, fields as tuples; symbols: (number, name) of all enums, each enum sorted by number."""
+
+    cdef ProtoMessage *messages
+    cdef ProtoField *fields
+    cdef int32_t *nulls
+    cdef int32_t *symbol_numbers
+    cdef const uint8_t **symbol_starts
+    cdef int64_t *symbol_sizes
+    cdef list symbols
+    cdef Shape shape
+    cdef Routes routes
+    cdef int header
+
+    def __cinit__(self, Shape shape, list messages, list symbols, dict roots, int header):
+        cdef int32_t i = 0, filled = 0, null = 0
+        self.shape, self.symbols, self.routes, self.header = shape, symbols, Routes(roots), header
+        self.messages = <ProtoMessage *> calloc(max(len(messages), 1), sizeof(ProtoMessage))
+        self.fields = <ProtoField *> calloc(max(sum(len(message[2]) for message in messages), 1), sizeof(ProtoField))
+        self.nulls = <int32_t *> calloc(max(sum(len(message[3]) for message in messages), 1), sizeof(int32_t))
+        self.symbol_numbers = <int32_t *> calloc(max(len(symbols), 1), sizeof(int32_t))
+        self.symbol_starts = <const uint8_t **> calloc(max(len(symbols), 1), sizeof(void *))
+        self.symbol_sizes = <int64_t *> calloc(max(len(symbols), 1), sizeof(int64_t))
+        if not (
+            self.messages and self.fields and self.nulls
+            and self.symbol_numbers and self.symbol_starts and self.symbol_sizes
+        ):
+            raise MemoryError
+        for column, oneofs, fields, nulls in messages:
+            self.messages[i] = ProtoMessage(column, oneofs, filled, len(fields), null, len(nulls))
+            for number, code, target, label, message, oneof, first, count in fields:
+                self.fields[filled] = ProtoField(number, code, target, label, message, oneof, first, count)
+                filled += 1
+            for target in nulls:
+                self.nulls[null] = target
+                null += 1
+            i += 1
+        i = 0
+        for number, name in symbols:
+            self.symbol_numbers[i] = number
+            self.symbol_starts[i] = <const uint8_t *> <const char *> (<bytes> name)
+            self.symbol_sizes[i] = len(name)
+            i += 1
+
+    def __dealloc__(self):
+        free(self.messages)
+        free(self.fields)
+        free(self.nulls)
+        free(self.symbol_numbers)
+        free(self.symbol_starts)
+        free(self.symbol_sizes)
+
+    def decode(self, Payloads payloads):
+        """Decode a column of payloads: (columns, faults)."""
+        return ProtoDecoding(self).run(payloads, self.header, self.routes)
+
+
+cdef class ProtoDecoding(Decoding):
+    cdef ProtoProgram program
+    cdef ProtoMemory memory
+
+    def __cinit__(self, ProtoProgram program):
+        self.program = program
+        self.columns = Columns(program.shape)
+
+    def __dealloc__(self):
+        free(self.memory.found)
+        free(self.memory.stack)
+
+    cdef Fault decode_one(self, Cursor *cursor, int32_t root) noexcept nogil:
+        cdef int32_t whole
+        cdef Fault fault
+        self.memory.n_found = self.memory.stacked = 0
+        fault = note(&self.memory, W_BYTES, 0, cursor.at, cursor.end - cursor.at, &whole)
+        if fault == OK:
+            fault = proto_message(self.program, &self.columns.table, &self.memory, cursor, root, whole)
+        if fault == OK:
+            cursor.at = cursor.end
+        return fault
+
+
+cdef Fault note(
+    ProtoMemory *memory, int32_t wire, uint64_t number, const uint8_t *start, int64_t size, int32_t *index
+) noexcept nogil:
+    cdef int64_t room
+    cdef void *moved
+    cdef Found *found
+    if memory.n_found == memory.found_room:
+        room = memory.found_room * 2 + 64
+        moved = realloc(memory.found, room * sizeof(Found))
+        if moved == NULL:
+            return NO_MEMORY
+        memory.found = <Found *> moved
+        memory.found_room = room
+    found = &memory.found[memory.n_found]
+    found.next, found.wire, found.number, found.start, found.size = -1, wire, number, start, size
+    index[0] = <int32_t> memory.n_found
+    memory.n_found += 1
+    return OK
+
+
+cdef Fault reserve_stack(ProtoMemory *memory, int64_t count, int64_t *base) noexcept nogil:
+    cdef int64_t room, i
+    cdef void *moved
+    if memory.stacked + count > memory.stack_room:
+        room = memory.stack_room * 2 + count + 64
+        moved = realloc(memory.stack, room * sizeof(int32_t))
+        if moved == NULL:
+            return NO_MEMORY
+        memory.stack = <int32_t *> moved
+        memory.stack_room = room
+    base[0] = memory.stacked
+    for i in range(count):
+        memory.stack[memory.stacked + i] = -1
+    memory.stacked += count
+    return OK
+
+
+cdef Fault read_tag(Cursor *cursor, uint64_t *number, int32_t *wire) noexcept nogil:
+    cdef uint64_t tag
+    cdef Fault fault = read_varint(cursor, &tag)
+    if fault != OK:
+        return fault
+    wire[0] = tag & 7
+    number[0] = tag >> 3
+    if number[0] == 0 or number[0] > 0x1FFFFFFF or wire[0] > W_FIXED32:
+        return BAD_TAG
+    return OK
+
+
+cdef Fault read_value(
+    Cursor *cursor, uint64_t field, int32_t wire, uint64_t *number, const uint8_t **start, int64_t *size, int depth
+) noexcept nogil:
+    """What is behind a tag: a number, or where bytes are; of a group the bytes before its end."""
+    cdef Fault fault
+    cdef uint64_t inner, other
+    cdef int32_t inner_wire
+    cdef const uint8_t *before
+    cdef const uint8_t *at
+    cdef int64_t length
+    number[0] = 0
+    start[0] = cursor.at
+    size[0] = 0
+    if wire == W_VARINT:
+        return read_varint(cursor, number)
+    if wire == W_FIXED64 or wire == W_FIXED32:
+        length = 8 if wire == W_FIXED64 else 4
+        if cursor.end - cursor.at < length:
+            return CUT
+        memcpy(number, cursor.at, length)
+        cursor.at += length
+        return OK
+    if wire == W_BYTES:
+        fault = read_varint(cursor, &other)
+        if fault != OK:
+            return fault
+        if other > <uint64_t> (cursor.end - cursor.at):
+            return CUT
+        start[0] = cursor.at
+        size[0] = <int64_t> other
+        cursor.at += other
+        return OK
+    if wire == W_END_GROUP:
+        return BAD_TAG
+    if depth > DEPTH_MAX:
+        return TOO_DEEP
+    while True:
+        before = cursor.at
+        if before == cursor.end:
+            return BAD_GROUP
+        fault = read_tag(cursor, &inner, &inner_wire)
+        if fault != OK:
+            return fault
+        if inner_wire == W_END_GROUP:
+            size[0] = before - start[0]
+            return OK if inner == field else BAD_GROUP
+        fault = read_value(cursor, inner, inner_wire, &other, &at, &length, depth + 1)
+        if fault != OK:
+            return fault
+
+
+cdef inline int wire_of(int32_t code) noexcept nogil:
+    if code <= P_ENUM:
+        return W_VARINT
+    if code == P_FIXED64 or code == P_SFIXED64 or code == P_DOUBLE:
+        return W_FIXED64
+    if code <= P_FLOAT:
+        return W_FIXED32
+    return W_GROUP if code == P_GROUP else W_BYTES
+
+
+cdef inline int32_t find_field(const ProtoField *fields, int32_t count, uint64_t number, int32_t hint) noexcept nogil:
+    """Which field has this number, -1 for none; most often the one of the last tag, or the next."""
+    cdef int32_t low = 0, high = count - 1, middle
+    if hint < count and fields[hint].number == <int32_t> number:
+        return hint
+    if hint + 1 < count and fields[hint + 1].number == <int32_t> number:
+        return hint + 1
+    while low <= high:
+        middle = (low + high) >> 1
+        if fields[middle].number == <int32_t> number:
+            return middle
+        if fields[middle].number < <int32_t> number:
+            low = middle + 1
+        else:
+            high = middle - 1
+    return -1
+
+
+cdef Fault find_values(
+    ProtoProgram program, ProtoMemory *memory, Cursor *outer, int32_t m, int32_t part, int64_t base
+) noexcept nogil:
+    """Read the tags of a message, all its parts: where each field's values are."""
+    cdef const ProtoMessage *message = &program.messages[m]
+    cdef const ProtoField *fields = program.fields + message.first_field
+    cdef int64_t oneofs = base + 2 * message.n_fields, size
+    cdef int32_t field, wire, index, hint = 0, previous
+    cdef uint64_t tag, number
+    cdef const uint8_t *start
+    cdef Cursor cursor
+    cdef Fault fault
+    cdef bint packed
+    while part >= 0:
+        cursor.at = memory.found[part].start
+        cursor.end = cursor.at + memory.found[part].size
+        part = memory.found[part].next
+        while cursor.at < cursor.end:
+            fault = read_tag(&cursor, &tag, &wire)
+            if fault == OK:
+                fault = read_value(&cursor, tag, wire, &number, &start, &size, 0)
+            if fault != OK:
+                outer.at = cursor.at
+                return fault
+            field = find_field(fields, message.n_fields, tag, hint)
+            if field < 0:
+                continue
+            hint = field
+            packed = wire == W_BYTES and fields[field].label == L_REPEATED and fields[field].code < P_STRING
+            if wire != wire_of(fields[field].code) and not packed:
+                continue
+            if fields[field].oneof >= 0:
+                previous = memory.stack[oneofs + fields[field].oneof]
+                if previous >= 0 and previous != field:
+                    memory.stack[base + 2 * previous] = memory.stack[base + 2 * previous + 1] = -1
+                memory.stack[oneofs + fields[field].oneof] = field
+            fault = note(memory, wire, number, start, size, &index)
+            if fault != OK:
+                return fault
+            if memory.stack[base + 2 * field] < 0:
+                memory.stack[base + 2 * field] = index
+            else:
+                memory.found[memory.stack[base + 2 * field + 1]].next = index
+            memory.stack[base + 2 * field + 1] = index
+    return OK
+
+
+cdef Fault proto_message(
+    ProtoProgram program, Table *table, ProtoMemory *memory, Cursor *outer, int32_t m, int32_t part
+) noexcept nogil:
+    """One message, of all its parts from this one on, as one struct."""
+    cdef const ProtoMessage *message = &program.messages[m]
+    cdef int64_t base, kept = memory.stacked
+    cdef int32_t i
+    cdef Fault fault = reserve_stack(memory, 2 * message.n_fields + message.n_oneofs, &base)
+    if fault == OK:
+        fault = find_values(program, memory, outer, m, part, base)
+    if fault == OK and message.column >= 0:
+        fault = append_valid(&table.columns[message.column])
+    if fault != OK:
+        return fault
+    for i in range(message.n_fields):
+        fault = proto_field(
+            program, table, memory, outer, &program.fields[message.first_field + i],
+            memory.stack[base + 2 * i], memory.stack[base + 2 * i + 1],
+        )
+        if fault != OK:
+            return fault
+    for i in range(message.n_nulls):
+        fault = append_null(table, program.nulls[message.first_null + i])
+        if fault != OK:
+            return fault
+    memory.stacked = kept
+    return OK
+
+
+cdef Fault proto_field(
+    ProtoProgram program, Table *table, ProtoMemory *memory, Cursor *outer, const ProtoField *field,
+    int32_t first, int32_t last,
+) noexcept nogil:
+    cdef Column *column = &table.columns[field.column]
+    cdef int32_t item, next_one
+    cdef int64_t begun
+    cdef Fault fault
+    if field.label != L_REPEATED:
+        if last < 0 and field.label == L_OPTIONAL:
+            return append_null(table, field.column)
+        if field.code >= P_MESSAGE:
+            return proto_parts(program, table, memory, outer, field, field.column, first)
+        if last < 0:
+            return proto_scalar(program, column, field, 0, <const uint8_t *> "", 0)
+        outer.at = memory.found[last].start
+        return proto_scalar(
+            program, column, field, memory.found[last].number, memory.found[last].start, memory.found[last].size
+        )
+    item = table.children[column.first_child]
+    begun = table.columns[item].count
+    while first >= 0:
+        next_one = memory.found[first].next
+        if field.code >= P_MESSAGE:
+            memory.found[first].next = -1
+            fault = proto_parts(program, table, memory, outer, field, item, first)
+        elif memory.found[first].wire == W_BYTES and field.code < P_STRING:
+            fault = proto_packed(program, &table.columns[item], field, outer, &memory.found[first])
+        else:
+            outer.at = memory.found[first].start
+            fault = proto_scalar(
+                program, &table.columns[item], field,
+                memory.found[first].number, memory.found[first].start, memory.found[first].size,
+            )
+        if fault != OK:
+            return fault
+        first = next_one
+    if column.meaning == M_MAP and same_key_twice(table, &table.columns[item], begun):
+        return TWICE
+    return end_list(table, column)
+
+
+cdef Fault proto_parts(
+    ProtoProgram program, Table *table, ProtoMemory *memory, Cursor *outer, const ProtoField *field,
+    int32_t c, int32_t first,
+) noexcept nogil:
+    """A message in one part or several, as what its field stands for."""
+    cdef Column *column = &table.columns[c]
+    cdef int64_t base, kept, us
+    cdef int64_t total = 0
+    cdef int32_t part = first, seconds, nanos
+    cdef Fault fault
+    if field.code == P_RAW:
+        while part >= 0:
+            fault = put_bytes(column, memory.found[part].start, memory.found[part].size)
+            if fault != OK:
+                return fault
+            part = memory.found[part].next
+        return append_bytes(column, <const uint8_t *> "", 0)
+    if field.code != P_TIMESTAMP:
+        return proto_message(program, table, memory, outer, field.message, first)
+    kept = memory.stacked
+    fault = reserve_stack(memory, 4, &base)
+    if fault == OK:
+        fault = find_values(program, memory, outer, field.message, first, base)
+    if fault != OK:
+        return fault
+    seconds, nanos = memory.stack[base + 1], memory.stack[base + 3]
+    us = <int64_t> memory.found[seconds].number if seconds >= 0 else 0
+    if us > INT64_MAX / 1000000 - 1 or us < INT64_MIN / 1000000 + 1:
+        return OUT_OF_RANGE
+    us = us * 1000000
+    if nanos >= 0:
+        total = <int32_t> memory.found[nanos].number
+        if total < 0 or total > 999999999:
+            return OUT_OF_RANGE
+        us += total / 1000
+    memory.stacked = kept
+    return append_int(column, us)
+
+
+cdef Fault proto_packed(
+    ProtoProgram program, Column *column, const ProtoField *field, Cursor *outer, const Found *found
+) noexcept nogil:
+    cdef Cursor cursor
+    cdef uint64_t number
+    cdef const uint8_t *start
+    cdef int64_t size
+    cdef int wire = wire_of(field.code)
+    cdef Fault fault
+    cursor.at = found.start
+    cursor.end = found.start + found.size
+    while cursor.at < cursor.end:
+        fault = read_value(&cursor, 0, wire, &number, &start, &size, 0)
+        if fault == OK:
+            fault = proto_scalar(program, column, field, number, start, size)
+        if fault != OK:
+            outer.at = cursor.at
+            return fault
+    return OK
+
+
+cdef Fault proto_scalar(
+    ProtoProgram program, Column *column, const ProtoField *field, uint64_t number, const uint8_t *start, int64_t size
+) noexcept nogil:
+    cdef int code = field.code
+    cdef uint32_t low = <uint32_t> number
+    cdef float single
+    cdef double real
+    if code == P_STRING:
+        return NOT_UTF8 if utf8_fault(start, size) >= 0 else append_bytes(column, start, size)
+    if code == P_BYTES:
+        return append_bytes(column, start, size)
+    if code == P_INT64 or code == P_SFIXED64:
+        return append_int(column, <int64_t> number)
+    if code == P_INT32 or code == P_SFIXED32:
+        return append_int(column, <int32_t> low)
+    if code == P_UINT32 or code == P_FIXED32:
+        return append_int(column, low)
+    if code == P_UINT64 or code == P_FIXED64:
+        if column.kind == K_DECIMAL:
+            return append_decimal(column, <int128> <uint128> number, 0)
+        return append_double(column, <double> number)
+    if code == P_SINT32:
+        return append_int(column, <int32_t> (low >> 1) ^ -<int32_t> (low & 1))
+    if code == P_SINT64:
+        return append_int(column, <int64_t> (number >> 1) ^ -<int64_t> (number & 1))
+    if code == P_BOOL:
+        return append_int(column, number != 0)
+    if code == P_DOUBLE:
+        memcpy(&real, &number, 8)
+        return append_double(column, real)
+    if code == P_FLOAT:
+        memcpy(&single, &number, 4)
+        return append_double(column, single)
+    return proto_symbol(program, column, field, <int32_t> low)
+
+
+cdef Fault proto_symbol(ProtoProgram program, Column *column, const ProtoField *field, int32_t number) noexcept nogil:
+    """An enum's symbol; a number that has none is shown as it is."""
+    cdef int32_t low = field.first_symbol, high = field.first_symbol + field.n_symbols - 1, middle
+    cdef uint8_t text[12]
+    cdef int at = 12
+    cdef int64_t rest = number
+    while low <= high:
+        middle = (low + high) >> 1
+        if program.symbol_numbers[middle] == number:
+            return append_bytes(column, program.symbol_starts[middle], program.symbol_sizes[middle])
+        if program.symbol_numbers[middle] < number:
+            low = middle + 1
+        else:
+            high = middle - 1
+    if rest < 0:
+        rest = -rest
+    while at == 12 or rest:
+        at -= 1
+        text[at] = <uint8_t> (c"0" + rest % 10)
+        rest /= 10
+    if number < 0:
+        at -= 1
+        text[at] = c"-"
+    return append_bytes(column, text + at, 12 - at)

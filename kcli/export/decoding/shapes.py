@@ -1,0 +1,133 @@
+"""Arrow types as the kernel's trees of columns, and the kernel's columns as Arrow arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from formats.kernels import payload as kernel
+from kcli.export.decoding.decoder import no_reasons
+from kcli.export.decoding.errors import SchemaError
+
+COLUMNS_MAX = 20_000
+
+_KINDS: list[tuple[Callable[[pa.DataType], bool], int, int]] = [
+    (pt.is_boolean, kernel.BOOLEAN, kernel.PLAIN),
+    (pt.is_int8, kernel.INT8, kernel.PLAIN),
+    (pt.is_int16, kernel.INT16, kernel.PLAIN),
+    (pt.is_int32, kernel.INT32, kernel.PLAIN),
+    (pt.is_int64, kernel.INT64, kernel.PLAIN),
+    (pt.is_float32, kernel.FLOAT, kernel.PLAIN),
+    (pt.is_float64, kernel.DOUBLE, kernel.PLAIN),
+    (pt.is_string, kernel.BINARY, kernel.TEXT),
+    (pt.is_binary, kernel.BINARY, kernel.PLAIN),
+    (pt.is_date32, kernel.INT32, kernel.DATE),
+    (pt.is_decimal128, kernel.DECIMAL, kernel.PLAIN),
+    (pt.is_map, kernel.LIST, kernel.MAP),
+    (pt.is_list, kernel.LIST, kernel.PLAIN),
+    (pt.is_struct, kernel.STRUCT, kernel.PLAIN),
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One column: its type, its number in the tree, its parts (of a map: one struct of key and value), their names."""
+
+    type: pa.DataType
+    column: int
+    children: tuple[Node, ...]
+    names: tuple[str, ...] = ()
+
+    def walk(self) -> Iterator[Node]:
+        """All columns of the tree, in the kernel's order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def child(self, name: str) -> Node | None:
+        """The column of a struct's field, None where there is none."""
+        return self.children[self.names.index(name)] if name in self.names else None
+
+
+def tree(kind: pa.DataType) -> Node:
+    """The columns of a type. Raises SchemaError for one that no payload decodes to, or that has very many parts."""
+    return _tree(kind, count())
+
+
+def _tree(kind: pa.DataType, numbers: count[int]) -> Node:
+    names: tuple[str, ...] = ()
+    parts: list[pa.DataType] = []
+    column = next(numbers)
+    if column >= COLUMNS_MAX:
+        raise SchemaError(f"a type of more than {COLUMNS_MAX:,} columns")
+    if pt.is_map(kind):
+        parts = [pa.struct([pa.field("key", kind.key_type, nullable=False), pa.field("value", kind.item_type)])]
+    elif pt.is_list(kind):
+        parts = [kind.value_type]
+    elif pt.is_struct(kind):
+        parts, names = [field.type for field in kind], tuple(field.name for field in kind)
+    return Node(kind, column, tuple(_tree(part, numbers) for part in parts), names)
+
+
+def shape(root: Node) -> kernel.Shape:
+    """The tree as the kernel takes it."""
+    return kernel.Shape([_row(node) for node in root.walk()])
+
+
+def _row(node: Node) -> kernel.ShapeRow:
+    kind = node.type
+    if pt.is_timestamp(kind) and kind.unit == "us":
+        return kernel.INT64, kernel.LOCAL_TIMESTAMP if kind.tz is None else kernel.TIMESTAMP, 0, 0, 0
+    precision, scale = (kind.precision, kind.scale) if pt.is_decimal128(kind) else (0, 0)
+    for matches, found, meaning in _KINDS:
+        if matches(kind):
+            return found, meaning, len(node.children), precision, scale
+    raise SchemaError(f"no payload decodes to {kind}")
+
+
+def run(
+    decode: Callable[[kernel.Payloads], kernel.Decoded],
+    root: Node,
+    payloads: pa.BinaryArray,
+    header_reason: Callable[[bytes], str] = lambda header: header.hex(),
+) -> tuple[pa.Array, pa.StringArray]:
+    """Decode a column: (values, reasons). header_reason: what is wrong with a payload whose header is not known."""
+    columns, faults = decode(kernel_payloads(payloads))
+    values = _array(root, columns)
+    if not faults:
+        return values, no_reasons(len(payloads))
+    reasons: list[str | None] = [None] * len(payloads)
+    for row, fault, position in faults:
+        if fault == kernel.HEADER_NOT_KNOWN:
+            reasons[row] = header_reason(payloads[row].as_py())
+        else:
+            reasons[row] = f"{kernel.REASONS[fault]} (byte {position})"
+    return values, pa.array(reasons, pa.string())
+
+
+def kernel_payloads(payloads: pa.BinaryArray) -> kernel.Payloads:
+    """A column as the kernel reads it, without a copy."""
+    if not pt.is_binary(payloads.type):
+        payloads = payloads.cast(pa.binary())
+    rows = len(payloads)
+    _, offsets, data = payloads.buffers()
+    if not rows or offsets is None:
+        return kernel.Payloads(memoryview(bytes(4)).cast("i"), b"", b"")
+    places = memoryview(offsets).cast("B").cast("i")[payloads.offset : payloads.offset + rows + 1]
+    if payloads.null_count:
+        valid = memoryview(payloads.is_valid().cast(pa.uint8()).buffers()[1]).cast("B")[:rows]
+    else:
+        valid = memoryview(b"\1" * rows)
+    return kernel.Payloads(places, b"" if data is None else memoryview(data).cast("B"), valid)
+
+
+def _array(node: Node, columns: list[kernel.FinishedColumn]) -> pa.Array:
+    rows, nulls, validity, data, offsets = columns[node.column]
+    buffers = [None if validity is None else pa.py_buffer(validity)]
+    buffers += [pa.py_buffer(part) for part in (offsets, data) if part is not None]
+    children = [_array(child, columns) for child in node.children]
+    return pa.Array.from_buffers(node.type, rows, buffers, nulls, children=children or None)
