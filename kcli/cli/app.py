@@ -53,6 +53,11 @@ COMMANDS = {
         "app",
         "List and describe transactions, find those that hang and abort them; of a cluster or in a log directory.",
     ),
+    "export-to-parquet": Target(
+        "kcli.cli.export_to_parquet",
+        "export_to_parquet",
+        "Export logs to Parquet, with Spark and without Kafka; or prove an export against its sources.",
+    ),
     "cluster": Target(
         "kcli.cli.cluster",
         "cluster",

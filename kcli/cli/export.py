@@ -1,0 +1,320 @@
+"""What export-to-parquet does between its command line and kcli.export: options, progress, the summary."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kcli.cli.options import Format, time_text
+from kcli.cli.output import aligned, json_line, note, write_text
+from kcli.cli.progress import size_text
+from kcli.errors import UsageError
+from kcli.export.decoding import DecoderSpec
+from kcli.export.job import ExportOptions, Job, Outcome, Seen, TopicOutcome, dead_letter_directory
+from kcli.export.options import SourceOptions
+from kcli.export.session import SparkFailed, SparkSettings
+from kcli.export.table_writer import TableFormat
+
+if TYPE_CHECKING:
+    from kcli.export.manifest import DataFile
+
+DEFAULT_COLUMNS = "key,value,topic,partition,offset,timestamp,timestampType,headers"
+PLOT_WIDTH = 60
+LEVELS = " ▁▂▃▄▅▆▇█"
+
+
+def source_options(  # noqa: PLR0913 (one parameter an option)
+    paths: Sequence[str],
+    *,
+    topics: Sequence[str] | None,
+    pattern: str | None,
+    partitions: Sequence[str] | None,
+    offsets: tuple[int | None, int | None],
+    times_ms: tuple[int | None, int | None],
+    columns: str | None,
+    flags: Mapping[str, bool],
+    isolation: str,
+    on_corruption: str,
+    out: Path,
+) -> SourceOptions:
+    """The data source's options. Raises UsageError."""
+    given: dict[str, str] = {
+        "paths": json.dumps([str(Path(path).absolute()) if "://" not in path else path for path in paths]),
+        "columns": columns or DEFAULT_COLUMNS,
+        "isolation": isolation,
+        "onCorruption": on_corruption,
+        **{name: "true" for name, on in flags.items() if on},
+    }
+    if on_corruption == "report":
+        given["corruptionReport"] = str(damage_directory(out))
+    if topics:
+        given["subscribe"] = ",".join(topics)
+    if pattern is not None:
+        given["subscribePattern"] = pattern
+    if partitions:
+        given["assign"] = json.dumps(_assigned(partitions))
+    for word, time_ms in zip(("starting", "ending"), times_ms, strict=True):
+        if time_ms is not None:
+            given[f"{word}Timestamp"] = str(max(time_ms, 0))
+    parsed = SourceOptions.parse(given)
+    return _with_offsets(parsed, *offsets)
+
+
+def _with_offsets(options: SourceOptions, first: int | None, stop: int | None) -> SourceOptions:
+    """The same offsets for all partitions: Spark's options have them only by partition."""
+    from dataclasses import replace
+
+    if first is not None and first < 0:
+        raise UsageError("--from-offset is negative")
+    if stop is not None and stop < 0:
+        raise UsageError("--to-offset is negative")
+    if first is not None:
+        options = replace(options, start=replace(options.start, default=first), fail_on_data_loss=False)
+    if stop is not None:
+        options = replace(options, end=replace(options.end, default=stop))
+    return options
+
+
+def _assigned(partitions: Sequence[str]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for text in (part.strip() for each in partitions for part in each.split(",")):
+        topic, dash, number = text.rpartition("-")
+        if not dash or not topic or not number.isdecimal():
+            raise UsageError(f"--partition {text!r} is not TOPIC-N")
+        found.setdefault(topic, []).append(int(number))
+    return found
+
+
+def export_options(  # noqa: PLR0913 (one parameter an option)
+    source: SourceOptions,
+    out: Path,
+    *,
+    formats: tuple[str, str],
+    layout: str | None,
+    codec: str,
+    level: int | None,
+    file_mb: int,
+    sort: str | None,
+    latest_by_key: bool,
+    state: Path | None,
+) -> ExportOptions:
+    """What to export, and how. Raises UsageError."""
+    return ExportOptions(
+        source=source,
+        out=out,
+        form=TableFormat(_names(layout), codec, level, file_mb * 1_000_000),
+        key=DecoderSpec.parse(formats[0]),
+        value=DecoderSpec.parse(formats[1]),
+        sort=_names(sort),
+        latest_by_key=latest_by_key,
+        state=state,
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+def damage_directory(out: Path) -> Path:
+    """Where the table of what was skipped is: beside the export."""
+    return out.absolute().with_name(out.name + ".damage")
+
+
+def run(
+    options: ExportOptions,
+    master: str,
+    conf: Mapping[str, str],
+    environment: str | None,
+    output: Format,
+    *,
+    debug: bool,
+) -> int:
+    """Export, and show what was done. Returns the exit status."""
+    bar = _Bar()
+    bar.show(Seen("starting Spark", 0, 0, 0, 0, 0))
+    try:
+        outcome = Job(options, SparkSettings(master, conf, environment), bar.show).run()
+    except SparkFailed as error:
+        bar.clear()
+        if debug and error.trace:
+            note(error.trace.rstrip())
+        raise
+    finally:
+        bar.clear()
+    if output is Format.JSONL:
+        write_text("".join(json_line(line) for line in _json(options, outcome)))
+    else:
+        write_text(_text(options, outcome))
+    return 0
+
+
+def check(directory: Path, output: Format) -> int:
+    """Prove an export. Returns the exit status."""
+    from kcli.export.check import check_export
+
+    began = time.monotonic()
+    bar = _Bar()
+    findings = 0
+    try:
+        proof = check_export(directory, bar.show)
+    finally:
+        bar.clear()
+    for finding in proof.findings:
+        findings += 1
+        if output is Format.JSONL:
+            write_text(json_line({"type": "finding", "path": finding.path, "reason": finding.reason}))
+        else:
+            write_text(f"error  {finding.path}\n       {finding.reason}\n")
+    summary = {"files": proof.files, "records": proof.records, "bytes": proof.bytes, "findings": findings}
+    if output is Format.JSONL:
+        write_text(json_line({"type": "summary", **summary}))
+    else:
+        verdict = "as its sources" if not findings else _count(findings, "finding")
+        looked = f"{_count(proof.records, 'record')} in {_count(proof.files, 'file')}, {size_text(proof.bytes)}"
+        write_text(f"{looked}: {verdict}  {time.monotonic() - began:.2f} s\n")
+    return 1 if findings else 0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+class _Bar:
+    """A line on stderr, where that is a terminal: what Spark has done, of how much, how fast, and how long still."""
+
+    def __init__(self) -> None:
+        self._shown = os.isatty(2)
+        self._drawn = False
+        self._step = ""
+        self._began = time.monotonic()
+
+    def show(self, seen: Seen) -> None:
+        """Draw it anew."""
+        if not self._shown:
+            return
+        now = time.monotonic()
+        if seen.step != self._step:
+            self._step, self._began = seen.step, now
+        parts = [seen.step]
+        share = seen.bytes / seen.bytes_total if seen.bytes_total else seen.tasks_done / max(1, seen.tasks)
+        if seen.tasks:
+            filled = int(20 * min(1.0, share))
+            parts.append(f"[{'#' * filled}{'.' * (20 - filled)}] {seen.tasks_done}/{seen.tasks} tasks")
+        seconds = max(now - self._began, 0.001)
+        if seen.records:
+            parts.append(f"{seen.records:,} records")
+        if seen.bytes:
+            rate = size_text(seen.bytes / seconds)
+            parts.append(f"{size_text(seen.bytes)} of {size_text(seen.bytes_total)}, {rate}/s")
+        if 0 < share < 1:
+            parts.append(f"{seconds / share - seconds:.0f} s left")
+        sys.stderr.write("\r\x1b[K" + "  ".join(parts))
+        sys.stderr.flush()
+        self._drawn = True
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._drawn = False
+
+
+def _text(options: ExportOptions, outcome: Outcome) -> str:
+    """The summary: topics, their records over time, and one line of it all."""
+    if outcome.finished_earlier:
+        note("kcli: an export that was interrupted has been finished first")
+    if not outcome.topics:
+        return f"{options.out}  nothing {'new' if options.state else 'to export'}  {outcome.seconds:.2f} s\n"
+    rows = [("TOPIC", "PARTITIONS", "RECORDS", "GAPS", "UNDECODED", "READ")]
+    rows += [
+        (
+            each.topic,
+            f"{each.partitions:,}",
+            f"{each.records:,}",
+            f"{each.missing:,}",
+            f"{each.dead:,}",
+            size_text(each.bytes_read),
+        )
+        for each in outcome.topics
+    ]
+    text = aligned(rows) + "".join(_plot(each) for each in outcome.topics)
+    size = sum(file.bytes for file in outcome.files)
+    parts = [_count(outcome.records, "record"), _count(len(outcome.files), "file"), size_text(size)]
+    if outcome.superseded:
+        parts.append(f"{outcome.superseded:,} superseded or deleted")
+    text += f"{options.out}  {', '.join(parts)}  {outcome.seconds:.2f} s\n"
+    dead = sum(file.records for file in outcome.dead_letters)
+    if dead:
+        text += f"{dead_letter_directory(options.out)}  {_count(dead, 'record')} not decoded, with the reasons\n"
+    return text
+
+
+def _plot(topic: TopicOutcome) -> str:
+    """Records and bytes of a topic over their time, as two small lines."""
+    first, last, points = topic.histogram.series(PLOT_WIDTH)
+    if len(points) < 2:
+        return ""
+    records, sizes = [point[0] for point in points], [point[1] for point in points]
+    width = max(len(_peak(records)), len(size_text(max(sizes))))
+    return (
+        f"{topic.topic}  {time_text(first)} .. {time_text(last)}\n"
+        f"  records  {_line(records)}  peak {_peak(records):>{width}}\n"
+        f"  bytes    {_line(sizes)}  peak {size_text(max(sizes)):>{width}}\n"
+    )
+
+
+def _peak(values: Sequence[int]) -> str:
+    return f"{max(values):,}"
+
+
+def _line(values: Sequence[int]) -> str:
+    top = max(1, *values)
+    return "".join(LEVELS[-(-value * (len(LEVELS) - 1) // top)] for value in values)
+
+
+def _json(options: ExportOptions, outcome: Outcome) -> list[dict[str, Any]]:
+    """A line for each topic, each file, and one of it all."""
+    lines: list[dict[str, Any]] = []
+    for topic in outcome.topics:
+        first, last, points = topic.histogram.series(PLOT_WIDTH)
+        lines.append(
+            {
+                "type": "topic",
+                "topic": topic.topic,
+                "partitions": topic.partitions,
+                "records": topic.records,
+                "missing_offsets": topic.missing,
+                "undecoded": topic.dead,
+                "bytes_read": topic.bytes_read,
+                "first_ms": first,
+                "last_ms": last,
+                "over_time": [{"records": records, "bytes": size} for records, size in points],
+            }
+        )
+    lines += [_file_json("file", file) for file in outcome.files]
+    lines += [_file_json("dead_letters", file) for file in outcome.dead_letters]
+    lines.append(
+        {
+            "type": "summary",
+            "out": str(options.out),
+            "increment": outcome.manifest.increments,
+            "records": outcome.records,
+            "files": len(outcome.files),
+            "bytes": sum(file.bytes for file in outcome.files),
+            "dead_letters": sum(file.records for file in outcome.dead_letters),
+            "superseded": outcome.superseded,
+            "finished_earlier": outcome.finished_earlier,
+            "seconds": round(outcome.seconds, 3),
+        }
+    )
+    return lines
+
+
+def _file_json(kind: str, file: DataFile) -> dict[str, Any]:
+    return {"type": kind, "path": file.path, "records": file.records, "bytes": file.bytes, "crc32c": file.crc32c}

@@ -1,0 +1,293 @@
+"""Prove an export: its files are those of the manifest, and hold what the sources hold.
+
+    files     each is there, with its size and CRC-32C; nothing else lies between them that a reader would take for data
+    sources   the bytes that were read are still there, and the same
+    records   the sources are read and decoded again; every row equals its record, no record and no row is left over
+
+Rows are found by topic, partition and offset. A table without these columns is held to the first two, and to counts.
+Runs in this process, a split at a time; Spark is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kcli.errors import KcliError
+from kcli.export.commit import is_interrupted
+from kcli.export.decoding import Decoder, DecoderSpec, Survey, make_decoder, survey
+from kcli.export.files import is_remote, local
+from kcli.export.job import Seen, dead_letter_directory
+from kcli.export.manifest import DataFile, Manifest, read_manifest
+from kcli.export.options import EARLIEST, LATEST, Bound, Isolation, OnCorruption, SourceOptions
+from kcli.export.reading import read
+from kcli.export.shape import DEAD_COLUMNS, Shape
+from kcli.export.splits import Split, plan
+from kcli.export.table_writer import file_sum
+from kcli.export.worker import sum_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it was exported."""
+
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Proof:
+    """What was looked at, and what is wrong."""
+
+    files: int = 0
+    records: int = 0
+    bytes: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def note(self, path: str | Path, reason: str) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(str(path), reason))
+
+
+def check_export(directory: Path, watch: Callable[[Seen], None] = lambda _: None) -> Proof:
+    """Look at all of an export. Raises UnreadableInput (no export), and what reading its options again raises."""
+    manifest = read_manifest(directory)
+    proof = Proof()
+    if is_interrupted(directory):
+        proof.note(directory, "a run was interrupted while it put files in place; the next one finishes that")
+    dead = dead_letter_directory(directory)
+    sound = _check_files(directory, manifest.files, proof) & _check_files(dead, manifest.dead_letters, proof)
+    _check_sources(manifest, proof)
+    if sound:
+        try:
+            _Records(directory, manifest, proof, watch).check()
+        except KcliError as error:
+            proof.note(directory, f"the sources cannot be read again: {error}")
+    return proof
+
+
+def _check_files(directory: Path, files: Sequence[DataFile], proof: Proof) -> bool:
+    """The files themselves; returns whether they can be read."""
+    before = len(proof.findings)
+    for each in files:
+        path = directory / each.path
+        try:
+            size, checksum = file_sum(path)
+        except OSError as error:
+            proof.note(path, error.strerror or str(error))
+            continue
+        if size != each.bytes:
+            proof.note(path, f"{size:,} bytes; {each.bytes:,} were written")
+        elif checksum != each.crc32c:
+            proof.note(path, f"the bytes give CRC-32C {checksum:#010x}; {each.crc32c:#010x} were written")
+        proof.files += 1
+        proof.records += each.records
+        proof.bytes += size
+    known = {each.path for each in files}
+    if directory.is_dir():
+        for path in sorted(directory.rglob("*.parquet")):
+            if path.relative_to(directory).as_posix() not in known:
+                proof.note(path, "no file of the export: the manifest does not name it")
+    return len(proof.findings) == before
+
+
+def _check_sources(manifest: Manifest, proof: Proof) -> None:
+    for each in manifest.sources:
+        if each.crc32c is None or is_remote(each.path):
+            continue
+        try:
+            size = local(each.path).stat().st_size
+            if size < each.stop:
+                proof.note(each.path, f"{size:,} bytes; {each.stop:,} were there")
+            elif sum_bytes(each.path, each.start, each.stop) != each.crc32c:
+                proof.note(each.path, f"bytes {each.start:,} to {each.stop:,} are not those that were exported")
+        except OSError as error:
+            proof.note(each.path, f"a source that cannot be read: {error.strerror}")
+        except KcliError as error:
+            proof.note(each.path, f"a source that cannot be read: {error}")
+
+
+class _Records:
+    """The rows of the tables against the records of the sources."""
+
+    def __init__(self, directory: Path, manifest: Manifest, proof: Proof, watch: Callable[[Seen], None]) -> None:
+        self._directory = directory
+        self._manifest = manifest
+        self._proof = proof
+        self._watch = watch
+        told = manifest.options
+        self._columns = tuple(told["columns"])
+        self._specs = DecoderSpec(**told["key"]), DecoderSpec(**told["value"])
+        self._include_control = bool(told["include_control"])
+        self._on_corruption = OnCorruption(told["on_corruption"])
+        self._latest = bool(told["latest_by_key"])
+        self._by_rows = {"topic", "partition", "offset"} <= {*self._columns, *told["layout"]}
+
+    def check(self) -> None:
+        splits = self._splits()
+        shape = Shape(self._columns, *self._decoders(splits))
+        done = 0
+        total = sum(split.size for split in splits)
+        rows = dead = 0
+        current, latest = None, None
+        for number, split in enumerate(splits):
+            if self._latest and (split.topic, split.partition) != current:
+                current = split.topic, split.partition
+                latest = self._latest_offsets([each for each in splits if (each.topic, each.partition) == current])
+            wanted_rows, wanted_dead = self._wanted(split, shape, latest)
+            rows, dead = rows + wanted_rows.num_rows, dead + wanted_dead.num_rows
+            if self._by_rows:
+                self._compare(self._directory, self._manifest.files, split, wanted_rows, self._columns)
+                letters = dead_letter_directory(self._directory)
+                self._compare(letters, self._manifest.dead_letters, split, wanted_dead, DEAD_COLUMNS)
+            done += split.size
+            self._watch(Seen("checking", number + 1, len(splits), rows, done, total))
+        for path, files, found in (
+            (self._directory, self._manifest.files, rows),
+            (dead_letter_directory(self._directory), self._manifest.dead_letters, dead),
+        ):
+            exported = sum(file.records for file in files)
+            if exported != found:
+                self._proof.note(path, f"{exported:,} records were exported, the sources have {found:,}")
+
+    def _splits(self) -> list[Split]:
+        """The sources as they were planned, between the offsets that were exported."""
+        extents = [each for each in self._manifest.partitions if each.end > each.start]
+        if not extents:
+            return []
+        assigned: dict[str, set[int]] = {}
+        for each in extents:
+            assigned.setdefault(each.topic, set()).add(each.partition)
+        told = self._manifest.options
+        options = SourceOptions(
+            paths=tuple(told["paths"]),
+            assign={topic: frozenset(numbers) for topic, numbers in assigned.items()},
+            start=Bound(EARLIEST, {(each.topic, each.partition): each.start for each in extents}),
+            end=Bound(LATEST, {(each.topic, each.partition): each.end for each in extents}),
+            columns=self._columns,
+            include_control=self._include_control,
+            include_internal=True,
+            isolation=Isolation(told["isolation"]),
+            on_corruption=self._on_corruption,
+            fail_on_data_loss=False,
+            beyond_high_watermark=True,
+        )
+        return plan(options)
+
+    def _decoders(self, splits: Sequence[Split]) -> tuple[Decoder | None, Decoder | None]:
+        known = {"key": Survey(), "value": Survey()}
+        specs = dict(zip(("key", "value"), self._specs, strict=True))
+        names = [name for name, spec in specs.items() if spec.infers]
+        if names:
+            for split in splits:
+                for batch in self._read(split, names):
+                    for name in names:
+                        known[name] |= survey(specs[name], batch.column(name))
+        key, value = (None if spec.format == "raw" else make_decoder(spec, known[name]) for name, spec in specs.items())
+        return key, value
+
+    def _read(self, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for batch in read(split, columns, on_corruption=OnCorruption.SKIP, include_control=self._include_control):
+            if batch.num_rows:
+                yield batch
+
+    def _latest_offsets(self, splits: Sequence[Split]) -> pa.Array:
+        """The offsets of the records that a table by key keeps, of one partition."""
+        known = pa.table({"key": pa.array([], pa.binary()), "offset": pa.array([], pa.int64())})
+        for split in splits:
+            for batch in self._read(split, ("key", "offset")):
+                both = pa.concat_tables([known, pa.Table.from_batches([batch])])
+                latest = both.group_by("key").aggregate([("offset", "max")])
+                known = latest.select(["key", "offset_max"]).rename_columns(["key", "offset"])
+        return known.column("offset").combine_chunks()
+
+    def _wanted(self, split: Split, shape: Shape, latest: pa.Array | None) -> tuple[pa.Table, pa.Table]:
+        """What a split gives: rows of the table, rows of the dead letters."""
+        needed = tuple(dict.fromkeys((*shape.reads, *(("key", "value", *DEAD_COLUMNS) if self._latest else ()))))
+        rows: list[pa.RecordBatch] = []
+        dead: list[pa.RecordBatch] = []
+        for batch in self._read(split, needed):
+            kept = batch
+            if self._latest:
+                keyless = pc.is_null(batch.column("key"))
+                dead.append(batch.filter(keyless).select(DEAD_COLUMNS))
+                live = pc.and_(pc.is_valid(batch.column("value")), pc.invert(keyless))
+                kept = batch.filter(pc.and_(live, pc.is_in(batch.column("offset"), value_set=latest)))
+            good, bad = shape.apply(kept)
+            rows.append(good)
+            if bad is not None:
+                dead.append(bad.select(DEAD_COLUMNS))
+        return _table(rows), _table(dead)
+
+    def _compare(
+        self, directory: Path, files: Sequence[DataFile], split: Split, wanted: pa.Table, columns: Sequence[str]
+    ) -> None:
+        if wanted.num_rows == 0:
+            return
+        offsets = pc.min_max(wanted.column("offset"))
+        first, last = offsets["min"].as_py(), offsets["max"].as_py()
+        found = [
+            _rows(directory, each, split, first, last)
+            for each in files
+            if any(
+                (part.topic, part.partition) == (split.topic, split.partition)
+                and part.first <= last
+                and part.last >= first
+                for part in each.ranges
+            )
+        ]
+        where = f"{split.topic}-{split.partition}"
+        here = pa.concat_tables(found, promote_options="default").sort_by("offset") if found else wanted.slice(0, 0)
+        wanted = wanted.sort_by("offset")
+        if here.column("offset").to_pylist() != wanted.column("offset").to_pylist():
+            self._proof.note(directory, f"{where}: {_difference(here, wanted)}")
+            return
+        for name in columns:
+            if name in here.schema.names:
+                there = wanted.column(name)
+                if not here.column(name).cast(there.type).combine_chunks().equals(there.combine_chunks()):
+                    at = _first_difference(here.column(name), there)
+                    offset = wanted.column("offset")[at].as_py()
+                    self._proof.note(directory, f"{where}: {name} at offset {offset:,} is not what the source has")
+
+
+def _table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    filled = [batch for batch in batches if batch.num_rows]
+    return pa.Table.from_batches(filled) if filled else pa.table({"offset": pa.array([], pa.int64())})
+
+
+def _rows(directory: Path, file: DataFile, split: Split, first: int, last: int) -> pa.Table:
+    """The rows of a file that are between two offsets of the split's partition."""
+    names = pq.read_schema(directory / file.path).names
+    condition = (pc.field("offset") >= first) & (pc.field("offset") <= last)
+    if "topic" in names:
+        condition &= pc.field("topic") == split.topic
+    if "partition" in names:
+        condition &= pc.field("partition") == split.partition
+    return pq.read_table(directory / file.path, filters=condition, partitioning=None)
+
+
+def _difference(here: pa.Table, wanted: pa.Table) -> str:
+    """Which offsets are too many, twice, or missing."""
+    ours, theirs = here.column("offset").to_pylist(), wanted.column("offset").to_pylist()
+    if len(set(ours)) < len(ours):
+        seen: set[int] = set()
+        twice = next(offset for offset in ours if offset in seen or seen.add(offset))  # type: ignore[func-returns-value]
+        return f"offset {twice:,} is there twice"
+    missing, extra = sorted(set(theirs) - set(ours)), sorted(set(ours) - set(theirs))
+    parts = (
+        [f"{len(missing):,} records of the source are missing, the first at offset {missing[0]:,}"] if missing else []
+    )
+    parts += [f"{len(extra):,} rows are no records of the source, the first at offset {extra[0]:,}"] if extra else []
+    return "; ".join(parts)
+
+
+def _first_difference(here: Any, wanted: Any) -> int:
+    pairs: Mapping[int, Any] = dict(enumerate(zip(here.to_pylist(), wanted.to_pylist(), strict=True)))
+    return next((at for at, (ours, theirs) in pairs.items() if ours != theirs), 0)

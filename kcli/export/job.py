@@ -1,0 +1,556 @@
+"""The export: plan, read and write on Spark's workers, commit.
+
+    plan      splits (splits.py), put together to tasks of about the size of a file, at least some for each core
+    survey    only where keys or values are decoded to types that the records decide: a first pass over them
+    write     each task reads its splits and writes Parquet itself (table_writer.py), and reports what it wrote
+    order     only with a sort order or the latest by key: Spark does that, on the Parquet files of the step before, and
+              tasks like those above make the table of what comes out
+    commit    rename, manifest, state (commit.py)
+
+Why not `df.write.parquet`: records then go from Python through Arrow to the JVM, become rows, and columns again in
+Spark's writer. The measurements are in tests/bench/EXPORT.md; `python -m tests.bench.export --why` takes them again.
+Writing in the workers also gives exact file sizes, statistics and counts, and the same result for every reader.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kcli.errors import KcliError, UsageError
+from kcli.export.columns import COLUMNS
+from kcli.export.commit import Staging
+from kcli.export.decoding import Decoder, DecoderSpec, Survey, make_decoder
+from kcli.export.histogram import Histogram
+from kcli.export.manifest import (
+    GAPS_LISTED,
+    MANIFEST,
+    Damage,
+    DataFile,
+    Extent,
+    Manifest,
+    SourcePart,
+    joined,
+    read_manifest,
+)
+from kcli.export.offsets import MAX_OFFSET
+from kcli.export.options import Bound, SourceOptions
+from kcli.export.session import SparkSettings, spark_session
+from kcli.export.shape import PLACE, Shape
+from kcli.export.splits import Split, plan
+from kcli.export.state import State, read_state
+from kcli.export.table_writer import StagedFile, TableFormat
+from kcli.export.worker import (
+    SplitReport,
+    TaskReport,
+    Work,
+    export_file,
+    export_splits,
+    merged_gaps,
+    survey_splits,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASKS_PER_CORE = 2
+SMALLEST_TASK_BYTES = 4 << 20
+POLL_S = 0.2
+RAW = DecoderSpec(format="raw")
+STAGED = TableFormat(codec="lz4", file_bytes=256 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What to export, how, and where to. source.columns are the table's; sort: columns, `-` before one: descending."""
+
+    source: SourceOptions
+    out: Path
+    form: TableFormat = field(default_factory=TableFormat)
+    key: DecoderSpec = RAW
+    value: DecoderSpec = RAW
+    sort: tuple[str, ...] = ()
+    latest_by_key: bool = False
+    state: Path | None = None
+
+    def check(self) -> None:
+        """Raise UsageError for what makes no sense."""
+        self.form.check()
+        for name in self.sort:
+            if name.removeprefix("-") not in COLUMNS or name.removeprefix("-") == "headers":
+                raise UsageError(f"--sort {name!r} is no column to sort by")
+        if self.latest_by_key and self.state is not None:
+            raise UsageError("--latest-by-key makes the whole table, --incremental adds to one: give one of them")
+        for name, spec in (("key", self.key), ("value", self.value)):
+            if spec.format != "raw" and name not in self.source.columns:
+                raise UsageError(f"--{name}-format decodes the {name}s, which --columns leaves out")
+        if set(self.source.columns) <= set(self.form.layout):
+            raise UsageError("--partition-by leaves no column for the files")
+
+    @property
+    def as_told(self) -> dict[str, Any]:
+        """What must stay the same from one increment to the next, and what --check needs."""
+        return {
+            "paths": [*self.source.paths],
+            "columns": [*self.source.columns],
+            "isolation": str(self.source.isolation),
+            "on_corruption": str(self.source.on_corruption),
+            "include_control": self.source.include_control,
+            "key": _spec_json(self.key),
+            "value": _spec_json(self.value),
+            "layout": [*self.form.layout],
+            "sort": [*self.sort],
+            "latest_by_key": self.latest_by_key,
+        }
+
+
+def _spec_json(spec: DecoderSpec) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in DecoderSpec.__dataclass_fields__}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far the job is: the step, its tasks, records and bytes of logs (of how many)."""
+
+    step: str
+    tasks_done: int
+    tasks: int
+    records: int
+    bytes: int
+    bytes_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOutcome:
+    """What was exported of a topic by this run."""
+
+    topic: str
+    partitions: int
+    records: int
+    missing: int
+    dead: int
+    bytes_read: int
+    histogram: Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What this run did. files and dead_letters are this run's; manifest is all of it."""
+
+    manifest: Manifest
+    topics: tuple[TopicOutcome, ...]
+    files: tuple[DataFile, ...]
+    dead_letters: tuple[DataFile, ...]
+    damage: tuple[Damage, ...]
+    seconds: float
+    finished_earlier: bool
+    superseded: int = 0
+
+    @property
+    def records(self) -> int:
+        """Rows that this run added to the table."""
+        return sum(file.records for file in self.files)
+
+
+class Job:
+    """One run of an export. watch is called now and then with how far it is."""
+
+    def __init__(
+        self,
+        options: ExportOptions,
+        spark: SparkSettings | SparkSession,
+        watch: Callable[[Seen], None] = lambda _: None,
+    ) -> None:
+        options.check()
+        self._options = options
+        self._spark = spark
+        self._watch = watch
+
+    def run(self) -> Outcome:
+        """Do it. Raises UsageError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (a full disk)."""
+        began = time.monotonic()
+        try:
+            _refuse_taken(self._options.out, self._options.state)
+            with Staging(self._options.out) as staging:
+                manifest, state = self._before()
+                source = self._from_state(state)
+                splits = plan(source)
+                if isinstance(self._spark, SparkSettings) and splits:
+                    with spark_session(self._spark) as spark:
+                        done = self._work(spark, staging, splits)
+                elif splits:
+                    done = self._work(self._spark, staging, splits)  # type: ignore[arg-type]
+                else:
+                    done = _Done([], [], [])
+                return self._commit(staging, manifest, state, done, began)
+        except OSError as error:
+            raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
+
+    # what was there before
+
+    def _before(self) -> tuple[Manifest | None, State | None]:
+        options = self._options
+        _refuse_taken(options.out, options.state)
+        if options.state is None:
+            return None, None
+        state = read_state(options.state)
+        manifest = read_manifest(options.out) if (options.out / MANIFEST).exists() else None
+        if state is None and manifest is None:
+            return None, None
+        if state is None:
+            raise UsageError(f"{options.out} holds an export already, and there is no {options.state} to tell how far")
+        if manifest is None or (state.export, state.increments) != (manifest.id, manifest.increments):
+            raise UsageError(f"{options.state} is not the state of the export in {options.out}")
+        for name, told in options.as_told.items():
+            if name != "paths" and manifest.options.get(name) != told:
+                raise UsageError(
+                    f"{options.out} was exported with another {name}: {manifest.options.get(name)}, not {told}"
+                )
+        return manifest, state
+
+    def _from_state(self, state: State | None) -> SourceOptions:
+        source = self._options.source
+        if state is None:
+            return source
+        offsets = {**source.start.offsets, **state.next}
+        return replace(source, start=Bound(source.start.default, offsets), fail_on_data_loss=False)
+
+    # the steps on Spark
+
+    def _work(self, spark: SparkSession, staging: Staging, splits: Sequence[Split]) -> _Done:
+        options = self._options
+        two_steps = bool(options.sort) or options.latest_by_key
+        cores = spark.sparkContext.defaultParallelism
+        tasks = grouped(splits, cores, options.form.file_bytes)
+        key, value = self._decoders(spark, staging, splits, tasks)
+        shape = Shape(options.source.columns, key, value)
+        work = self._task_of(staging, shape, options.form)
+        if not two_steps:
+            reports = self._run(spark, "writing", tasks, partial(export_splits, work), _bytes(splits))
+            return _Done(reports, reports, [])
+        sorted_by = [name.removeprefix("-") for name in options.sort]
+        needed = tuple(dict.fromkeys((*shape.reads, *PLACE, "key", "value", *sorted_by)))
+        if options.latest_by_key:
+            needed = tuple(dict.fromkeys((*needed, "timestampType", "headers")))
+        first = replace(work, shape=Shape(needed), form=STAGED, dead_keys=options.latest_by_key)
+        reports = self._run(spark, "reading", tasks, partial(export_splits, first), _bytes(splits))
+        paths = [str(staging.run / file.staged) for report in reports for file in report.files]
+        if not paths:
+            return _Done(reports, [], [])
+        ordered = self._ordered(spark, staging, paths)
+        size = sum(path.stat().st_size for path in ordered)
+        made = self._run(spark, "writing", [str(path) for path in ordered], partial(export_file, work), size)
+        return _Done(reports, made, [file for report in reports for file in report.dead_letters])
+
+    def _task_of(self, staging: Staging, shape: Shape, form: TableFormat) -> Work:
+        source = self._options.source
+        return Work(str(staging.run), shape, form, source.on_corruption, source.include_control)
+
+    def _decoders(
+        self, spark: SparkSession, staging: Staging, splits: Sequence[Split], tasks: Sequence[Sequence[Split]]
+    ) -> tuple[Decoder | None, Decoder | None]:
+        specs = self._options.key, self._options.value
+        known = [Survey(), Survey()]
+        if any(spec.infers for spec in specs):
+            work = self._task_of(staging, Shape(("key", "value")), STAGED)
+            for report in self._run(spark, "looking at", tasks, partial(survey_splits, work, specs), _bytes(splits)):
+                known = [old | new for old, new in zip(known, report.surveys, strict=True)]
+        key, value = (
+            None if spec.format == "raw" else make_decoder(spec, found)
+            for spec, found in zip(specs, known, strict=True)
+        )
+        return key, value
+
+    def _ordered(self, spark: SparkSession, staging: Staging, paths: Sequence[str]) -> list[Path]:
+        """The rows of Parquet files in order, or the latest of each key, as Parquet files in order."""
+        from pyspark.sql import functions as f
+
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        spark.conf.set("spark.sql.parquet.compression.codec", "lz4raw")
+        size = sum(Path(path).stat().st_size for path in paths)
+        parts = max(1, math.ceil(size / self._options.form.file_bytes))
+        spark.conf.set("spark.sql.shuffle.partitions", str(max(parts, spark.sparkContext.defaultParallelism)))
+        rows = spark.read.parquet(*(f"file://{path}" for path in paths))
+        if self._options.latest_by_key:
+            names = rows.columns
+            latest = f.max_by(f.struct(*names), f.col("offset")).alias("latest")
+            rows = rows.groupBy("topic", "partition", "key").agg(latest).select("latest.*")
+            rows = rows.where(f.col("value").isNotNull())
+        if self._options.sort:
+            order = [
+                f.col(name.removeprefix("-")).desc() if name.startswith("-") else f.col(name).asc()
+                for name in self._options.sort
+            ]
+            rows = rows.repartitionByRange(parts, *order).sortWithinPartitions(*order)
+        target = staging.run / "ordered"
+        with self._polling(spark, "ordering", None):
+            rows.write.parquet(f"file://{target}")
+        return sorted(target.glob("part-*.parquet"))
+
+    def _run(
+        self, spark: SparkSession, step: str, items: Sequence[Any], task: Callable[..., TaskReport], size: int
+    ) -> list[TaskReport]:
+        """Run one task for each item. Raises KcliError for the first that failed."""
+        context = spark.sparkContext
+        counters = context.accumulator(0), context.accumulator(0)
+        with self._polling(spark, step, (counters[0], counters[1], len(items), size)):
+            made = partial(_call, task, *counters)
+            reports: list[TaskReport] = context.parallelize(list(items), len(items)).map(made).collect()
+        for report in reports:
+            if report.failure is not None:
+                raise KcliError(report.failure)
+        return reports
+
+    def _polling(self, spark: SparkSession, step: str, counted: tuple[Any, Any, int, int] | None) -> _Poll:
+        return _Poll(spark, step, counted, self._watch)
+
+    # the end
+
+    def _commit(
+        self, staging: Staging, before: Manifest | None, state: State | None, done: _Done, began: float
+    ) -> Outcome:
+        options = self._options
+        increment = before.increments + 1 if before else 1
+        extents = _extents(done.read)
+        sources = [_source_part(split, increment) for report in done.read for split in report.splits if split.records]
+        files, renames = _placed(staging.run, [file for r in done.made for file in r.files], options.out, increment)
+        dead_staged = [file for r in done.made for file in r.dead_letters] + list(done.dead_first)
+        dead, dead_renames = _placed(staging.run, dead_staged, dead_letter_directory(options.out), increment)
+        columns = self._columns(done, before)
+        manifest = Manifest(
+            id=before.id if before else uuid.uuid4().hex,
+            created_ms=int(time.time() * 1000),
+            options=options.as_told,
+            columns=columns,
+            files=(*(before.files if before else ()), *files),
+            sources=(*(before.sources if before else ()), *sources),
+            partitions=_followed(before.partitions if before else (), extents),
+            dead_letters=(*(before.dead_letters if before else ()), *dead),
+            damage=before.damage if before else (),
+            increments=increment,
+        )
+        if before is None or files or dead:
+            writes = {options.out.absolute() / MANIFEST: manifest.to_json()}
+            if options.state is not None:
+                following = {(e.topic, e.partition): e.end for e in extents}
+                told = State(manifest.id, increment, {**(state.next if state else {}), **following})
+                writes[options.state.absolute()] = told.to_json()
+            staging.commit({**renames, **dead_renames}, writes)
+        elif before is not None:
+            manifest = before
+        read = sum(split.records for report in done.read for split in report.splits)
+        rows = sum(file.records for file in (*files, *dead))
+        return Outcome(
+            manifest,
+            _topics(done.read, dead),
+            tuple(files),
+            tuple(dead),
+            (),
+            time.monotonic() - began,
+            staging.finished_earlier,
+            superseded=read - rows if options.latest_by_key else 0,
+        )
+
+    def _columns(self, done: _Done, before: Manifest | None) -> tuple[tuple[str, str], ...]:
+        """Names and types, as the files have them; without a file as they would be."""
+        for report in done.made:
+            if report.columns:
+                return report.columns
+        if before is not None:
+            return before.columns
+        return tuple((name, str(COLUMNS[name].arrow)) for name in self._options.source.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """read: the reports of tasks that read splits; made: of those that made files; dead_first: dead letters of a first
+    step."""
+
+    read: Sequence[TaskReport]
+    made: Sequence[TaskReport]
+    dead_first: Sequence[StagedFile]
+
+
+def _call(task: Callable[..., TaskReport], records: Any, done: Any, item: Any) -> TaskReport:
+    return task(item, records, done)
+
+
+class _Poll:
+    """While the job runs: ask Spark now and then how far it is, in a thread."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        step: str,
+        counted: tuple[Any, Any, int, int] | None,
+        watch: Callable[[Seen], None],
+    ) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._step = step
+        self._counted = counted
+        self._watch = watch
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _poll(self) -> None:
+        while not self._ended.wait(POLL_S):
+            try:
+                done = total = 0
+                for stage in self._tracker.getActiveStageIds():
+                    info = self._tracker.getStageInfo(stage)
+                    if info is not None:
+                        done, total = done + info.numCompletedTasks, total + info.numTasks
+            except Exception:  # noqa: BLE001 (a Spark that has gone is told of by the job itself)
+                return
+            records, size, tasks, whole = (0, 0, total, 0)
+            if self._counted is not None:
+                counts, sizes, tasks, whole = self._counted
+                records, size = counts.value, sizes.value
+            self._watch(Seen(self._step, done, tasks, records, size, whole))
+
+
+def dead_letter_directory(out: Path) -> Path:
+    """Where records that do not decode go: beside the table, so that no reader takes them for a part of it."""
+    return out.absolute().with_name(out.name + ".dead-letters")
+
+
+def grouped(splits: Sequence[Split], cores: int, file_bytes: int) -> list[list[Split]]:
+    """Splits in a row, put together to tasks of the size of a file, but so that all cores have work."""
+    total = _bytes(splits)
+    target = max(SMALLEST_TASK_BYTES, min(file_bytes, total // max(1, cores * TASKS_PER_CORE)))
+    tasks: list[list[Split]] = [[]]
+    size = 0
+    for split in splits:
+        if tasks[-1] and size + split.size > target:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(split)
+        size += split.size
+    return tasks
+
+
+def _bytes(splits: Sequence[Split]) -> int:
+    return sum(split.size for split in splits)
+
+
+def _refuse_taken(out: Path, state: Path | None) -> None:
+    """Raise UsageError where the output is there already."""
+    if out.is_dir():
+        others = [each.name for each in out.iterdir() if not each.name.startswith("_kcli_")]
+        if (out / MANIFEST).exists():
+            if state is None:
+                raise UsageError(
+                    f"{out} holds an export already; --incremental STATE adds to one that was made with it"
+                )
+        elif others and not (out / "_kcli_intent.json").exists():
+            raise UsageError(f"{out} is there already, and not empty")
+    elif out.exists():
+        raise UsageError(f"{out} is there already, and no directory")
+
+
+def _by_partition(reports: Sequence[TaskReport]) -> list[tuple[tuple[str, int], list[SplitReport]]]:
+    found = sorted(
+        (split for report in reports for split in report.splits),
+        key=lambda each: (each.split.topic, each.split.partition, each.split.base_offset, each.split.start),
+    )
+    return [
+        (key, list(group)) for key, group in groupby(found, key=lambda each: (each.split.topic, each.split.partition))
+    ]
+
+
+def _extents(reports: Sequence[TaskReport]) -> list[Extent]:
+    found = []
+    for (topic, partition), splits in _by_partition(reports):
+        start, asked = splits[0].split.from_offset, splits[-1].split.to_offset
+        read = [split for split in splits if split.last is not None]
+        behind = max((split.last + 1 for split in read if split.last is not None), default=start)
+        end = asked if asked != MAX_OFFSET else behind
+        gaps = list(merged_gaps(splits))
+        records = sum(split.records for split in splits)
+        if read and read[0].first is not None and read[0].first > start:
+            gaps.insert(0, (start, read[0].first - 1))
+        if end > behind:
+            gaps.append((behind, end - 1))
+        whole = joined(gaps)
+        found.append(Extent(topic, partition, start, end, records, end - start - records, whole[:GAPS_LISTED]))
+    return found
+
+
+def _followed(before: Sequence[Extent], now: Sequence[Extent]) -> tuple[Extent, ...]:
+    known = {(each.topic, each.partition): each for each in before}
+    for each in now:
+        key = each.topic, each.partition
+        known[key] = known[key].then(each) if key in known else each
+    return tuple(known[key] for key in sorted(known))
+
+
+def _source_part(report: SplitReport, increment: int) -> SourcePart:
+    split = report.split
+    return SourcePart(
+        topic=split.topic,
+        partition=split.partition,
+        path=split.segment,
+        start=split.start,
+        stop=report.stop,
+        crc32c=report.crc32c,
+        records=report.records,
+        first=report.first,
+        last=report.last,
+        increment=increment,
+    )
+
+
+def _placed(
+    staging: Path, staged: Sequence[StagedFile], top: Path, increment: int
+) -> tuple[list[DataFile], dict[Path, Path]]:
+    files: list[DataFile] = []
+    renames: dict[Path, Path] = {}
+    for number, each in enumerate(staged):
+        name = f"part-{increment:05}-{number:06}.parquet"
+        path = f"{each.directory}/{name}" if each.directory else name
+        files.append(replace(each.file, path=path, increment=increment))
+        renames[staging / each.staged] = top.absolute() / path
+    return files, renames
+
+
+def _topics(reports: Sequence[TaskReport], dead: Sequence[DataFile]) -> tuple[TopicOutcome, ...]:
+    found = []
+    extents = _extents(reports)
+    by_partition: Mapping[tuple[str, int], list[SplitReport]] = dict(_by_partition(reports))
+    for topic in sorted({each.topic for each in extents}):
+        histogram = Histogram()
+        size = 0
+        for (name, _), splits in by_partition.items():
+            if name == topic:
+                for split in splits:
+                    histogram.merge(split.histogram)
+                    size += split.split.size
+        mine = [each for each in extents if each.topic == topic]
+        letters = sum(part.records for file in dead for part in file.ranges if part.topic == topic)
+        found.append(
+            TopicOutcome(
+                topic,
+                len(mine),
+                sum(each.records for each in mine),
+                sum(each.missing for each in mine),
+                letters,
+                size,
+                histogram,
+            )
+        )
+    return tuple(found)

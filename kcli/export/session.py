@@ -1,0 +1,249 @@
+"""A Spark session that starts quietly, on any master, and whose errors are one sentence.
+
+What the JVM and the Python workers print goes to a file of the session, not to the terminal: of a Spark that works
+there is nothing to read, and where it does not, the error carries the cause, and --debug shows the rest. Workers run
+this Python (PYSPARK_PYTHON); executors that are to have one of their own get it packed, through `environment`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kcli.errors import KcliError, UsageError
+from kcli.export.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG4J = """rootLogger.level = warn
+rootLogger.appenderRef.file.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+TASK_ATTEMPTS = 4
+MASTER_TIMEOUT_S = 10
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.structuredLogging.enabled": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+    "spark.python.worker.reuse": "true",
+}
+
+
+class SparkFailed(KcliError):
+    """Spark could not start, or the job failed. `trace` is what Spark said about it, for --debug."""
+
+    def __init__(self, reason: str, trace: str = "") -> None:
+        super().__init__(reason)
+        self.trace = trace
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How Spark is to run: the master, further settings of Spark's, and a packed Python for executors elsewhere."""
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    environment: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Workers are processes on this machine and see its files."""
+        return self.master.startswith("local")
+
+
+def needs(*modules: str) -> None:
+    """Raise UsageError where what the export needs is not installed."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise UsageError(f"{module} is not installed, which this command needs: pip install 'kcli[spark]'")
+
+
+def _checked_master(master: str) -> str:
+    """The master as Spark is to get it: a worker that is killed is replaced on one machine too. Raises UsageError.
+
+    Spark itself takes a minute and a half to find that nobody answers, and then says something else.
+    """
+    if re.fullmatch(r"local(\[(\d+|\*)\])?", master):
+        cores = "1" if master == "local" else master[6:-1]
+        return f"local[{cores},{TASK_ATTEMPTS}]"
+    if re.fullmatch(r"local\[(\d+|\*),\d+\]|local-cluster\[\d+,\d+,\d+\]|yarn|k8s://.+", master):
+        return master
+    if not re.fullmatch(r"spark://[^:,/]+:\d+(,[^:,/]+:\d+)*", master):
+        known = "local[4], local[*], spark://host:port, yarn, k8s://..."
+        raise UsageError(f"--master {master!r} is no master that Spark knows: {known}")
+    reasons = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), MASTER_TIMEOUT_S).close()
+        except (OSError, OverflowError) as error:
+            reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+        else:
+            return master
+    raise SparkFailed(f"no Spark master answers: {'; '.join(reasons)}")
+
+
+@contextmanager
+def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
+    """Start Spark, and stop it in the end. Raises UsageError (no Java, no pyspark), SparkFailed.
+
+    SparkFailed is raised for errors of Spark's inside the `with` too.
+    """
+    needs("pyspark", "pyarrow")
+    settings = replace(settings, master=_checked_master(settings.master))
+    scratch = Path(tempfile.mkdtemp(prefix="kcli-spark-"))
+    log = scratch / "spark.log"
+    try:
+        with _environment(settings, scratch):
+            spark = _start(settings, scratch, log)
+        try:
+            yield spark
+        finally:
+            _stop(spark)
+    except KcliError:
+        raise
+    except Exception as error:
+        reason = cause(error)
+        if reason is None:
+            raise
+        raise SparkFailed(reason, _tail(log, str(error))) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _environment(settings: SparkSettings, scratch: Path) -> Iterator[None]:
+    """The variables that PySpark and its launcher look at, while the JVM starts."""
+    java_home = find_java().spark_home(scratch)
+    conf = scratch / "conf"
+    given = os.environ.get("SPARK_CONF_DIR")
+    conf.mkdir()
+    if given and Path(given).is_dir():
+        for each in Path(given).iterdir():
+            if each.is_file() and not each.name.startswith("log4j"):
+                shutil.copy(each, conf)
+    (conf / "log4j2.properties").write_text(LOG4J)
+    python = "./environment/bin/python" if settings.environment else sys.executable
+    wanted = {
+        "JAVA_HOME": str(java_home),
+        "SPARK_CONF_DIR": str(conf),
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    if settings.is_local:
+        wanted.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"))
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _start(settings: SparkSettings, scratch: Path, log: Path) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf(loadDefaults=False)
+    values = QUIET | {"spark.master": settings.master, "spark.app.name": "kcli", **settings.conf}
+    values.setdefault("spark.local.dir", str(scratch))
+    if settings.environment:
+        values["spark.archives"] = f"{settings.environment}#environment"
+    for name, value in values.items():
+        conf.set(name, value)
+    with log.open("ab") as output:
+        try:
+            gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+            context = SparkContext(conf=conf, gateway=gateway)
+        except Exception as error:
+            text = log.read_text(errors="replace")
+            reason = cause(error) or _said(text)
+            raise SparkFailed(f"Spark does not start: {reason}", f"{error}\n{text}") from error
+    context.setLogLevel("ERROR")
+    return SparkSession(context)
+
+
+def _stop(spark: SparkSession) -> None:
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 (there is no other way to end the JVM)
+    try:
+        spark.stop()
+        gateway.shutdown()
+    except Exception:  # noqa: BLE001, S110 (a JVM that has died cannot be stopped)
+        pass
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()
+        process.wait()
+    _forget_gateway()
+
+
+def _forget_gateway() -> None:
+    from pyspark import SparkContext
+
+    SparkContext._gateway = None  # noqa: SLF001 (so that another session of this process starts its own)
+    SparkContext._jvm = None  # noqa: SLF001
+
+
+def _tail(log: Path, text: str) -> str:
+    try:
+        return f"{text}\n{log.read_text(errors='replace')}"
+    except OSError:
+        return text
+
+
+def cause(error: BaseException) -> str | None:
+    """The cause of an error of Spark's in one sentence; None where the error is not one of Spark's."""
+    if not type(error).__module__.startswith(("pyspark", "py4j")):
+        return None
+    text = str(error)
+    java = getattr(error, "java_exception", None)
+    if java is not None:
+        text = f"{java.toString()}\n{text}"
+    return _said(text)
+
+
+def _said(text: str) -> str:
+    """The most telling line of a Java or Python trace."""
+    if "No space left on device" in text:
+        return "no space left on the device"
+    if "OutOfMemoryError" in text:
+        return "Java ran out of memory; give it more with --spark-conf spark.driver.memory=4g"
+    worker = re.findall(r"^(?:\w+\.)*(\w+): (.+)$(?=\n\s*$|\n\s+at |\n\n|\Z)", text, re.MULTILINE)
+    if found := re.search(
+        r"^(?:[\w.]+\.)?(?:KcliError|\w*Input|\w*Failed|UsageError|FormatError|\w+Error): (.+)", text, re.MULTILINE
+    ):
+        return found[1].strip()
+    causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.+)", text)
+    if causes:
+        return str(causes[-1]).strip()
+    for line in text.splitlines():
+        stripped = re.sub(r"^(?:Exception in thread \S+ |Error: )?(?:[\w.$]+(?:Exception|Error): )*", "", line).strip()
+        if stripped and not stripped.startswith(("at ", "An error occurred")):
+            return stripped
+    return worker[-1][1] if worker else "it gave no reason"

@@ -1,0 +1,77 @@
+"""From records to rows of the table: keys and values decoded, and the records that do not decode put apart.
+
+A record whose key or value does not decode is not in the table but, whole and as bytes, in the dead-letter table, with
+the reasons; between the two tables no record is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kcli.export.columns import COLUMNS, arrow_schema
+from kcli.export.decoding.decoder import Decoder
+
+PLACE = ("topic", "partition", "offset", "timestamp")
+"""What each row needs on its way, wanted in the table or not."""
+DEAD_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The table's columns, in order, and how keys and values are decoded (None: they stay bytes)."""
+
+    columns: tuple[str, ...]
+    key: Decoder | None = None
+    value: Decoder | None = None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that must be read for it."""
+        dead = DEAD_COLUMNS if self.key or self.value else ()
+        return tuple(dict.fromkeys((*self.columns, *PLACE, *dead)))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's schema."""
+        decoders = {"key": self.key, "value": self.value}
+        return pa.schema(
+            [
+                pa.field(name, decoder.type if (decoder := decoders.get(name)) else COLUMNS[name].arrow)
+                for name in self.columns
+            ]
+        )
+
+    def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+        """Rows of the table (with the columns of PLACE), and of the dead-letter table, None where there are none."""
+        arrays = {name: batch.column(name) for name in dict.fromkeys((*self.columns, *PLACE))}
+        reasons: dict[str, pa.Array] = {}
+        for name, decoder in (("key", self.key), ("value", self.value)):
+            if decoder is not None:
+                arrays[name], reasons[name] = decoder.decode(batch.column(name))
+        rows = pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+        failed = [pc.is_valid(reason) for reason in reasons.values() if reason.null_count < len(reason)]
+        if not failed:
+            return rows, None
+        dead = failed[0] if len(failed) == 1 else pc.or_(*failed)
+        return rows.filter(pc.invert(dead)), dead_rows(batch, dead, reasons)
+
+
+def dead_schema() -> pa.Schema:
+    """The schema of the dead-letter table."""
+    reasons = [pa.field("keyReason", pa.string()), pa.field("valueReason", pa.string())]
+    return pa.schema([*arrow_schema(DEAD_COLUMNS), *reasons])
+
+
+def dead_rows(batch: pa.RecordBatch, dead: pa.Array, reasons: dict[str, pa.Array]) -> pa.RecordBatch:
+    """The rows of the dead-letter table that the mask `dead` chooses."""
+    none = pa.nulls(batch.num_rows, pa.string())
+    arrays: Sequence[pa.Array] = [
+        *(batch.column(name) for name in DEAD_COLUMNS),
+        reasons.get("key", none),
+        reasons.get("value", none),
+    ]
+    return pa.RecordBatch.from_arrays(list(arrays), schema=dead_schema()).filter(dead)

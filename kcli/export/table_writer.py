@@ -1,0 +1,295 @@
+"""Parquet files of a table, as one worker writes them: by layout, rolled at a size, synced, counted and checksummed.
+
+    writer.write(batch)      rows with all columns of the table, and topic, partition, offset and timestamp of each
+    writer.close()           the files, where each is staged and where it belongs
+
+pyarrow writes, not Spark: sizes, statistics and counts of each file are then known here, and the driver learns them
+with the task's result. Offsets and timestamps are stored as differences (DELTA_BINARY_PACKED), topics and other columns
+of few values through dictionaries; keys and values are not tried against a dictionary, which takes as long as writing.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from formats.kernels.log import crc32c
+from kcli.errors import UsageError
+from kcli.export.manifest import DataFile, OffsetRange
+
+LAYOUT = ("topic", "partition", "date", "hour")
+NULL_LABEL = "__HIVE_DEFAULT_PARTITION__"
+CODECS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
+ROW_GROUP_BYTES = 32 << 20
+OPEN_FILES = 32
+BUFFERED_BYTES = 96 << 20
+HASH_CHUNK_BYTES = 4 << 20
+US_PER_HOUR = 3_600_000_000
+FEW_VALUES = frozenset(
+    {"topic", "partition", "timestampType", "leaderEpoch", "producerId", "producerEpoch", "attributes"}
+)
+FEW_VALUES |= {"magic", "codec", "segment", "batchPosition", "batchOffset", "batchLastOffset", "batchTimestamp"}
+FEW_VALUES |= {"batchMaxTimestamp", "isControl", "keyReason", "valueReason"}
+RISING = frozenset({"offset", "timestamp", "timestampMs", "sequence"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """How a table is stored. layout: of LAYOUT, directories as Hive names them; file_bytes: of a file, about."""
+
+    layout: tuple[str, ...] = ()
+    codec: str = "zstd"
+    level: int | None = None
+    file_bytes: int = 128 << 20
+
+    def check(self) -> None:
+        """Raise UsageError for what makes no sense."""
+        for name in self.layout:
+            if name not in LAYOUT:
+                raise UsageError(f"--partition-by {name!r} is none of {', '.join(LAYOUT)}")
+        if len(set(self.layout)) < len(self.layout):
+            raise UsageError("--partition-by names a column twice")
+        if self.codec not in CODECS:
+            raise UsageError(f"--codec {self.codec!r} is none of {', '.join(CODECS)}")
+        if self.level is not None:
+            if self.codec not in ("zstd", "gzip", "brotli"):
+                raise UsageError(f"--level: {self.codec} has no levels")
+            try:
+                pa.Codec(self.codec, compression_level=self.level)
+            except (ValueError, pa.ArrowException) as error:
+                raise UsageError(f"--level {self.level}: {error}") from None
+            low, high = pa.Codec.minimum_compression_level(self.codec), pa.Codec.maximum_compression_level(self.codec)
+            if not low <= self.level <= high:
+                raise UsageError(f"--level {self.level}: {self.codec} has {low} to {high}")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A finished file: its name in the staging directory, and the directory of the table where it belongs ("": top)."""
+
+    staged: str
+    directory: str
+    file: DataFile
+
+
+@dataclass(slots=True)
+class _Open:
+    """A file that is being written, and what is buffered for it."""
+
+    staged: str
+    directory: str
+    path: Path
+    sink: Any
+    parquet: pq.ParquetWriter
+    buffered: list[pa.RecordBatch] = field(default_factory=list)
+    buffered_bytes: int = 0
+    records: int = 0
+    ranges: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+
+
+class TableWriter:
+    """Writes one table's files to a staging directory, which must be there. Raises OSError."""
+
+    def __init__(self, staging: Path, schema: pa.Schema, form: TableFormat) -> None:
+        self._staging = staging
+        self._schema = pa.schema([each for each in schema if each.name not in form.layout])
+        self._form = form
+        self._open: dict[str, _Open] = {}
+        self._buffered = 0
+        self._done: list[StagedFile] = []
+        leaves = list(_leaves(self._schema))
+        tops = {leaf: leaf.partition(".")[0] for leaf in leaves}
+        rising = [leaf for leaf in leaves if leaf in RISING]
+        decoded = [leaf for leaf, top in tops.items() if top in ("key", "value") and leaf != top]
+        self._settings: dict[str, Any] = {
+            "compression": form.codec,
+            "compression_level": form.level,
+            "use_dictionary": [leaf for leaf in leaves if leaf in FEW_VALUES] + decoded,
+            "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
+            "write_page_index": True,
+            "store_schema": True,
+        }
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take rows; their columns may be in any order."""
+        if batch.num_rows == 0:
+            return
+        for directory, rows in self._parted(batch):
+            file = self._file(directory)
+            _note(file.ranges, rows)
+            part = rows.select(self._schema.names)
+            size = part.nbytes
+            file.buffered.append(part)
+            file.buffered_bytes += size
+            file.records += part.num_rows
+            self._buffered += size
+            if file.buffered_bytes >= ROW_GROUP_BYTES:
+                self._flush(file)
+        while self._buffered > BUFFERED_BYTES:
+            self._flush(max(self._open.values(), key=lambda each: each.buffered_bytes))
+
+    def close(self) -> list[StagedFile]:
+        """Finish all files."""
+        for file in list(self._open.values()):
+            self._finish(file)
+        return self._done
+
+    def abandon(self) -> None:
+        """Close what is open; the files are of no use."""
+        for file in self._open.values():
+            file.sink.close()
+
+    def _parted(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        if not self._form.layout:
+            yield "", batch
+            return
+        codes = np.zeros(batch.num_rows, np.int64)
+        label_lists = []
+        for name in self._form.layout:
+            labels, part = _labels(name, batch)
+            label_lists.append(labels)
+            codes = codes * len(labels) + part
+        found = np.unique(codes)
+        for code in found.tolist():
+            rows = batch if len(found) == 1 else batch.filter(pa.array(codes == code))
+            words = []
+            rest = code
+            for name, labels in zip(reversed(self._form.layout), reversed(label_lists), strict=True):
+                rest, at = divmod(rest, len(labels))
+                words.append(f"{name}={labels[at]}")
+            yield "/".join(reversed(words)), rows
+
+    def _file(self, directory: str) -> _Open:
+        file = self._open.get(directory)
+        if file is None:
+            if len(self._open) >= OPEN_FILES:
+                self._finish(next(iter(self._open.values())))
+            staged = f"{uuid.uuid4().hex}.parquet"
+            path = self._staging / staged
+            sink = pa.OSFile(str(path), "wb")
+            file = _Open(staged, directory, path, sink, pq.ParquetWriter(sink, self._schema, **self._settings))
+        self._open.pop(directory, None)
+        self._open[directory] = file  # the one used longest ago comes first
+        return file
+
+    def _flush(self, file: _Open) -> None:
+        if file.buffered:
+            table = pa.Table.from_batches(file.buffered, self._schema)
+            file.parquet.write_table(table, row_group_size=max(table.num_rows, 1))
+            self._buffered -= file.buffered_bytes
+            file.buffered, file.buffered_bytes = [], 0
+        if file.sink.tell() >= self._form.file_bytes:
+            self._finish(file)
+
+    def _finish(self, file: _Open) -> None:
+        self._open.pop(file.directory, None)
+        if file.buffered:
+            self._flush_rest(file)
+        file.parquet.close()
+        file.sink.close()
+        size, checksum = _sync_and_sum(file.path)
+        ranges = tuple(OffsetRange(*key, *value) for key, value in sorted(file.ranges.items()))
+        self._done.append(StagedFile(file.staged, file.directory, DataFile("", size, checksum, file.records, ranges)))
+
+    def _flush_rest(self, file: _Open) -> None:
+        table = pa.Table.from_batches(file.buffered, self._schema)
+        file.parquet.write_table(table, row_group_size=max(table.num_rows, 1))
+        self._buffered -= file.buffered_bytes
+        file.buffered, file.buffered_bytes = [], 0
+
+
+def _leaves(schema: Iterable[pa.Field], above: str = "") -> Iterator[str]:
+    """Paths of the primitive columns, as Parquet names them."""
+    for each in schema:
+        path = above + each.name
+        kind = each.type
+        if pa.types.is_struct(kind):
+            yield from _leaves([kind.field(i) for i in range(kind.num_fields)], path + ".")
+        elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            yield from _leaves([kind.value_field.with_name("element")], path + ".list.")
+        elif pa.types.is_map(kind):
+            yield from _leaves(
+                [kind.key_field.with_name("key"), kind.item_field.with_name("value")], path + ".key_value."
+            )
+        else:
+            yield path
+
+
+def _labels(name: str, batch: pa.RecordBatch) -> tuple[Sequence[object], Any]:
+    """The values of a layout column, and which of them each row has."""
+    if name in ("topic", "partition"):
+        coded = batch.column(name).dictionary_encode()
+        return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
+    times = batch.column("timestamp").cast(pa.int64())
+    hours = np.floor_divide(times.fill_null(0).to_numpy(zero_copy_only=False), US_PER_HOUR)
+    units = np.floor_divide(hours, 24) if name == "date" else np.mod(hours, 24)
+    if times.null_count == 0 and units.min() == units.max():
+        found, codes = units[:1], np.zeros(len(units), np.int64)
+    else:
+        found, codes = np.unique(units, return_inverse=True)
+    labels: list[object] = [
+        str(np.datetime64(int(unit), "D")) if name == "date" else f"{unit:02}" for unit in found.tolist()
+    ]
+    if times.null_count:
+        labels.append(NULL_LABEL)
+        codes = np.where(pc.is_null(times).to_numpy(zero_copy_only=False), len(labels) - 1, codes)
+    return labels, codes
+
+
+def _note(ranges: dict[tuple[str, int], list[int]], rows: pa.RecordBatch) -> None:
+    """Count rows, with their lowest and highest offset, per partition."""
+    topic, partition, offset = rows.column("topic"), rows.column("partition"), rows.column("offset")
+    first, last = topic[0], partition[0]
+    if pc.all(pc.equal(partition, last)).as_py() and pc.all(pc.equal(topic, first)).as_py():
+        low_high = pc.min_max(offset)
+        found = [(first.as_py(), last.as_py(), rows.num_rows, low_high["min"].as_py(), low_high["max"].as_py())]
+    else:
+        table = pa.table({"topic": topic, "partition": partition, "offset": offset})
+        grouped = table.group_by(["topic", "partition"]).aggregate([("offset", "count"), ("offset", "min_max")])
+        found = [
+            (
+                row["topic"],
+                row["partition"],
+                row["offset_count"],
+                row["offset_min_max"]["min"],
+                row["offset_min_max"]["max"],
+            )
+            for row in grouped.to_pylist()
+        ]
+    for name, number, count, low, high in found:
+        known = ranges.setdefault((name, number), [0, low, high])
+        known[0] += count
+        known[1] = min(known[1], low)
+        known[2] = max(known[2], high)
+
+
+def _sync_and_sum(path: Path) -> tuple[int, int]:
+    """Make a file durable; its size and CRC-32C."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        return _sum(file)
+
+
+def file_sum(path: Path) -> tuple[int, int]:
+    """Size and CRC-32C of a file. Raises OSError."""
+    with path.open("rb") as file:
+        return _sum(file)
+
+
+def _sum(file: Any) -> tuple[int, int]:
+    buffer = bytearray(HASH_CHUNK_BYTES)
+    view = memoryview(buffer)
+    size = checksum = 0
+    while got := file.readinto(buffer):
+        checksum = crc32c(view[:got], checksum)
+        size += got
+    return size, checksum

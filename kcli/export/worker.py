@@ -1,0 +1,275 @@
+"""What runs in Spark's Python workers: splits in, Parquet files in the staging directory out, and a report of them.
+
+A task is a run of splits. Whatever is wrong with the data or the disk is part of the report, not an exception: Spark
+would try such a task again and again, and bury the reason. What a killed attempt of a task wrote is never reported, and
+goes with the staging directory; so each record is in exactly one file that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from formats.errors import FormatError
+from formats.kernels.log import crc32c
+from kcli.errors import KcliError
+from kcli.export.columns import arrow_schema
+from kcli.export.decoding import DecoderSpec, Survey, survey
+from kcli.export.files import is_remote, open_source
+from kcli.export.histogram import Histogram
+from kcli.export.manifest import GAPS_LISTED, joined
+from kcli.export.options import OnCorruption
+from kcli.export.reading import read
+from kcli.export.shape import Shape, dead_rows, dead_schema
+from kcli.export.splits import Split
+from kcli.export.table_writer import StagedFile, TableFormat, TableWriter
+
+FAILED = "failed"
+CHUNK_BYTES = 4 << 20
+READ_ROWS = 1 << 14
+
+
+class Counter(Protocol):
+    """An accumulator of Spark's."""
+
+    def add(self, term: int) -> None:
+        """Count so much more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What all tasks share. dead_keys: records without a key are dead letters: a table by key has no place for them."""
+
+    staging: str
+    shape: Shape
+    form: TableFormat
+    on_corruption: OnCorruption
+    include_control: bool
+    dead_keys: bool = False
+
+
+@dataclass(slots=True)
+class SplitReport:
+    """What one split gave: records (dead letters among them), their bytes, first and last offset, what lies between
+    without a record, the CRC-32C of the bytes read, and when the records are from."""
+
+    split: Split
+    stop: int
+    crc32c: int | None
+    records: int = 0
+    first: int | None = None
+    last: int | None = None
+    missing: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    histogram: Histogram = field(default_factory=Histogram)
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Count a batch of the split, in the order of the file."""
+        offsets = batch.column("offset").to_numpy()
+        times = np.floor_divide(batch.column("timestamp").cast(pa.int64()).fill_null(0).to_numpy(), 1000)
+        sizes = _lengths(batch, "key") + _lengths(batch, "value")
+        self.histogram.add(times, sizes)
+        self.records += batch.num_rows
+        before = offsets[0] - 1 if self.last is None else self.last
+        steps = np.diff(offsets, prepend=before)
+        for at in np.flatnonzero(steps > 1).tolist():
+            first, last = int(offsets[at] - steps[at] + 1), int(offsets[at] - 1)
+            self.missing += last - first + 1
+            if len(self.gaps) < GAPS_LISTED:
+                self.gaps.append((first, last))
+        self.first = int(offsets[0]) if self.first is None else self.first
+        self.last = int(offsets[-1])
+
+
+def _lengths(batch: pa.RecordBatch, name: str) -> Any:
+    if name not in batch.schema.names:
+        return np.zeros(batch.num_rows, np.int64)
+    return pc.binary_length(batch.column(name)).fill_null(0).to_numpy().astype(np.int64)
+
+
+@dataclass(slots=True)
+class TaskReport:
+    """What one task did. failure: why it could not. columns: names and types of the table."""
+
+    files: list[StagedFile] = field(default_factory=list)
+    dead_letters: list[StagedFile] = field(default_factory=list)
+    splits: list[SplitReport] = field(default_factory=list)
+    failure: str | None = None
+    surveys: tuple[Survey, Survey] = (Survey(), Survey())
+    columns: tuple[tuple[str, str], ...] = ()
+
+
+class Sink:
+    """The two tables that a task writes to."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        staging = Path(work.staging)
+        self._rows = TableWriter(staging, work.shape.schema, work.form)
+        self._dead = TableWriter(staging, dead_schema(), TableFormat())
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Decode and write."""
+        if self._work.dead_keys:
+            batch = self._with_keys(batch)
+        rows, dead = self._work.shape.apply(batch)
+        self._rows.write(rows)
+        if dead is not None:
+            self._dead.write(dead)
+
+    def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        keyless = pc.is_null(batch.column("key"))
+        if not pc.any(keyless).as_py():
+            return batch
+        reasons = {"key": pa.repeat(pa.scalar("no key, so no place in a table by key"), batch.num_rows)}
+        self._dead.write(dead_rows(batch, keyless, reasons))
+        return batch.filter(pc.invert(keyless))
+
+    def close(self, report: TaskReport) -> None:
+        """Finish the files and put them into the report."""
+        report.files = self._rows.close()
+        report.dead_letters = self._dead.close()
+        report.columns = tuple((each.name, str(each.type)) for each in self._work.shape.schema)
+
+    def abandon(self) -> None:
+        """The task has failed."""
+        self._rows.abandon()
+        self._dead.abandon()
+
+
+def _reported(staging: str, task: Callable[[TaskReport], None]) -> TaskReport:
+    """Run a task; its failure is part of the report, and tells the tasks that follow that all is in vain."""
+    report = TaskReport()
+    mark = Path(staging) / FAILED
+    if mark.exists():
+        return report
+    try:
+        task(report)
+    except (KcliError, FormatError) as error:
+        report.failure = str(error)
+    except OSError as error:
+        report.failure = f"{error.filename or staging}: {error.strerror or error}"
+    except pa.ArrowException as error:
+        report.failure = f"{type(error).__name__}: {error}"
+    if report.failure is not None:
+        with suppress(OSError):
+            mark.touch()
+    return report
+
+
+def export_splits(work: Work, splits: Sequence[Split], records: Counter, done: Counter) -> TaskReport:
+    """Write the records of splits to files."""
+
+    def task(report: TaskReport) -> None:
+        sink = Sink(work)
+        try:
+            for split in splits:
+                found = SplitReport(split, *_bytes_of(split))
+                for batch in _batches(work, split, work.shape.reads):
+                    if batch.num_rows:
+                        found.see(batch)
+                        sink.write(batch)
+                report.splits.append(found)
+                records.add(found.records)
+                done.add(split.size)
+            sink.close(report)
+        except BaseException:
+            sink.abandon()
+            raise
+
+    return _reported(work.staging, task)
+
+
+def survey_splits(
+    work: Work, specs: tuple[DecoderSpec, DecoderSpec], splits: Sequence[Split], records: Counter, done: Counter
+) -> TaskReport:
+    """Look at keys and values, so that the driver can tell the types they are to be decoded to."""
+    names = [name for name, spec in zip(("key", "value"), specs, strict=True) if spec.infers]
+
+    def task(report: TaskReport) -> None:
+        found = dict(zip(("key", "value"), report.surveys, strict=True))
+        wanted = dict(zip(("key", "value"), specs, strict=True))
+        for split in splits:
+            for batch in _batches(work, split, names):
+                for name in names:
+                    found[name] |= survey(wanted[name], batch.column(name))
+                records.add(batch.num_rows)
+            done.add(split.size)
+        report.surveys = found["key"], found["value"]
+
+    return _reported(work.staging, task)
+
+
+def export_file(work: Work, path: str, records: Counter, done: Counter) -> TaskReport:
+    """Write the rows of a Parquet file that Spark made (sorted, or the latest by key) to files of the table."""
+
+    def task(report: TaskReport) -> None:
+        sink = Sink(work)
+        try:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(READ_ROWS, columns=list(work.shape.reads)):
+                    if batch.num_rows:
+                        sink.write(batch.cast(_raw_schema(batch.schema, work.shape)))
+                        records.add(batch.num_rows)
+            done.add(Path(path).stat().st_size)
+            sink.close(report)
+        except BaseException:
+            sink.abandon()
+            raise
+
+    return _reported(work.staging, task)
+
+
+def _raw_schema(given: pa.Schema, shape: Shape) -> pa.Schema:
+    assert set(given.names) == set(shape.reads), "what was asked for was read"
+    return arrow_schema(given.names)
+
+
+def _batches(work: Work, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    return read(split, columns, on_corruption=work.on_corruption, include_control=work.include_control)
+
+
+def _bytes_of(split: Split) -> tuple[int, int | None]:
+    """Where the split's bytes end, and their CRC-32C where they are on this machine."""
+    if split.size == 0 or is_remote(split.segment):
+        return split.start + split.size, None
+    return split.start + split.size, sum_bytes(split.segment, split.start, split.start + split.size)
+
+
+def sum_bytes(segment: str, start: int, stop: int) -> int:
+    """CRC-32C of a segment's bytes [start, stop). Raises UnreadableInput."""
+    source = open_source(segment)
+    try:
+        view = memoryview(bytearray(min(CHUNK_BYTES, stop - start)))
+        checksum, at = 0, start
+        while at < stop:
+            got = source.read_at(at, view[: stop - at])
+            if got == 0:
+                break
+            checksum = crc32c(view[:got], checksum)
+            at += got
+        return checksum
+    finally:
+        source.close()
+
+
+def merged_gaps(reports: Sequence[SplitReport]) -> tuple[tuple[int, int], ...]:
+    """The gaps inside and between splits of one partition, in order."""
+    found: list[tuple[int, int]] = []
+    last = None
+    for report in reports:
+        if report.first is None or report.last is None:
+            continue
+        if last is not None and report.first > last + 1:
+            found.append((last + 1, report.first - 1))
+        found += report.gaps
+        last = report.last
+    return joined(found)
