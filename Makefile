@@ -45,7 +45,7 @@ wheel: $(BUILT)
 
 lock: $(DEPS)
 	$(PIP) install uv
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra dev -o .ci/dev.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra dev --extra spark -o .ci/dev.lock pyproject.toml
 	printf 'ziglang>=0.13\n' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header -o .ci/zig.lock -
 
 clean:
@@ -59,7 +59,7 @@ clean-all: clean
 
 $(DEPS): .ci/dev.lock
 	@python=$$(PYTHON="$(PYTHON)" .ci/find-python) && echo "Setting up $(VENV) with $$python" && "$$python" -m venv $(VENV)
-	$(PIP) install --require-hashes --only-binary :all: -r .ci/dev.lock
+	$(PIP) install --require-hashes --only-binary :all: --no-binary pyspark -r .ci/dev.lock
 	@touch $@
 
 # Plain path entry (compat): kcli starts 15 ms sooner than through setuptools' import hook.
