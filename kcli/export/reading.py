@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -134,10 +135,10 @@ class _Reader:
         return known[:count]
 
 
-def _array(name: str, count: int, buffers: tuple[object, ...]) -> pa.Array:
+def _array(name: str, count: int, buffers: tuple[Any, ...]) -> pa.Array:
     """A column from the buffers that ArrowRows gathered."""
     kind = COLUMNS[name].arrow
-    made = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
+    made = [None if buffer is None else pa.py_buffer(buffer if memoryview(buffer).nbytes else b"") for buffer in buffers]
     if name == "headers":
         keys = pa.Array.from_buffers(pa.string(), _values(made[3]), made[2:5])
         values = pa.Array.from_buffers(pa.binary(), _values(made[6]), made[5:8])
