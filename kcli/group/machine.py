@@ -27,11 +27,13 @@ from kcli.group.consumer import describe, fence
 from kcli.group.consumer import heartbeat as consumer_heartbeat
 from kcli.group.consumer import records as consumer_records
 from kcli.group.consumer.group import ConsumerGroup
+from kcli.group.errors import GroupError
 from kcli.group.foreign import GROUP_RECORDS, MEMBER_RECORDS, ForeignGroup
 from kcli.group.metadata import Metadata, NoMetadata
 from kcli.group.records import CLASSIC_GROUP, LEGACY_OFFSET, OFFSET, Record, classic_group, committed_offset, parse
 from kcli.group.turn import Shard, Turn
 
+RETRY_MS = 500
 _HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
     requests.JoinGroup: members.join,
     requests.SyncGroup: members.sync,
@@ -70,11 +72,17 @@ class GroupMachine:
         return turn.outcome
 
     def tick(self, now_ms: int) -> Outcome:
-        """Do one thing that is due: what it wants written is replayed before the next."""
+        """Do one thing that is due: what it wants written is replayed before the next. What cannot be written is tried
+        again."""
         turn = Turn(self._shard, now_ms)
-        action = self._shard.timers.take(now_ms)
-        if action is not None:
-            action(turn)
+        due = self._shard.timers.take(now_ms)
+        if due is not None:
+            key, action = due
+            try:
+                action(turn)
+            except GroupError:
+                turn = Turn(self._shard, now_ms)
+                turn.after(key, RETRY_MS, action)
         return turn.outcome
 
     def deadline_ms(self) -> int | None:

@@ -49,13 +49,14 @@ class Timers(Generic[K, A]):
                 self._push(key, due[0])
         return None
 
-    def take(self, now_ms: int) -> A | None:
-        """One action that is due, the earliest first; None when there is none."""
+    def take(self, now_ms: int) -> tuple[K, A] | None:
+        """One action that is due, the earliest first, with its key; None when there is none."""
         deadline_ms = self.deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
             return None
-        _, action = self._due.pop(self._pop())
-        return action
+        key = self._pop()
+        _, action = self._due.pop(key)
+        return key, action
 
     def _push(self, key: K, deadline_ms: int) -> None:
         self._heaped[key] = deadline_ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kcli.coordinator import Outcome, Pair, Token
@@ -10,7 +10,7 @@ from kcli.group.classic.group import ClassicGroup
 from kcli.group.committed import Committed
 from kcli.group.config import GroupConfig
 from kcli.group.consumer.group import ConsumerGroup
-from kcli.group.errors import not_found
+from kcli.group.errors import ErrorCode, GroupError, not_found
 from kcli.group.group import Group
 from kcli.group.metadata import Metadata
 from kcli.group.timers import Timers
@@ -66,11 +66,13 @@ class Shard:
 
 @dataclass(slots=True)
 class Turn:
-    """A request, or a timer, and what comes of it."""
+    """A request, or a timer, and what comes of it. Whoever raises GroupError has changed nothing: what is kept in
+    memory only follows once it is known that the records can be appended."""
 
     shard: Shard
     now_ms: int
     outcome: Outcome = field(default_factory=Outcome)
+    _following: list[Callable[[], None]] = field(default_factory=list)
 
     def answer(self, token: Token | None, response: object) -> None:
         """Answer who waits, where somebody does."""
@@ -80,6 +82,20 @@ class Turn:
     def fits(self, records: Iterable[Pair]) -> bool:
         """Can they be appended at once?"""
         return BATCH_BYTES + sum(map(_size, records)) <= self.shard.config.batch_bytes_max
+
+    def then(self, follow: Callable[[], None]) -> None:
+        """Do it with the next records, if they can be appended."""
+        self._following.append(follow)
+
+    def append(self, records: Sequence[Pair]) -> None:
+        """Append records that go together. Raises GroupError: UNKNOWN_SERVER_ERROR, where they are too much for one
+        batch."""
+        if not self.fits(records):
+            raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self.outcome.append(*records)
+        for follow in self._following:
+            follow()
+        self._following.clear()
 
     def append_all(self, records: Iterable[Pair]) -> None:
         """Append records that need not go together, in as many batches as it takes."""

@@ -26,7 +26,9 @@ def test_against_a_dict(steps: list[tuple[str, int, int]]) -> None:
             due = [deadline for deadline in model.values() if deadline <= value]
             assert (taken is None) == (not due)
             if taken is not None:
-                assert taken[1] == min(due) == model.pop(taken[0])
+                name, action = taken
+                assert action == (name, min(due))
+                assert model.pop(name) == min(due)
         assert timers.deadline_ms() == min(model.values(), default=None)
 
 

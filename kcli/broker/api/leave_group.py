@@ -35,7 +35,7 @@ def _finished(call: Call, left: asyncio.Future[LeaveAnswer]) -> Entity:
         answer = left.result()
     except CoordinatorError as error:
         return call.respond(error_code=error.code, members=())
-    code = answer.error if call.version >= MEMBERS_SINCE else answer.members[0].error
+    code = answer.error if answer.error or call.version >= MEMBERS_SINCE else answer.members[0].error
     return call.respond(
         error_code=ErrorCode(code),
         members=tuple(

@@ -145,6 +145,7 @@ def _replace(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, 
     assert request.instance_id is not None, "static"
     old_id, old_leader = group.static[request.instance_id], group.leader
     member = group.members[old_id]
+    before = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
     fenced = ErrorCode.FENCED_INSTANCE_ID
     answer_join(turn, group, member, JoinAnswer(error=fenced, member_id=old_id))
     answer_sync(turn, member, SyncAnswer(error=fenced))
@@ -158,8 +159,27 @@ def _replace(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, 
         prepare(turn, group)
     else:
         assignments = {each.id: each.assignment for each in group.members.values()}
-        turn.outcome.append(classic_group_record(group, assignments))
-        answer_join(turn, group, member, _unchanged(request, group, member_id, old_leader))
+        record = classic_group_record(group, assignments)
+        if turn.fits([record]):
+            turn.outcome.append(record)
+            answer_join(turn, group, member, _unchanged(request, group, member_id, old_leader))
+        else:
+            answer_join(turn, group, member, _not_written(group, old_leader))
+            turn.cancel(session_key(group.id, member_id))
+            group.update(member, *before)
+            group.rename(member, old_id)
+            extend_session(turn, group, member)
+
+
+def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
+    """The group's record is too much for one batch: the member stays as it was, under its old id."""
+    return JoinAnswer(
+        error=ErrorCode.UNKNOWN_SERVER_ERROR,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=leader or "",
+    )
 
 
 def _unchanged(request: JoinGroup, group: ClassicGroup, member_id: str, old_leader: str | None) -> JoinAnswer:

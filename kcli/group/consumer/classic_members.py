@@ -76,7 +76,7 @@ def _join(turn: Turn, request: JoinGroup, group: ConsumerGroup) -> JoinAnswer:
     replaced = group.static_member(request.instance_id)
     is_last = replaced is not None and can_downgrade_with(turn, group, replaced)
     if is_last and group.assignment_epoch < epoch:
-        records += downgrade(turn, group, joining=member, must_rebalance=True)
+        downgrade(turn, group, records=records, joining=member, must_rebalance=True)
     else:
         if is_last:
             target = Target(group.assignment_epoch, group.target_of(member))
@@ -84,10 +84,9 @@ def _join(turn: Turn, request: JoinGroup, group: ConsumerGroup) -> JoinAnswer:
             target = update_target(turn, group, epoch, old, member, records, is_homogeneous=is_homogeneous)
         member = reconcile(turn, group, member, target, records, owned=owned, has_changed=has_changed)
         if is_last:
-            records += downgrade(turn, group, joining=member, must_rebalance=False)
-    if not turn.fits(records):
-        raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    turn.outcome.append(*records)
+            downgrade(turn, group, records=records, joining=member, must_rebalance=False)
+        else:
+            turn.append(records)
     stop_awaiting_join(turn, group.id, member.id)
     if not is_last:
         extend_session(turn, group.id, member)
@@ -176,7 +175,8 @@ def _member(
 
 
 def leave(turn: Turn, token: Token, request: LeaveGroup, group: ConsumerGroup) -> None:
-    """Members of either protocol go. Errors, of each member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Members of either protocol go. Errors, of each member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; of all, where they
+    are too many for one batch: UNKNOWN_SERVER_ERROR."""
     leaving: dict[str, ConsumerMember] = {}
     answers = []
     for each in request.members:
@@ -187,7 +187,11 @@ def leave(turn: Turn, token: Token, request: LeaveGroup, group: ConsumerGroup) -
         except GroupError as refused:
             error = refused.code
         answers.append(replace(each, error=error))
-    fence(turn, group, list(leaving.values()))
+    try:
+        fence(turn, group, list(leaving.values()))
+    except GroupError as refused:
+        turn.answer(token, LeaveAnswer(error=refused.code))
+        return
     turn.answer(token, LeaveAnswer(members=tuple(answers)))
 
 

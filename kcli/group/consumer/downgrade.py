@@ -6,7 +6,7 @@ Source: GroupMetadataManager (validateOnlineDowngrade..., convertToClassicGroup)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from formats.errors import FormatError
 from kcli.coordinator import Pair
@@ -43,12 +43,14 @@ def downgrade(
     turn: Turn,
     group: ConsumerGroup,
     *,
+    records: Iterable[Pair] = (),
     leaving: Sequence[ConsumerMember] = (),
     joining: ConsumerMember | None = None,
     must_rebalance: bool,
-) -> list[Pair]:
-    """The records of it; the group itself is a classic one at once. joining: takes the place of the member that has its
-    instance id. Raises GroupError: GROUP_ID_NOT_FOUND, for members whose metadata cannot be read."""
+) -> None:
+    """Append the records of it, behind these; the group itself is a classic one at once. joining: takes the place of
+    the member that has its instance id. Raises GroupError: GROUP_ID_NOT_FOUND, for members whose metadata cannot be
+    read; UNKNOWN_SERVER_ERROR, where it is too much for one batch."""
     gone = {member.id for member in leaving}
     replaced = None if joining is None else group.static_member(joining.instance_id)
     renamed = {}
@@ -72,13 +74,12 @@ def downgrade(
         each.assignment = write_assignment(target, version, turn.shard.metadata)
     classic.load()
     assignments = {each.id: each.assignment for each in classic.members.values()}
-    records = [*group_tombstones(group, renamed), classic_group_record(classic, assignments)]
+    turn.append([*records, *group_tombstones(group, renamed), classic_group_record(classic, assignments)])
     turn.shard.groups[group.id] = classic
     for each in classic.members.values():
         extend_session(turn, classic, each)
     if must_rebalance:
         prepare(turn, classic)
-    return records
 
 
 def _classic_member(member: ConsumerMember) -> Member:

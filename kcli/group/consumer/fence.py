@@ -28,14 +28,18 @@ from kcli.group.turn import Shard, TimerKey, Turn
 
 
 def fence(turn: Turn, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> None:
-    """They are out."""
+    """They are out. Raises GroupError: UNKNOWN_SERVER_ERROR, where that is too much for one batch."""
     if not members:
         return
+    if can_downgrade(turn, group, members):
+        downgrade(turn, group, leaving=members, must_rebalance=True)
+    else:
+        _remove(turn, group, members)
     for member in members:
         cancel_all(turn, group.id, member.id)
-    if can_downgrade(turn, group, members):
-        turn.outcome.append(*downgrade(turn, group, leaving=members, must_rebalance=True))
-        return
+
+
+def _remove(turn: Turn, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> None:
     subscriptions = group.subscriptions.copy()
     records: list[Pair] = []
     for member in members:
@@ -47,7 +51,7 @@ def fence(turn: Turn, group: ConsumerGroup, members: Sequence[ConsumerMember]) -
             if regex in group.resolved:
                 subscriptions.unmatch(group.resolved[regex].topics)
     records.append(group_record(group.id, group.epoch + 1, hash_topics(turn.shard, subscriptions)))
-    turn.outcome.append(*records)
+    turn.append(records)
 
 
 def hash_topics(shard: Shard, subscriptions: Subscriptions) -> int:

@@ -59,9 +59,7 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     target = update_target(turn, group, epoch, old, member, records, is_homogeneous=is_homogeneous)
     is_other = names_changed or regex_change is not RegexChange.NONE
     member = reconcile(turn, group, member, target, records, owned=request.owned, has_changed=is_other)
-    if not turn.fits(records):
-        raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    turn.outcome.append(*records)
+    turn.append(records)
     extend_session(turn, group.id, member)
     return _answer(turn, request, old, member)
 

@@ -103,4 +103,4 @@ def _look(group_id: str, regexes: frozenset[str], turn: Turn) -> None:
         epoch = group.epoch + 1
         records.append(group_record(group_id, epoch, metadata_hash))
         group.refreshed(turn.now_ms, epoch)
-    turn.outcome.append(*records)
+    turn.append(records)

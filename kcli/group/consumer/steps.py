@@ -11,6 +11,7 @@ Each adds to the records; the group changes when they are replayed. Source: Grou
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from kcli.coordinator import Pair
 from kcli.group.consumer.fence import await_revocation, hash_topics, stop_awaiting_revocation
@@ -88,9 +89,9 @@ def reconcile(
     records.append(current_record(group.id, updated))
     if updated.classic is None:
         if updated.state is MemberState.UNREVOKED_PARTITIONS:
-            await_revocation(turn, group.id, updated)
+            turn.then(partial(await_revocation, turn, group.id, updated))
         else:
-            stop_awaiting_revocation(turn, group.id, updated.id)
+            turn.then(partial(stop_awaiting_revocation, turn, group.id, updated.id))
     return updated
 
 

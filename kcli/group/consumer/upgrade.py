@@ -6,7 +6,8 @@ Source: GroupMetadataManager (validateOnlineUpgrade, convertToConsumerGroup), Co
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from formats.errors import BadValue, FormatError
 from kcli.coordinator import Pair
@@ -38,10 +39,6 @@ def upgrade(turn: Turn, classic: ClassicGroup, records: list[Pair]) -> ConsumerG
     leader has assigned a partition twice, or there has not been any assignment yet.
     """
     _check(turn, classic)
-    for each in classic.members.values():
-        error = ErrorCode.REBALANCE_IN_PROGRESS
-        answer_join(turn, classic, each, JoinAnswer(error=error, member_id=each.id))
-        answer_sync(turn, each, SyncAnswer(error=error))
     members = [_member(turn, classic, each) for each in classic.members.values()]
     generation = classic.generation
     group = ConsumerGroup(classic.id)
@@ -56,14 +53,22 @@ def upgrade(turn: Turn, classic: ClassicGroup, records: list[Pair]) -> ConsumerG
         *(current_record(classic.id, member) for member in members),
     ]
     _replay(group, consumer_records)
+    turn.then(partial(_take_over, turn, classic, members))
+    records += [classic_group_tombstone(classic.id), *consumer_records]
+    return group
+
+
+def _take_over(turn: Turn, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> None:
+    for each in classic.members.values():
+        error = ErrorCode.REBALANCE_IN_PROGRESS
+        answer_join(turn, classic, each, JoinAnswer(error=error, member_id=each.id))
+        answer_sync(turn, each, SyncAnswer(error=error))
     for key in (join_key, sync_key):
         turn.cancel(key(classic.id))
     for member_id in classic.pending:
         turn.cancel(session_key(classic.id, member_id))
     for member in members:
         extend_session(turn, classic.id, member)
-    records += [classic_group_tombstone(classic.id), *consumer_records]
-    return group
 
 
 def _replay(group: ConsumerGroup, records: Iterable[Pair]) -> None:
