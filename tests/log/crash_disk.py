@@ -19,8 +19,9 @@ class CrashFile(DiskFile):
         self._disk = disk
 
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
-        data = b"".join(bytes(buffer) for buffer in buffers)
-        self._disk.unsynced.setdefault(self.path, self.size())
+        data = b"".join(buffers)
+        if self.path not in self._disk.unsynced:
+            self._disk.unsynced[self.path] = self.size()
         if self._disk.dies():
             super().write([data[: self._disk.random.randrange(len(data) + 1)]], position)
             self._disk.crash()

@@ -29,13 +29,12 @@ PLAIN, LOOP, FIXED = "plain", "loop", "fixed"
 async def plain(world: World, who: str, *, is_static: bool) -> None:
     """See above. Raises Fenced."""
     member = world.member(who, PLAIN, is_static=is_static)
-    assignment: list[int] = []
     while not world.is_ending:
         try:
-            assignment = await _join(world, member, assignment)
+            assignment = await _join(world, member)
             while not world.is_ending:
                 await world.rest(800)
-                if assignment and world.random.random() < 0.5:
+                if assignment and not world.is_idle(who) and world.random.random() < 0.5:
                     await member.commit(world.random.choice(assignment), world.next_commit())
                 else:
                     await member.heartbeat()
@@ -50,11 +49,11 @@ async def plain(world: World, who: str, *, is_static: bool) -> None:
     await _gone(member)
 
 
-async def _join(world: World, member: Member, assignment: list[int]) -> list[int]:
+async def _join(world: World, member: Member) -> list[int]:
     """Join, at times while a commit of the generation before is still under way."""
-    if not assignment or member.generation < 0 or world.random.random() < 0.5:
+    if not member.assignment or member.generation < 0 or world.random.random() < 0.5:
         return await member.join()
-    late = member.commit(assignment[0], world.next_commit(), after_ms=world.random.randrange(400))
+    late = member.commit(member.assignment[0], world.next_commit(), after_ms=world.random.randrange(400))
     _, joined = await asyncio.gather(late, member.join(), return_exceptions=True)
     if isinstance(joined, BaseException):
         raise joined
@@ -75,7 +74,7 @@ async def loop(world: World, who: str, *, is_static: bool, is_modern: bool) -> N
                     positions = {number: await until_fetched(world, who, LOOP, number) for number in assignment}
                 await world.rest(600)
                 await member.heartbeat()
-                if not positions or await _process(world, producer, member, positions):
+                if not positions or world.is_idle(who) or await _process(world, producer, member, positions):
                     world.progressed(who)
         except (Rejoin, Lost, CoordinatorError) as why:
             world.note(who, f"again: {why!r}")
@@ -98,7 +97,7 @@ async def fixed(world: World, who: str, *, number: int, is_modern: bool) -> None
                 if world.random.random() < 0.2 or not positions:
                     positions = {number: await until_fetched(world, who, FIXED, number)}
                 await world.rest(600)
-                if await _process(world, producer, member, positions):
+                if world.is_idle(who) or await _process(world, producer, member, positions):
                     world.progressed(who)
         except (Failed, Lost) as why:
             world.note(who, f"takes a break: {why!r}")

@@ -2,8 +2,10 @@
 its way with it: what a client may have been told is what counts.
 
     Commits       an offset that was acknowledged is there until another one replaces it
-    Generations   in one generation no partition has two owners; nobody commits in a generation that is over
-    Owners        the same of consumer groups: nobody is given what another member has not given up
+    Generations   in one generation no partition has two owners; nobody is assigned anything, and nobody commits, in a
+                  generation that is over
+    Owners        the same of groups with members of the consumer protocol: nobody is given what another member has not
+                  given up, nor commits for what another one has
     Ledger        a transaction's records and offsets are visible together, or none is; its markers are of one kind; it
                   is committed only if its producer asked for it, and not by a producer that was fenced before it did;
                   each input has its output exactly once, in order
@@ -13,7 +15,7 @@ its way with it: what a client may have been told is what counts.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kcli.broker.coordinators.log import LoggedBatch, read_log
@@ -90,6 +92,7 @@ class Generations:
 
     def assigned(self, group: str, generation: int, owner: Owner, partitions: Iterable[int]) -> None:
         """A member is told what it owns."""
+        self._check(group, generation, f"{owner} is assigned {list(partitions)}")
         owners = self._owners[group, generation]
         for number in partitions:
             known = owners.setdefault(number, owner)
@@ -99,37 +102,67 @@ class Generations:
 
     def committed(self, group: str, generation: int, owner: Owner) -> None:
         """A member's commit is taken."""
+        self._check(group, generation, f"{owner} commits")
+
+    def _check(self, group: str, generation: int, what: str) -> None:
         current = self._current.get(group, 0)
-        must(generation >= current, f"{group}: {owner} commits in generation {generation}, it is {current}")
+        must(generation >= current, f"{group}: {what} in generation {generation}, it is {current}")
 
     def reloaded(self) -> None:
         """Groups are as their logs have them."""
         self._current = dict(self._assigned)
 
 
-class Owners:
-    """Of consumer groups (KIP-848): what members have been told to have, and have not said that they gave it up."""
+@dataclass(slots=True)
+class _Held:
+    """What a member has, as far as the coordinator may know, and the epoch in which it was told so."""
 
-    def __init__(self) -> None:
-        self._held: dict[str, dict[str, set[int]]] = defaultdict(dict)
+    epoch: int = -1
+    partitions: set[int] = field(default_factory=set)
+
+
+class Owners:
+    """Of groups with members of the consumer protocol (KIP-848), or of both: what members have been told to have, and
+    have not said that they gave it up.
+
+    mixed: groups that become classic groups and consumer groups again. A member that does not know yet in which epoch
+    its group has begun anew has nothing there that counts: whatever it does in its old one is refused.
+    """
+
+    def __init__(self, mixed: Container[str]) -> None:
+        self._mixed = mixed
+        self._held: dict[str, dict[str, _Held]] = defaultdict(dict)
 
     def said(self, group: str, member: str, owned: set[int]) -> None:
         """A member says what it has."""
-        self._held[group][member] = self._held[group].get(member, set()) & owned
+        self._held[group].setdefault(member, _Held()).partitions &= owned
 
-    def told(self, group: str, member: str, partitions: set[int], members: set[str]) -> None:
-        """A member is told what it shall have. members: all that there are."""
-        held = self._held[group] = {each: had for each, had in self._held[group].items() if each in members}
-        had = held.get(member, set())
-        held[member] = had | partitions
-        for other, others in held.items():
-            twice = set() if other == member else (held[member] - had) & others
-            must(not twice, f"{group}: {member} is given {twice}, which {other} has")
+    def told(self, group: str, member: str, epoch: int, partitions: set[int], epochs: Mapping[str, int]) -> None:
+        """A member is told what it shall have, in its epoch. epochs: of all members that there are."""
+        must(epochs.get(member, epoch) == epoch, f"{group}: {member} is served in epoch {epoch}, others: {epochs}")
+        held = self._held[group] = {each: had for each, had in self._held[group].items() if each in epochs}
+        own = held.setdefault(member, _Held())
+        new = partitions - own.partitions
+        others = self._others(group, member, epochs)
+        for other, has in others.items():
+            must(not new & has, f"{group}: {member} is given {new}, {other} has {has}")
+        for other, had in held.items():
+            if other not in others:
+                had.partitions -= new
+        own.epoch, own.partitions = epoch, own.partitions | partitions
 
-    def committed(self, group: str, member: str, partition: int, members: set[str]) -> None:
+    def committed(self, group: str, member: str, partition: int, epochs: Mapping[str, int]) -> None:
         """A member's commit is taken."""
-        others = {each for each, had in self._held[group].items() if partition in had and each in members} - {member}
+        others = [other for other, has in self._others(group, member, epochs).items() if partition in has]
         must(not others, f"{group}: {member} commits for partition {partition}, which {others} has")
+
+    def _others(self, group: str, member: str, epochs: Mapping[str, int]) -> dict[str, set[int]]:
+        """What other members have."""
+        return {
+            other: had.partitions
+            for other, had in self._held[group].items()
+            if other != member and other in epochs and (group not in self._mixed or had.epoch == epochs[other])
+        }
 
 
 @dataclass(slots=True)

@@ -8,13 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcli.group.errors import ErrorCode
-from kcli.group.requests import (
-    ConsumerHeartbeat,
-    ConsumerHeartbeatAnswer,
-    DescribeConsumerGroup,
-    DescribedConsumerGroup,
-)
-from tests.sim.member import REBALANCE_MS, Fenced, Member, Rejoin
+from kcli.group.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from tests.sim.member import REBALANCE_MS, Fenced, Member, Rejoin, epochs
 from tests.sim.node import INPUT, INPUT_ID
 
 if TYPE_CHECKING:
@@ -51,9 +46,6 @@ class ConsumerMember(Member):
         if code is not ErrorCode.NONE:
             raise Rejoin
 
-    def note_commit(self, node: Node, number: int, owner: str, generation: int) -> None:  # noqa: ARG002
-        self.world.owners.committed(self.group, self.member_id, number, _members(node, self.group))
-
     async def _beat(self, epoch: int) -> bool:
         """One heartbeat. Has it something else now? Raises Rejoin, Lost, CoordinatorError, Fenced."""
         answer = await self._send(epoch)
@@ -82,16 +74,11 @@ class ConsumerMember(Member):
         async def run(node: Node) -> ConsumerHeartbeatAnswer:
             self.world.owners.said(group, member_id, set(owned))
             answer: ConsumerHeartbeatAnswer = await node.broker.groups.ask(group, request)
-            if answer.assignment is not None and node.is_alive:
-                partitions = set(answer.assignment.get(INPUT_ID, ()))
-                self.world.owners.told(group, member_id, partitions, _members(node, group))
+            if answer.error is ErrorCode.NONE and node.is_alive:
+                partitions = set((answer.assignment or {}).get(INPUT_ID, ()))
+                members = epochs(node, group, answer.epoch)
+                self.world.owners.told(group, member_id, answer.epoch, partitions, members)
             return answer
 
         answer: ConsumerHeartbeatAnswer = await self.world.network.ask(self.who, f"Heartbeat {epoch} {owned}", run)
         return answer
-
-
-def _members(node: Node, group: str) -> set[str]:
-    """Those of the group, as the coordinator has them now."""
-    described: DescribedConsumerGroup = node.broker.groups.send(group, DescribeConsumerGroup(group_id=group)).result()
-    return {each.member_id for each in described.members}

@@ -7,15 +7,18 @@ What code hands to a thread runs in the loop, all at once, a little later.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextvars import Context
+from heapq import heappop, heappush
+from itertools import count
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple
 
 from kcli.broker.clock import Clock
 
 BEGIN_MS = 1_795_000_000_000
-NO_EVENTS: list[Any] = []
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -24,32 +27,91 @@ class Stalled(Exception):
     """Everybody waits, and nothing will ever happen."""
 
 
+class Call(asyncio.TimerHandle):
+    """What is to be called, once or never."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self._callback, self._args, self._cancelled = callback, args, False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+
+
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """See above. The same seed gives the same order of everything."""
+    """See above. The same seed gives the same order of everything: what is ready in the order in which it was, timers
+    by their time, then in the order in which they were set. There are no context variables."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
         self._random = random
         self._seconds = 0.0
-        self._selector = self  # asked what is ready, and until when it may wait
+        self._is_over = False
+        self._next: deque[Call] = deque()
+        self._timers: list[tuple[float, int, Call]] = []
+        self._numbers = count()
         self.errors: list[dict[str, Any]] = []
         self.set_exception_handler(lambda _, context: self.errors.append(context))
 
     def time(self) -> float:
         return self._seconds
 
-    def select(self, timeout: float | None) -> list[Any]:
-        """Wait: that is, move the clock."""
-        if timeout is None:
+    def call_soon(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,  # noqa: ARG002
+    ) -> Call:
+        call = Call(callback, args)
+        self._next.append(call)
+        return call
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,  # noqa: ARG002
+    ) -> Call:
+        call = Call(callback, args)
+        heappush(self._timers, (when, next(self._numbers), call))
+        return call
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> Call:
+        return self.call_at(self._seconds + max(delay, 0.0), callback, *args, context=context)
+
+    def run_forever(self) -> None:
+        """Until it is told to stop. Raises Stalled."""
+        asyncio.events._set_running_loop(self)
+        self._is_over = False
+        try:
+            while not self._is_over:
+                self._turn()
+        finally:
+            asyncio.events._set_running_loop(None)
+
+    def stop(self) -> None:
+        self._is_over = True
+
+    def _turn(self) -> None:
+        """One call, if any is ready; else it is the time of the next."""
+        if self._next:
+            call = self._next.popleft()
+        elif self._timers:
+            when, _, call = heappop(self._timers)
+            if not call._cancelled:
+                self._seconds = max(when, self._seconds)
+        else:
             raise Stalled
-        self._seconds += max(timeout, 0.0)
-        return NO_EVENTS
-
-    def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
-
-    def _write_to_self(self) -> None:
-        """Nobody is to be woken."""
+        if call._cancelled:
+            return
+        try:
+            call._callback(*call._args)
+        except Exception as error:  # noqa: BLE001  (heard of as other loops tell it)
+            self.call_exception_handler({"message": "a callback failed", "exception": error})
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:  # noqa: ARG002
         """Run it in the loop, a little later."""

@@ -5,15 +5,21 @@ A leader gives partitions to members in turn. What is answered is told to the ch
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from formats.message import reader
+from formats.message_writer import write
 from kcli.broker.coordinators.runtime import CoordinatorError
+from kcli.group.consumer.embedded import VERSION_BYTES, version_of
 from kcli.group.errors import ErrorCode
 from kcli.group.requests import (
     ZERO_ID,
     CommitOffsets,
+    DescribeConsumerGroup,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    DescribeGroup,
     FetchAnswer,
     FetchOffsets,
     FetchTopic,
@@ -28,7 +34,6 @@ from kcli.group.requests import (
     SyncAnswer,
     SyncGroup,
 )
-from tests.group.group_log import RANGE
 from tests.sim.network import Lost
 from tests.sim.node import INPUT, INPUTS
 
@@ -38,8 +43,13 @@ if TYPE_CHECKING:
 
 SESSION_MS, STATIC_SESSION_MS, REBALANCE_MS = 6_000, 12_000, 8_000
 JOIN_PATIENCE_MS = REBALANCE_MS + 5_000
-OTHER = (("range", RANGE[0][1] + b"\0"),)
-"""Another subscription."""
+SUBSCRIPTION: dict[str, Any] = {"topics": [INPUT], "userData": None}
+RANGE, OTHER = (
+    (("range", version.to_bytes(VERSION_BYTES) + write("ConsumerProtocolSubscription", version, subscription)),)
+    for version, subscription in enumerate((SUBSCRIPTION, SUBSCRIPTION | {"ownedPartitions": []}))
+)
+"""What it can do, and the same said otherwise."""
+SYNC_AGAIN = 0.15
 FORGET = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 
@@ -121,8 +131,9 @@ class Member:
         )
 
         async def run(node: Node) -> JoinAnswer:
+            self.world.owners.said(self.group, request.member_id, set())
             answer: JoinAnswer = await node.broker.groups.ask(self.group, request)
-            if answer.error is ErrorCode.NONE:
+            if answer.error is ErrorCode.NONE and self.world.is_classic(self.group):
                 self.world.generations.joined(self.group, answer.generation)
             return answer
 
@@ -143,17 +154,26 @@ class Member:
 
         async def run(node: Node) -> SyncAnswer:
             answer: SyncAnswer = await node.broker.groups.ask(self.group, request)
-            if answer.error is ErrorCode.NONE:
-                self.world.generations.assigned(self.group, generation, owner, _numbers(answer.assignment))
+            if answer.error is ErrorCode.NONE and node.is_alive:
+                self._note_assigned(node, request.member_id, owner, generation, _numbers(answer.assignment))
             return answer
 
-        what = f"SyncGroup {generation}"
+        what, random = f"SyncGroup {generation}", self.world.random
+        is_repeated = not self.world.is_calm and random.random() < SYNC_AGAIN
+        again_ms = random.choice([500, 3_000, 9_000]) if is_repeated else 0
         try:
-            answer: SyncAnswer = await self.world.network.ask(self.who, what, run)
+            answer: SyncAnswer = await self.world.network.ask(self.who, what, run, again_ms=again_ms)
         except Lost:
             answer = await self.world.network.ask(self.who, what, run, patience_ms=JOIN_PATIENCE_MS)
         self.heed(answer.error)
         return _numbers(answer.assignment)
+
+    def _note_assigned(self, node: Node, member_id: str, owner: str, generation: int, numbers: list[int]) -> None:
+        if self.world.is_classic(self.group):
+            self.world.generations.assigned(self.group, generation, owner, numbers)
+        else:
+            members = epochs(node, self.group, generation)
+            self.world.owners.told(self.group, member_id, generation, set(numbers), members)
 
     # being a member
 
@@ -168,7 +188,7 @@ class Member:
         """Commit an offset without a transaction; after_ms: so long the request lies about. Raises Rejoin, Lost,
         CoordinatorError, Fenced."""
         request = self.commit_request([(number, offset)])
-        place, owner, generation = (self.group, number), self.owner, self.generation
+        place, owner = (self.group, number), self.owner
         commits = self.world.commits
         if after_ms:
             await self.world.sleep_ms(after_ms)
@@ -182,7 +202,7 @@ class Member:
             finally:
                 if node.is_alive and is_taken:
                     commits.acknowledged(place, offset)
-                    self.note_commit(node, number, owner, generation)
+                    self._note_commit(node, number, owner, request)
                 elif node.is_alive and is_new:
                     commits.refused(place, offset)
             return answer
@@ -190,9 +210,12 @@ class Member:
         answer = await self.world.network.ask(self.who, f"OffsetCommit {number}: {offset}", run)
         self.heed(answer.error)
 
-    def note_commit(self, node: Node, number: int, owner: str, generation: int) -> None:  # noqa: ARG002
-        """A commit is taken."""
-        self.world.generations.committed(self.group, generation, owner)
+    def _note_commit(self, node: Node, number: int, owner: str, request: CommitOffsets) -> None:
+        if self.world.is_classic(self.group):
+            self.world.generations.committed(self.group, request.generation, owner)
+        else:
+            members = epochs(node, self.group, request.generation)
+            self.world.owners.committed(self.group, request.member_id, number, members)
 
     def commit_request(self, offsets: Sequence[tuple[int, int]]) -> CommitOffsets:
         """OffsetCommit."""
@@ -218,16 +241,30 @@ class Member:
         self.forget()
 
 
+def epochs(node: Node, group: str, generation: int) -> dict[str, int]:
+    """The group's members, each with the epoch that the coordinator has it at now: where it is a classic group, with
+    the generation in which somebody was just served."""
+    described: DescribedConsumerGroup = node.broker.groups.send(group, DescribeConsumerGroup(group_id=group)).result()
+    if described.error is ErrorCode.NONE:
+        return {each.member_id: each.epoch for each in described.members}
+    classic: DescribedGroup = node.broker.groups.send(group, DescribeGroup(group_id=group)).result()
+    return dict.fromkeys((each.member_id for each in classic.members), generation)
+
+
 def _share(members: list[str], inputs: int) -> dict[str, bytes]:
-    return {
-        member_id: json.dumps(list(range(i, inputs, len(members)))).encode()
-        for i, member_id in enumerate(sorted(members))
-    }
+    return {member_id: _assignment(list(range(i, inputs, len(members)))) for i, member_id in enumerate(sorted(members))}
+
+
+def _assignment(numbers: list[int]) -> bytes:
+    value = {"assignedPartitions": [{"topic": INPUT, "partitions": numbers}], "userData": None}
+    return bytes(VERSION_BYTES) + write("ConsumerProtocolAssignment", 0, value)
 
 
 def _numbers(assignment: bytes) -> list[int]:
-    numbers: list[int] = json.loads(assignment or b"[]")
-    return numbers
+    if not assignment:
+        return []
+    value, _ = reader("ConsumerProtocolAssignment", version_of(assignment))(assignment, VERSION_BYTES)
+    return [number for topic in value["assignedPartitions"] for number in topic["partitions"]]
 
 
 async def fetch_offset(world: World, who: str, group: str, number: int) -> int | None:

@@ -82,6 +82,24 @@ MUTATIONS = [
         "pass",
     ),
     Mutation(
+        "no generation is checked of classic members in consumer groups",
+        "kcli.group.consumer.classic_members:_member",
+        "if generation != member.epoch:",
+        "if False:",
+    ),
+    Mutation(
+        "groups that are upgraded forget what their members have",
+        "kcli.group.consumer.upgrade:_member",
+        "assigned=with_epoch(assigned, generation),",
+        "",
+    ),
+    Mutation(
+        "groups that are downgraded do not rebalance",
+        "kcli.group.consumer.downgrade:downgrade",
+        "if must_rebalance:",
+        "if False:",
+    ),
+    Mutation(
         "members are given what others have not given up",
         "kcli.group.consumer.reconcile:Step._is_free",
         "return",

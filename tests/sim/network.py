@@ -47,9 +47,16 @@ class Network:
         self.faults = faults
 
     async def ask(
-        self, who: str, what: str, run: Run, *, patience_ms: int = PATIENCE_MS, in_order: bool = False
+        self,
+        who: str,
+        what: str,
+        run: Run,
+        *,
+        patience_ms: int = PATIENCE_MS,
+        in_order: bool = False,
+        again_ms: int = 0,
     ) -> Any:
-        """The answer. Raises Lost, CoordinatorError."""
+        """The answer. again_ms: the request comes once more after that time. Raises Lost, CoordinatorError."""
         world = self._world
         loop, random = world.loop, world.random
         answer: asyncio.Future[Any] = loop.create_future()
@@ -64,6 +71,8 @@ class Network:
             if random.random() < late:
                 delay_ms += random.choice([300, 1_000, 3_000, LATE_MS]) + random.randrange(500)
             loop.call_later(delay_ms / 1000, self._deliver, who, what, run, answer, in_order)
+        if again_ms:
+            loop.call_later(again_ms / 1000, self._deliver, who, what, run, answer, in_order)
         patience = loop.call_later(patience_ms / 1000, lose, answer)
         try:
             return await answer

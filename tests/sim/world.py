@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from kcli.broker.coordinators.runtime import CoordinatorError, partition_of
+from kcli.group.errors import ErrorCode
 from kcli.group.records import TOPIC as GROUPS
 from kcli.group.requests import DescribeConsumerGroup, DescribedConsumerGroup, DescribedGroup, DescribeGroup
 from kcli.txn.records import TOPIC as TRANSACTIONS
@@ -33,6 +34,8 @@ from tests.sim.producer import Failed
 
 TROUBLE_MS, CALM_MS, END_MS = 18_000, 60_000, 60_000
 PAUSE_MS = 15_000
+PROTOCOLS = (Member, Member, ConsumerMember, None)
+"""What a group's members speak; None: each what it likes, so that the group is upgraded and downgraded."""
 Life = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -48,7 +51,6 @@ class World:
         self.pauses = self.random.choice([0.01, 0.04, 0.12])
         self.network = Network(self, Faults(*(self.random.choice([0.0, 0.02, 0.1]) for _ in range(3))))
         self.commits, self.generations, self.ledger = Commits(), Generations(), Ledger()
-        self.owners = Owners()
         self.node: Node | None = None
         self.is_calm = self.is_ending = False
         self._commits = 0
@@ -56,6 +58,8 @@ class World:
         self._lives: dict[str, Life] = {}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._failure: Exception | None = None
+        self._protocols = {group: self.random.choice(PROTOCOLS) for group in (actors.PLAIN, actors.LOOP)}
+        self.owners = Owners({group for group, protocol in self._protocols.items() if protocol is None})
         self._make_lives()
         self._main = self.loop.create_task(self._run())
 
@@ -70,7 +74,6 @@ class World:
         for i in range(random.randint(1, 3)):
             name = f"fixed-{i}"
             self._lives[name] = partial(actors.fixed, self, name, number=i, is_modern=self._draw_modern())
-        self._consumers = {group for group in (actors.PLAIN, actors.LOOP) if random.random() < 0.4}
         self._mortal = {name for name in self._lives if name[-1] != "0" and random.random() < 0.2}
 
     def _draw_modern(self) -> bool:
@@ -103,9 +106,13 @@ class World:
             await self.sleep_ms(delay_ms // 2 + self.random.randrange(delay_ms))
 
     def member(self, who: str, group: str, *, is_static: bool) -> Member:
-        """A new member, that speaks the group's protocol."""
-        kind = ConsumerMember if group in self._consumers else Member
+        """A new member, that speaks the group's protocol, or either."""
+        kind = self._protocols[group] or self.random.choice([Member, ConsumerMember])
         return kind(self, who, group, is_static=is_static)
+
+    def is_classic(self, group: str) -> bool:
+        """Is it a classic group, and never anything else?"""
+        return self._protocols[group] is Member
 
     def next_commit(self) -> int:
         """An offset that nobody has committed."""
@@ -115,6 +122,10 @@ class World:
     def progressed(self, who: str) -> None:
         """A client does what it should."""
         self._progress.add(who)
+
+    def is_idle(self, who: str) -> bool:
+        """In the calm, who has got on only stays what it is: nothing is learnt from more of the same."""
+        return self.is_calm and who in self._progress
 
     def group_partition(self, group: str) -> int:
         """Of __consumer_offsets."""
@@ -286,8 +297,9 @@ class World:
     def _is_group_stable(self, group: str) -> bool:
         assert self.node is not None, "it lives"
         try:
-            kind = DescribeConsumerGroup if group in self._consumers else DescribeGroup
-            asked = self.node.broker.groups.send(group, kind(group_id=group))
+            asked = self.node.broker.groups.send(group, DescribeConsumerGroup(group_id=group))
+            if asked.result().error is not ErrorCode.NONE:
+                asked = self.node.broker.groups.send(group, DescribeGroup(group_id=group))
         except CoordinatorError:
             return False
         described: DescribedGroup | DescribedConsumerGroup = asked.result()
