@@ -29,13 +29,23 @@ WAIT_S = 60.0
 OPTIONS = (
     *("-o", "group.initial.rebalance.delay.ms=0"),
     *("-o", "group.min.session.timeout.ms=500"),
+    *("-o", "group.consumer.min.session.timeout.ms=500"),
+    *("-o", "group.consumer.session.timeout.ms=2000"),
+    *("-o", "group.consumer.min.heartbeat.interval.ms=100"),
+    *("-o", "group.consumer.heartbeat.interval.ms=300"),
     *("-o", "offsets.topic.num.partitions=3"),
     *("-o", "transaction.state.log.num.partitions=3"),
 )
 CLIENTS = [
-    pytest.param(toolchains.python("exactly_once"), id="kafka-python"),
-    pytest.param(lambda: toolchains.java("JavaExactlyOnce"), id="java", marks=pytest.mark.kafka),
+    pytest.param(toolchains.python("exactly_once"), "", id="kafka-python"),
+    *(
+        pytest.param(
+            lambda: toolchains.java("JavaExactlyOnce"), protocol, id=f"java, {protocol}", marks=pytest.mark.kafka
+        )
+        for protocol in ("classic", "consumer")
+    ),
 ]
+"""Programs, and the group protocol for those that speak both."""
 
 
 class Feeder(threading.Thread):
@@ -73,10 +83,10 @@ class Feeder(threading.Thread):
 class Loop:
     """A broker, and a client that consumes, processes and produces; each started again when it has died."""
 
-    def __init__(self, directory: Path, command: list[str], random: Random) -> None:
+    def __init__(self, directory: Path, command: list[str], protocol: str, random: Random) -> None:
         self._directory, self._random = directory, random
         self.address = f"127.0.0.1:{free_port(random)}"
-        self._command = [*command, self.address]
+        self._command = [*command, self.address, *filter(None, [protocol])]
         self._errors = directory.with_name("errors")
         self.node = self._start_node()
         self.client: subprocess.Popen[bytes] | None = None
@@ -148,14 +158,14 @@ def committed(bootstrap: str, expected: list[int], deadline: float) -> list[list
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("command", CLIENTS)
-def test_every_input_is_processed_exactly_once(command: Callable[[], list[str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("command", "protocol"), CLIENTS)
+def test_every_input_is_processed_exactly_once(command: Callable[[], list[str]], protocol: str, tmp_path: Path) -> None:
     try:
         program = command()
     except toolchains.ToolchainMissing as missing:
         pytest.skip(f"{missing}")
     random = Random(KILLS)
-    loop = Loop(tmp_path / "data", program, random)
+    loop = Loop(tmp_path / "data", program, protocol, random)
     try:
         with Client(loop.node.address) as admin:
             for name in ("input", "output"):
