@@ -10,17 +10,22 @@ Pure functions over Arrow: nothing here knows Spark.
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
 from pathlib import Path
 
-from kcli.errors import UnreadableInput, UsageError
+from kcli.export.decoding.by_schema import Language, RegistryDecoder, SchemaDecoder
 from kcli.export.decoding.ddl import parse_ddl
 from kcli.export.decoding.decoder import Decoder
 from kcli.export.decoding.errors import RegistryError, SchemaError
-from kcli.export.decoding.inference import settle
+from kcli.export.decoding.inference import by_name
 from kcli.export.decoding.json_text import JsonDecoder, VariantDecoder
 from kcli.export.decoding.plain import RawDecoder, StringDecoder
+from kcli.export.decoding.registry import open_registry
+from kcli.export.decoding.sources import SchemaSource, read_schema_file, schema_text
 from kcli.export.decoding.spec import DecoderSpec
 from kcli.export.decoding.survey import Survey, survey
+from kcli.export.decoding.unify import settle
 
 __all__ = ["Decoder", "DecoderSpec", "RegistryError", "SchemaError", "Survey", "make_decoder", "survey"]
 
@@ -37,18 +42,41 @@ def make_decoder(spec: DecoderSpec | str, known: Survey | None = None) -> Decode
         return RawDecoder()
     if spec.format == "string":
         return StringDecoder()
+    language = _language(spec.format)
+    if spec.registry is not None:
+        return RegistryDecoder(language, open_registry(spec.registry), known.headers)
     if spec.format == "json":
-        if spec.variant:
-            return VariantDecoder()
-        if spec.schema is None:
-            return JsonDecoder(settle(known.json), strict=True)
-        return JsonDecoder(parse_ddl(_schema_text(spec.schema)), strict=False)
-    raise UsageError(f"{spec.format} cannot be decoded yet")
+        return _json_decoder(spec, known)
+    assert spec.schema is not None
+    return SchemaDecoder(language, _source(spec.schema, spec.message))
 
 
-def _schema_text(schema: str) -> str:
-    path = Path(schema)
-    try:
-        return path.read_text() if path.is_file() else schema
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableInput(schema, str(error)) from error
+def _json_decoder(spec: DecoderSpec, known: Survey) -> Decoder:
+    if spec.variant:
+        return VariantDecoder()
+    if spec.schema is None:
+        return JsonDecoder(settle(by_name(known.json)), strict=True)
+    if not _is_file(spec.schema):
+        return JsonDecoder(parse_ddl(spec.schema), strict=False)
+    source = _source(spec.schema, None)
+    if source.text.lstrip().startswith("{"):
+        return SchemaDecoder(_language("json"), source)
+    return JsonDecoder(parse_ddl(source.text), strict=False)
+
+
+def _language(name: str) -> Language:
+    module: Language = import_module(f"kcli.export.decoding.{name if name != 'json' else 'json_schema'}")
+    return module
+
+
+def _is_file(schema: str) -> bool:
+    """Whether a type for JSON is in a file. One in Spark's words has a space or a bracket, or is one word."""
+    return Path(schema).suffix in {".json", ".ddl"} or not (schema.isidentifier() or re.search(r"[\s<(`:]", schema))
+
+
+def _source(path: str, message: str | None) -> SchemaSource:
+    data = read_schema_file(path)
+    if path.endswith((".proto", ".avsc", ".json", ".ddl")):
+        folder = str(Path(path).absolute().parent)
+        return SchemaSource(schema_text(data, path), folder=folder, message=message)
+    return SchemaSource(compiled=data, message=message)

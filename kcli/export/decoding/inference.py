@@ -36,16 +36,17 @@ def infer_json(payloads: Iterable[bytes | None]) -> pa.DataType:
     return found
 
 
-def settle(found: pa.DataType) -> pa.DataType:
-    """The type to decode with: strings where nothing is known, fields by name."""
-    if pt.is_null(found):
-        return pa.string()
+def json_type(values: Iterable[Any]) -> pa.DataType:
+    """What these values have in common."""
+    return unify_all((_type_of(value, DEPTH_MAX) for value in values), text=True)
+
+
+def by_name(found: pa.DataType) -> pa.DataType:
+    """The type with the fields of all structs sorted by name, so that it is the same in whatever order records come."""
     if pt.is_list(found):
-        return pa.list_(settle(found.value_type))
+        return pa.list_(by_name(found.value_type))
     if pt.is_struct(found):
-        if found.num_fields == 0:
-            return pa.string()
-        return pa.struct([(field.name, settle(field.type)) for field in sorted(found, key=lambda field: field.name)])
+        return pa.struct([(field.name, by_name(field.type)) for field in sorted(found, key=lambda field: field.name)])
     return found
 
 

@@ -47,6 +47,19 @@ def unify(one: pa.DataType, other: pa.DataType, *, text: bool = False, path: str
     raise SchemaError(f"{path.lstrip('.') or 'the value'} is {one} in one schema and {other} in another")
 
 
+def settle(found: pa.DataType) -> pa.DataType:
+    """The type with strings where nothing is known but null, and where a struct has no fields: tables want columns."""
+    if pt.is_null(found):
+        return pa.string()
+    if pt.is_map(found):
+        return pa.map_(found.key_type, settle(found.item_type))
+    if pt.is_list(found):
+        return pa.list_(settle(found.value_type))
+    if pt.is_struct(found):
+        return pa.struct([field.with_type(settle(field.type)) for field in found]) if found.num_fields else pa.string()
+    return found
+
+
 def _unify_structs(one: pa.StructType, other: pa.StructType, *, text: bool, path: str) -> pa.DataType:
     theirs = {field.name: field for field in other}
     fields = []

@@ -1,0 +1,262 @@
+"""Avro schemas as types, and as programs of the kernel.
+
+    null                              string (always null)
+    boolean, int, long, float, double, bytes, string     the same; fixed: binary
+    enum                              string
+    array, map, record                list, map, struct
+    union of null and one other       the other
+    union of int and long             long; of float and double: double
+    any other union                   struct of member0, member1, ..: one of them is not null, as in Spark
+    a record within itself, or without fields            binary: its bytes in Avro's encoding
+    date, decimal, uuid               date, decimal (above 38 digits: binary), string
+    timestamp-millis, -micros         timestamp (UTC); local-timestamp-*: without a zone
+    other logical types               what they are written as
+
+All values may be null: a field that the writer's schema has not is null. Source: the Avro 1.12 specification, Spark's
+SchemaConverters. Schemas are read by fastavro, which tests hold the kernel equal to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from formats.kernels import payload as kernel
+from kcli.export.decoding.ddl import TIMESTAMP, TIMESTAMP_NTZ
+from kcli.export.decoding.errors import SchemaError
+from kcli.export.decoding.shapes import COLUMNS_MAX, Node, shape
+from kcli.export.decoding.sources import SchemaSource
+
+language = "AVRO"
+header = kernel.SCHEMA_ID
+
+_SIMPLE: dict[str, tuple[int, pa.DataType]] = {
+    "null": (kernel.AVRO_NULL, pa.null()),
+    "boolean": (kernel.AVRO_BOOLEAN, pa.bool_()),
+    "int": (kernel.AVRO_INT, pa.int32()),
+    "long": (kernel.AVRO_LONG, pa.int64()),
+    "float": (kernel.AVRO_FLOAT, pa.float32()),
+    "double": (kernel.AVRO_DOUBLE, pa.float64()),
+    "bytes": (kernel.AVRO_BYTES, pa.binary()),
+    "string": (kernel.AVRO_STRING, pa.string()),
+    "fixed": (kernel.AVRO_FIXED, pa.binary()),
+}
+_LOGICAL: dict[tuple[str, str], tuple[pa.DataType, int]] = {
+    ("int", "date"): (pa.date32(), 1),
+    ("long", "timestamp-millis"): (TIMESTAMP, 1000),
+    ("long", "timestamp-micros"): (TIMESTAMP, 1),
+    ("long", "local-timestamp-millis"): (TIMESTAMP_NTZ, 1000),
+    ("long", "local-timestamp-micros"): (TIMESTAMP_NTZ, 1),
+}
+_BYTES = frozenset({"bytes", "fixed"})
+
+Schema: TypeAlias = dict[str, Any] | list[Any] | str
+
+
+class AvroSchema:
+    """One schema, its named types by their full names."""
+
+    def __init__(self, source: SchemaSource) -> None:
+        """Raises SchemaError."""
+        from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+
+        self.named: dict[str, dict[str, Any]] = {}
+        try:
+            for _, text in source.imports:
+                parse_schema(json.loads(text), self.named)
+            self.root: Schema = parse_schema(json.loads(source.text), self.named)
+        except (SchemaParseException, UnknownType) as error:
+            raise SchemaError(f"not an Avro schema: {error}") from error
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise SchemaError(f"not an Avro schema: {type(error).__name__}: {error}") from error
+
+    def look_up(self, schema: Schema) -> tuple[str, dict[str, Any]]:
+        """(kind, schema) of what is no union; names stand for what they name."""
+        if isinstance(schema, str):
+            if schema in _SIMPLE:
+                return schema, {}
+            schema = self.named[schema]
+        if isinstance(schema, list):
+            return "union", {"members": schema}
+        kind = schema["type"]
+        if isinstance(kind, str):
+            return ("record" if kind == "error" else kind), schema
+        return self.look_up(kind)
+
+    def type_of(self, schema: Schema, path: tuple[str, ...] = ()) -> pa.DataType:
+        """The type that values of this schema have. path: the records that it is within."""
+        kind, parts = self.look_up(schema)
+        if kind == "union":
+            return self._union_type(parts["members"], path)
+        if kind == "array":
+            return pa.list_(self.type_of(parts["items"], path))
+        if kind == "map":
+            return pa.map_(pa.string(), self.type_of(parts["values"], path))
+        if kind == "record":
+            name = parts["name"]
+            if name in path or not parts["fields"]:
+                return pa.binary()
+            return pa.struct([(field["name"], self.type_of(field["type"], (*path, name))) for field in parts["fields"]])
+        if kind == "enum":
+            return pa.string()
+        return _simple_type(kind, parts)
+
+    def _union_type(self, members: list[Any], path: tuple[str, ...]) -> pa.DataType:
+        others = [member for member in members if self.look_up(member)[0] != "null"]
+        types = [self.type_of(member, path) for member in others]
+        if not types:
+            return pa.null()
+        if len(types) == 1:
+            return types[0]
+        for wider in ({pa.int32(), pa.int64()}, {pa.float32(), pa.float64()}):
+            if set(types) == wider:
+                return max(types, key=lambda kind: kind.bit_width)
+        return pa.struct([(f"member{i}", kind) for i, kind in enumerate(types)])
+
+
+def _simple_type(kind: str, parts: Mapping[str, Any]) -> pa.DataType:
+    logical = parts.get("logicalType")
+    if kind in _BYTES and (decimal := _decimal(parts)) is not None:
+        return pa.decimal128(*decimal)
+    if kind == "fixed" and logical == "uuid" and parts["size"] == 16:
+        return pa.string()
+    found = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
+    return found[0] if found else _SIMPLE[kind][1]
+
+
+def _decimal(parts: Mapping[str, Any]) -> tuple[int, int] | None:
+    """(precision, scale) of a decimal that fits into 38 digits. One that is not as it must be is no decimal."""
+    precision, scale = parts.get("precision"), parts.get("scale", 0)
+    if parts.get("logicalType") != "decimal" or not isinstance(precision, int) or not isinstance(scale, int):
+        return None
+    return (precision, scale) if 0 < precision <= 38 and 0 <= scale <= precision else None
+
+
+def prepare(source: SchemaSource) -> SchemaSource:
+    """Avro schemas are read where they are needed."""
+    return source
+
+
+@lru_cache(maxsize=256)
+def parse(source: SchemaSource) -> AvroSchema:
+    """The schema of a source. Raises SchemaError."""
+    return AvroSchema(source)
+
+
+def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001
+    """The type of values with this schema. Raises SchemaError."""
+    schema = parse(source)
+    try:
+        return schema.type_of(schema.root)
+    except RecursionError:
+        raise SchemaError("an Avro schema that is nested too deep") from None
+
+
+def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> kernel.AvroProgram:
+    """The program that reads values of all these schemas, by their headers, into the columns of one type."""
+    compiler = _Compiler()
+    roots = {}
+    for start, source in sources.items():
+        compiler.schema = parse(source)
+        compiler.skipped = {}
+        roots[start] = compiler.op(compiler.schema.root, root)
+    ops: list[kernel.AvroOp] = [(op[0], op[1], op[2], op[3], op[4], op[5]) for op in compiler.ops]
+    return kernel.AvroProgram(shape(root), ops, compiler.symbols, roots, header)
+
+
+class _Compiler:
+    """Makes ops of schemas; a node is the column that a value goes to, None where it is passed over."""
+
+    def __init__(self) -> None:
+        self.schema: AvroSchema
+        self.ops: list[list[Any]] = []
+        self.symbols: list[bytes] = []
+        self.skipped: dict[str, int] = {}
+
+    def add(self, code: int, node: Node | None, argument: int = 0, size: int = 0) -> int:
+        if len(self.ops) > 16 * COLUMNS_MAX:
+            raise SchemaError("an Avro schema with very many parts")
+        self.ops.append([code, -1 if node is None else node.column, argument, size, [], []])
+        return len(self.ops) - 1
+
+    def op(self, schema: Schema, node: Node | None) -> int:
+        kind, parts = self.schema.look_up(schema)
+        if kind in {"record", "union", "array", "map"}:
+            if node is not None and pt.is_binary(node.type):
+                raw = self.add(kernel.AVRO_RAW, node)
+                self.ops[raw][4] = [self.op(schema, None)]
+                return raw
+            return getattr(self, f"_{kind}")(parts, node)  # type: ignore[no-any-return]
+        if kind == "enum":
+            found = self.add(kernel.AVRO_ENUM, node, len(self.symbols), len(parts["symbols"]))
+            self.symbols += [symbol.encode() for symbol in parts["symbols"]]
+            return found
+        return self._simple(kind, parts, node)
+
+    def _simple(self, kind: str, parts: Mapping[str, Any], node: Node | None) -> int:
+        if node is not None and kind in _BYTES and pt.is_decimal(node.type):
+            decimal = _decimal(parts)
+            assert decimal is not None
+            return self.add(kernel.AVRO_DECIMAL, node, parts["size"] if kind == "fixed" else -1, decimal[1])
+        if node is not None and kind == "fixed" and pt.is_string(node.type):
+            return self.add(kernel.AVRO_UUID, node)
+        logical = parts.get("logicalType")
+        known = _LOGICAL.get((kind, logical)) if isinstance(logical, str) else None
+        argument = parts["size"] if kind == "fixed" else known[1] if known else 1
+        return self.add(_SIMPLE[kind][0], node, argument)
+
+    def _record(self, parts: Mapping[str, Any], node: Node | None) -> int:
+        name = parts["name"]
+        if node is None and name in self.skipped:
+            return self.skipped[name]
+        found = self.add(kernel.AVRO_RECORD, node)
+        if node is None:
+            self.skipped[name] = found
+        fields = parts["fields"]
+        links = [self.op(field["type"], node.child(field["name"]) if node else None) for field in fields]
+        self.ops[found][4] = links
+        if node is not None:
+            written = {field["name"] for field in fields}
+            self.ops[found][5] = [node.child(name).column for name in node.names if name not in written]  # type: ignore[union-attr]
+        return found
+
+    def _union(self, parts: Mapping[str, Any], node: Node | None) -> int:
+        found = self.add(kernel.AVRO_UNION, node)
+        members = parts["members"]
+        apart = node is not None and sum(self.schema.look_up(member)[0] != "null" for member in members) > 1
+        apart = apart and node is not None and node.names[:1] == ("member0",)
+        links = []
+        number = 0
+        for member in members:
+            if self.schema.look_up(member)[0] == "null":
+                links.append(self.add(kernel.AVRO_NULL, node))
+            elif apart and node is not None:
+                links.append(self._member(member, node, number))
+                number += 1
+            else:
+                links.append(self.op(member, node))
+        self.ops[found][4] = links
+        return found
+
+    def _member(self, schema: Schema, node: Node, number: int) -> int:
+        found = self.add(kernel.AVRO_MEMBER, node)
+        own = node.child(f"member{number}")
+        self.ops[found][4] = [self.op(schema, own)]
+        self.ops[found][5] = [child.column for child in node.children if child is not own]
+        return found
+
+    def _array(self, parts: Mapping[str, Any], node: Node | None) -> int:
+        found = self.add(kernel.AVRO_ARRAY, node)
+        self.ops[found][4] = [self.op(parts["items"], node.children[0] if node else None)]
+        return found
+
+    def _map(self, parts: Mapping[str, Any], node: Node | None) -> int:
+        found = self.add(kernel.AVRO_MAP, node)
+        key, value = node.children[0].children if node else (None, None)
+        self.ops[found][4] = [self.add(kernel.AVRO_STRING, key), self.op(parts["values"], value)]
+        return found

@@ -1,0 +1,127 @@
+"""JSON schemas as types: what a value must have to become a column; what else a schema demands is not looked at.
+
+    object with properties            struct; without, with additionalProperties of one schema: map
+    array with items                  list
+    integer, number, boolean          bigint, double, boolean
+    string                            string; with format date or date-time: date, timestamp (UTC)
+    several types, anyOf, oneOf       what they have in common besides null, else string
+    allOf                             all fields together
+    const, enum                       the type of what is listed
+    $ref                              what it points to, in this schema or one that it refers to
+    anything else, and a schema within itself            string, which shows the value's own JSON
+
+Source: JSON Schema 2020-12 and draft 7.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from formats.kernels import payload as kernel
+from kcli.export.decoding.ddl import TIMESTAMP
+from kcli.export.decoding.errors import SchemaError
+from kcli.export.decoding.inference import json_type
+from kcli.export.decoding.json_text import json_program
+from kcli.export.decoding.shapes import Node
+from kcli.export.decoding.sources import SchemaSource
+from kcli.export.decoding.unify import unify_all
+
+language = "JSON"
+header = kernel.SCHEMA_ID
+
+DEPTH_MAX = 64
+
+_SIMPLE = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "null": pa.null()}
+_FORMATS = {"date": pa.date32(), "date-time": TIMESTAMP}
+
+
+def prepare(source: SchemaSource) -> SchemaSource:
+    """JSON schemas are read where they are needed."""
+    return source
+
+
+@lru_cache(maxsize=256)
+def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001
+    """The type of values with this schema. Raises SchemaError."""
+    try:
+        documents = {name: json.loads(text) for name, text in source.imports}
+        root = json.loads(source.text)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"not a JSON schema: {error}") from error
+    if not isinstance(root, dict):
+        raise SchemaError("not a JSON schema: no object")
+    return _Reader(root, documents).type_of(root, root, ())
+
+
+def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> kernel.JsonProgram:
+    """What reads JSON behind these headers; all of it is read as the one type."""
+    return json_program(root, strict=False, headers=tuple(sources), header=header)
+
+
+class _Reader:
+    def __init__(self, root: dict[str, Any], documents: dict[str, Any]) -> None:
+        self.root = root
+        self.documents = documents
+
+    def type_of(self, schema: Any, document: Any, path: tuple[int, ...]) -> pa.DataType:
+        """path: the schemas that this one is within, by id(); document: the one that its references are of."""
+        if not isinstance(schema, dict) or id(schema) in path or len(path) > DEPTH_MAX:
+            return pa.string()
+        path = (*path, id(schema))
+        if isinstance(schema.get("$ref"), str):
+            return self.type_of(*self.look_up(schema["$ref"], document), path)
+        for word in ("anyOf", "oneOf", "allOf"):
+            if isinstance(schema.get(word), list) and schema[word]:
+                parts = [self.type_of(part, document, path) for part in schema[word]]
+                if word == "allOf" and "properties" in schema:
+                    parts.append(self.object_type(schema, document, path))
+                return unify_all(parts, text=True)
+        if "const" in schema or isinstance(schema.get("enum"), list):
+            return json_type([schema["const"]] if "const" in schema else schema["enum"])
+        kinds = schema.get("type", "object" if "properties" in schema else None)
+        if isinstance(kinds, list):
+            return unify_all((self.simple_type(kind, schema, document, path) for kind in kinds), text=True)
+        return self.simple_type(kinds, schema, document, path)
+
+    def simple_type(self, kind: Any, schema: dict[str, Any], document: Any, path: tuple[int, ...]) -> pa.DataType:
+        if kind == "object":
+            return self.object_type(schema, document, path)
+        if kind == "array":
+            items = schema.get("items")
+            return pa.list_(self.type_of(items, document, path)) if isinstance(items, dict) else pa.string()
+        if kind == "string":
+            return _FORMATS.get(str(schema.get("format")), pa.string())
+        return _SIMPLE.get(str(kind), pa.string())
+
+    def object_type(self, schema: dict[str, Any], document: Any, path: tuple[int, ...]) -> pa.DataType:
+        properties = schema.get("properties")
+        if isinstance(properties, dict) and properties:
+            return pa.struct([(name, self.type_of(part, document, path)) for name, part in properties.items()])
+        others = schema.get("additionalProperties")
+        if isinstance(others, dict) and others:
+            return pa.map_(pa.string(), self.type_of(others, document, path))
+        return pa.string()
+
+    def look_up(self, reference: str, document: Any) -> tuple[Any, Any]:
+        """(schema, its document) of a reference. Raises SchemaError."""
+        name, _, pointer = reference.partition("#")
+        if name:
+            if name not in self.documents:
+                raise SchemaError(f"a JSON schema refers to {name!r}, which is not there")
+            document = self.documents[name]
+        found = document
+        for step in pointer.split("/")[1:]:
+            key = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+                found = found[int(key)]
+            elif isinstance(found, dict) and key in found:
+                found = found[key]
+            else:
+                raise SchemaError(f"a JSON schema refers to {reference!r}, which is not there")
+        return found, document

@@ -1,0 +1,288 @@
+"""Protobuf descriptors as types, and as programs of the kernel.
+
+    double, float, bool, string, bytes             the same
+    int32, sint32, sfixed32; the same of 64        int, bigint
+    uint32, fixed32                                bigint
+    uint64, fixed64                                decimal(20)
+    enum                                           string; a number without a symbol is shown as it is
+    message                                        struct; one within itself, or without fields: binary, its bytes
+    repeated, map                                  list, map
+    google.protobuf.Timestamp                      timestamp (UTC)
+    google.protobuf.Int64Value and the like        what they wrap
+
+What was not written is zero or empty where the schema cannot tell the two apart (implicit presence: plain fields of
+proto3), else null. .proto files are compiled by protoc, from grpcio-tools; tests hold the kernel equal to protobuf's
+Python runtime. Source: protobuf.dev, "Encoding", "Field Presence"; Confluent's wire format for the message's indexes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from formats.kernels import payload as kernel
+from kcli.export.decoding.ddl import TIMESTAMP
+from kcli.export.decoding.errors import SchemaError
+from kcli.export.decoding.shapes import COLUMNS_MAX, Node, shape
+from kcli.export.decoding.sources import SchemaSource
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+
+language = "PROTOBUF"
+header = kernel.SCHEMA_MESSAGE
+
+PROTOC_TIMEOUT_S = 60
+MAIN = "payload.proto"
+
+# By FieldDescriptor.type, 1 to 18.
+_CODES: dict[int, tuple[int, pa.DataType]] = {
+    1: (kernel.PROTO_DOUBLE, pa.float64()),
+    2: (kernel.PROTO_FLOAT, pa.float32()),
+    3: (kernel.PROTO_INT64, pa.int64()),
+    4: (kernel.PROTO_UINT64, pa.decimal128(20, 0)),
+    5: (kernel.PROTO_INT32, pa.int32()),
+    6: (kernel.PROTO_FIXED64, pa.decimal128(20, 0)),
+    7: (kernel.PROTO_FIXED32, pa.int64()),
+    8: (kernel.PROTO_BOOL, pa.bool_()),
+    9: (kernel.PROTO_STRING, pa.string()),
+    12: (kernel.PROTO_BYTES, pa.binary()),
+    13: (kernel.PROTO_UINT32, pa.int64()),
+    14: (kernel.PROTO_ENUM, pa.string()),
+    15: (kernel.PROTO_SFIXED32, pa.int32()),
+    16: (kernel.PROTO_SFIXED64, pa.int64()),
+    17: (kernel.PROTO_SINT32, pa.int32()),
+    18: (kernel.PROTO_SINT64, pa.int64()),
+}
+_GROUP, _MESSAGE, _ENUM = 10, 11, 14
+_TIMESTAMP = "google.protobuf.Timestamp"
+_WRAPPERS = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+
+
+def prepare(source: SchemaSource) -> SchemaSource:
+    """The source with its descriptors, compiled. Raises SchemaError."""
+    if source.compiled is not None:
+        return source
+    return replace(source, compiled=_compile(source), folder=None)
+
+
+@lru_cache(maxsize=256)
+def _compile(source: SchemaSource) -> bytes:
+    """Run protoc over the text and what it imports: a FileDescriptorSet, the main file last."""
+    with TemporaryDirectory(prefix="kcli-proto-") as folder:
+        main = Path(folder, MAIN)
+        main.write_text(source.text)
+        for name, text in source.imports:
+            if ".." in PurePosixPath(name).parts or name.startswith("/"):
+                raise SchemaError(f"a Protobuf schema imports {name!r}, which is no path within it")
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        result = Path(folder, "descriptors")
+        # protoc finds google/protobuf/*.proto beside itself; what a file imports beside that file
+        places = [f"-I{folder}", *([f"-I{source.folder}"] if source.folder else [])]
+        command = [sys.executable, "-m", "grpc_tools.protoc", *places, "--include_imports"]
+        try:
+            ran = subprocess.run(  # noqa: S603
+                [*command, f"--descriptor_set_out={result}", str(main)],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=PROTOC_TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise SchemaError("protoc takes too long for a Protobuf schema") from None
+        if ran.returncode:
+            raise SchemaError(f"not a Protobuf schema: {_complaint(ran.stderr)}")
+        return result.read_bytes()
+
+
+def _complaint(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    if any("No module named" in line for line in lines):
+        return "protoc is not there: pip install 'kcli[spark]'"
+    errors = [line for line in lines if "warning" not in line]
+    return (errors or lines or ["protoc says nothing"])[0].removeprefix(f"{MAIN}:")
+
+
+@lru_cache(maxsize=256)
+def _main_file(compiled: bytes) -> FileDescriptor:
+    """The last file of a descriptor set. Raises SchemaError."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import DecodeError
+
+    pool = DescriptorPool()
+    try:
+        files = FileDescriptorSet.FromString(compiled).file
+        for file in files:
+            pool.Add(file)
+        return pool.FindFileByName(files[-1].name)
+    except (DecodeError, TypeError, KeyError, IndexError) as error:
+        raise SchemaError(f"not a set of Protobuf descriptors: {error}") from error
+
+
+def _message(source: SchemaSource, start: bytes) -> Descriptor:
+    """The message that payloads with this header are. Raises SchemaError."""
+    assert source.compiled is not None
+    file = _main_file(source.compiled)
+    if start:
+        found: Any = file
+        for index in _indexes(start):
+            inner = found.message_types_by_name if found is file else found.nested_types_by_name
+            messages = sorted(inner.values(), key=lambda message: message.index)
+            if not 0 <= index < len(messages):
+                raise SchemaError(f"the schema has no message {index}")
+            found = messages[index]
+        return found
+    if source.message is None:
+        if len(file.message_types_by_name) == 1:
+            return next(iter(file.message_types_by_name.values()))
+        names = ", ".join(file.message_types_by_name) or "none"
+        raise SchemaError(f"which message are the payloads? protobuf:FILE#MESSAGE, of: {names}")
+    for name in (source.message, f"{file.package}.{source.message}"):
+        try:
+            return file.pool.FindMessageTypeByName(name)
+        except KeyError:
+            continue
+    names = ", ".join(file.message_types_by_name) or "none"
+    raise SchemaError(f"no message {source.message!r} in the Protobuf schema; there are: {names}")
+
+
+def _indexes(start: bytes) -> Sequence[int]:
+    """Which message: the indexes behind the id in Confluent's header."""
+    numbers: list[int] = []
+    value = shift = 0
+    for byte in start[5:]:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(value >> 1 ^ -(value & 1))
+            value = shift = 0
+    return numbers[1:] or (0,)
+
+
+@lru_cache(maxsize=256)
+def type_of(source: SchemaSource, header: bytes) -> pa.DataType:
+    """The type of the message behind this header. Raises SchemaError."""
+    message = _message(source, header)
+    if not message.fields:
+        raise SchemaError(f"message {message.full_name} has no fields")
+    return _Types().message_type(message, ())
+
+
+class _Types:
+    def __init__(self) -> None:
+        self.columns = 0
+
+    def message_type(self, message: Descriptor, path: tuple[str, ...]) -> pa.DataType:
+        if message.full_name in path or not message.fields:
+            return pa.binary()
+        self.columns += len(message.fields)
+        if self.columns > COLUMNS_MAX:
+            raise SchemaError(f"a type of more than {COLUMNS_MAX:,} columns")
+        inner = (*path, message.full_name)
+        return pa.struct([(field.name, self.field_type(field, inner)) for field in message.fields])
+
+    def field_type(self, field: FieldDescriptor, path: tuple[str, ...]) -> pa.DataType:
+        if _is_map(field):
+            key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+            return pa.map_(self.value_type(key, path), self.value_type(value, path))
+        found = self.value_type(field, path)
+        return pa.list_(found) if field.is_repeated else found
+
+    def value_type(self, field: FieldDescriptor, path: tuple[str, ...]) -> pa.DataType:
+        message = field.message_type
+        if message is None:
+            return _CODES[field.type][1]
+        if message.full_name == _TIMESTAMP:
+            return TIMESTAMP
+        if message.full_name in _WRAPPERS:
+            return _CODES[message.fields_by_name["value"].type][1]
+        return self.message_type(message, path)
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return bool(field.message_type is not None and field.message_type.GetOptions().map_entry)
+
+
+def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> kernel.ProtoProgram:
+    """The program that reads the messages of all these schemas, by their headers, into the columns of one type."""
+    compiler = _Compiler()
+    roots = {start: compiler.message(_message(source, start), root) for start, source in sources.items()}
+    messages: list[kernel.ProtoMessage] = [(one[0], one[1], one[2], one[3]) for one in compiler.messages]
+    return kernel.ProtoProgram(shape(root), messages, compiler.symbols, roots, header)
+
+
+class _Compiler:
+    def __init__(self) -> None:
+        self.messages: list[list[Any]] = []
+        self.symbols: list[tuple[int, bytes]] = []
+
+    def message(self, message: Descriptor, node: Node, *, label: int | None = None) -> int:
+        """A message whose fields go to a struct's columns. label: of all fields, where it is an entry of a map."""
+        made: list[Any] = [node.column, len(message.oneofs), [], []]
+        self.messages.append(made)
+        number = len(self.messages) - 1
+        fields = sorted(message.fields, key=lambda field: field.number)
+        for field in fields:
+            child = node.child(field.name)
+            if child is not None:
+                made[2].append(self.field(field, child, label))
+        written = {field.name for field in fields}
+        made[3] = [child.column for name, child in zip(node.names, node.children, strict=True) if name not in written]
+        return number
+
+    def field(self, field: FieldDescriptor, node: Node, label: int | None) -> kernel.ProtoField:
+        if label is None:
+            label = kernel.OPTIONAL if field.has_presence else kernel.DEFAULT
+        value = node
+        if field.is_repeated:
+            label = kernel.REPEATED
+            value = node.children[0]
+        oneof = -1 if field.containing_oneof is None else field.containing_oneof.index
+        code, inner, first, count = self.value(field, value)
+        return field.number, code, node.column, label, inner, oneof, first, count
+
+    def value(self, field: FieldDescriptor, node: Node) -> tuple[int, int, int, int]:
+        """(code, message, first symbol, count of symbols)"""
+        message = field.message_type
+        if message is None:
+            if field.type != _ENUM:
+                return _CODES[field.type][0], 0, 0, 0
+            numbers = {value.number: value.name for value in reversed(field.enum_type.values)}
+            first = len(self.symbols)
+            self.symbols += [(number, name.encode()) for number, name in sorted(numbers.items())]
+            return kernel.PROTO_ENUM, 0, first, len(numbers)
+        if message.full_name == _TIMESTAMP:
+            return kernel.PROTO_TIMESTAMP, self.timestamp(), 0, 0
+        if message.full_name in _WRAPPERS:
+            inner = message.fields_by_name["value"]
+            entry = (1, _CODES[inner.type][0], node.column, kernel.DEFAULT, 0, -1, 0, 0)
+            self.messages.append([-1, 0, [entry], []])
+            return kernel.PROTO_MESSAGE, len(self.messages) - 1, 0, 0
+        if pt.is_binary(node.type):
+            return kernel.PROTO_RAW, 0, 0, 0
+        code = kernel.PROTO_GROUP if field.type == _GROUP else kernel.PROTO_MESSAGE
+        return code, self.message(message, node, label=kernel.DEFAULT if _is_map(field) else None), 0, 0
+
+    def timestamp(self) -> int:
+        """Seconds and nanoseconds, which the kernel puts together."""
+        fields = [
+            (1, kernel.PROTO_INT64, 0, kernel.DEFAULT, 0, -1, 0, 0),
+            (2, kernel.PROTO_INT32, 0, kernel.DEFAULT, 0, -1, 0, 0),
+        ]
+        self.messages.append([-1, 0, fields, []])
+        return len(self.messages) - 1
