@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats.file_name import INTERNAL_TOPICS, METADATA_TOPIC, DirectoryName, FileKind, parse_directory
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import UnreadableInput
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
 from kcli.log.loader import LoadOptions
@@ -32,6 +32,7 @@ from kcli.log.log_directory import (
     holds_segments,
     is_log_directory,
 )
+from kcli.log.new_directory import TargetExists, new_directory
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery import PartitionPlan, apply_in_place, back_up, plan, write_copy
 from kcli.log.recovery_backup import Backup
@@ -42,12 +43,6 @@ FOREVER_MS = 2**31 - 1
 KEPT_BY_THE_NEXT_START = (FileKind.LOCK, FileKind.CLEAN_SHUTDOWN)
 NEVER_TIERED = (METADATA_TOPIC, "__remote_log_metadata", *INTERNAL_TOPICS)
 CHECKPOINTS = (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.REPLICATION_OFFSETS)
-
-
-class TargetExists(KcliError):
-    """The copy is to be written where something is, or into what is being recovered."""
-
-    exit_status = 2
 
 
 def no_configs(_: str) -> LogConfig:
@@ -139,21 +134,11 @@ class Recovery:
 
         Raises TargetExists, UnreadableInput, OSError.
         """
-        if target.exists() or target.is_symlink():
-            raise TargetExists(f"{target}: is there already; a copy goes to a new directory")
-        if target.absolute().is_relative_to(self._holder.path.absolute() if self._has_holder else self.directory):
+        home = self._holder.path.absolute() if self._has_holder else self.directory
+        if not target.exists() and target.absolute().is_relative_to(home):
             raise TargetExists(f"{target}: a directory in there would keep Kafka from starting")
-        partial = target.with_name(target.name + ".part")
-        if partial.exists() or partial.is_symlink():
-            raise TargetExists(f"{partial}: left by an earlier run; remove it first")
-        self.disk.make_directory(partial)
-        try:
+        with new_directory(self.disk, target) as partial:
             yield from self._write_to(partial)
-        except BaseException:
-            self.disk.remove_tree(partial)
-            raise
-        self.disk.rename(partial, target)
-        self.disk.sync_directory(target.absolute().parent)
 
     def _write_to(self, target: Path) -> Iterator[PartitionPlan]:
         ends = _Ends()

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from formats.file_name import METADATA_TOPIC, FileKind, parse, parse_directory
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import KcliError
 from kcli.log.cleaner.cleaner import Cleaning, PartitionCleaner
 from kcli.log.cleaner.partition import SEGMENT_FILES, CleanerLog, read_log
 from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock, LogDirectory, holds_segments, is_log_directory
+from kcli.log.new_directory import new_directory
 from kcli.log.recovery_view import StartRefused
 
 ConfigOf = Callable[[str], LogConfig]
@@ -109,20 +110,9 @@ class LogCleaner:
                 yield outcome
 
     def into(self, target: Path) -> Iterator[PartitionOutcome]:
-        """Do it in a new directory. Raises UnreadableInput where there is one already; OSError."""
-        if target.exists() or target.is_symlink():
-            raise UnreadableInput(str(target), "is there already; --out makes a new directory")
-        disk, partial = self._disk, target.with_name(target.name + ".part")
-        if partial.exists():
-            raise UnreadableInput(str(partial), "left by an earlier run; remove it first")
-        disk.make_directory(partial)
-        try:
+        """Do it in a new directory. Raises TargetExists, UnreadableInput, OSError."""
+        with new_directory(self._disk, target) as partial:
             yield from self._into(partial)
-        except BaseException:
-            disk.remove_tree(partial)
-            raise
-        disk.rename(partial, target)
-        disk.sync_directory(target.absolute().parent)
 
     def _into(self, target: Path) -> Iterator[PartitionOutcome]:
         places = {path: (topic, number) for path, topic, number in self.partitions()}
