@@ -15,7 +15,8 @@ import typer
 from kcli.cli.options import Format, current_ms, time_ms
 from kcli.cli.output import json_line, note, on_terminal, printable, write_text
 from kcli.cli.progress import Progress
-from kcli.errors import KcliError, UnreadableInput, UsageError
+from kcli.cli.told import DiskFailed
+from kcli.errors import UnreadableInput, UsageError
 
 if TYPE_CHECKING:
     from kcli.log.loader import Event
@@ -32,10 +33,6 @@ kcli recover --salvage --out /mnt/rescue/kafka /var/lib/kafka
 
 kcli recover --in-place /var/lib/kafka/orders-0
 """
-
-
-class DiskFailed(KcliError):
-    """The system refused a change to a disk: it is full, read-only, not ours."""
 
 
 def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)

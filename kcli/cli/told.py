@@ -11,6 +11,10 @@ from kcli.errors import KcliError
 Found = TypeVar("Found")
 
 
+class DiskFailed(KcliError):
+    """The system refused a change to a disk: it is full, read-only, not ours."""
+
+
 class Told:
     """What went wrong goes to stderr, and makes the exit status 1."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.cli.recover import DiskFailed, recover
+from kcli.cli.recover import recover
+from kcli.cli.told import DiskFailed
 from kcli.log.disk import Disk, DiskFile
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN, SAMPLES, files_below
