@@ -267,7 +267,7 @@ cdef class BatchBuilder:
         head.base_sequence = -1
         if head.producer_id >= 0 and sequence >= 0:
             head.base_sequence = (sequence - (offset - head.base_offset)) & 0x7fffffff
-        head.max_timestamp = timestamp
+        head.max_timestamp = timestamp if head.attributes & 8 else max(timestamp, <int64_t>-1)
         head.base_timestamp = timestamp if self.stated_timestamp == MIN else self.stated_timestamp
         head.count = 0
         self.records.size = 0

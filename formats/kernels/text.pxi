@@ -106,7 +106,7 @@ cdef class TextBuffer:
         if flags & 1:  # PyBUF_WRITABLE
             raise BufferError("read-only")
         self.shape[0] = self.size
-        view.buf = self.data
+        view.buf = self.data if self.data != NULL else <char *>HEX   # pyarrow wants a place, also for no bytes
         view.obj = self
         view.len = self.size
         view.readonly = 1
