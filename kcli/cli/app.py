@@ -58,6 +58,11 @@ COMMANDS = {
         "export_to_parquet",
         "Export logs to Parquet, with Spark and without Kafka; or prove an export against its sources.",
     ),
+    "import-from-parquet": Target(
+        "kcli.cli.import_from_parquet",
+        "import_from_parquet",
+        "Write the segments of an export to Parquet back: same offsets, timestamps, keys, values, headers, producers.",
+    ),
     "cluster": Target(
         "kcli.cli.cluster",
         "cluster",

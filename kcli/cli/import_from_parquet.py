@@ -1,0 +1,178 @@
+"""kcli import-from-parquet: an export as the log directory that it was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kcli.cli.options import Codec, Format, current_ms, pairs
+from kcli.cli.output import aligned, json_line, note, write_text
+from kcli.cli.progress import Progress, size_text
+from kcli.cli.told import DiskFailed, cell
+from kcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from kcli.export.restore import Restored
+    from kcli.export.restore_rows import Export
+
+EPILOG = """
+Examples:
+
+kcli import-from-parquet backup --out /var/lib/kafka
+
+kcli import-from-parquet backup --dry-run
+
+kcli import-from-parquet backup --out data --cluster-id 5L6g3nShT-eMCtK--X86sw --node-id 1
+"""
+
+
+def import_from_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory of Parquet files, or one file.")],
+    out: Annotated[Path | None, typer.Option("--out", metavar="LOGDIR", help="The log directory to make.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what there is to restore.")] = False,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="NAME", help="Restore this topic; several times. [all]")
+    ] = None,
+    codec: Annotated[
+        Codec | None, typer.Option("--codec", help="Compress batches so. [as they were, else none]")
+    ] = None,
+    segment_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--segment-bytes", min=1 << 10, max=(1 << 31) - 1, help="Bytes of a segment. [as they were, else 1 GiB]"
+        ),
+    ] = None,
+    topic_id: Annotated[
+        list[str] | None,
+        typer.Option("--topic-id", metavar="TOPIC=ID", help="A topic's id, for partition.metadata; several times."),
+    ] = None,
+    cluster_id: Annotated[
+        str | None, typer.Option("--cluster-id", metavar="ID", help="Write meta.properties: of this cluster.")
+    ] = None,
+    node_id: Annotated[
+        int | None, typer.Option("--node-id", min=0, max=(1 << 31) - 1, help="Write meta.properties: of this node.")
+    ] = None,
+    memory: Annotated[
+        int, typer.Option("--memory", metavar="MB", min=16, help="About how much memory rows may take.")
+    ] = 256,
+    output: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TABLE,
+) -> None:
+    """Write the segments of an export to Parquet back: same offsets, timestamps, keys, values, headers, producers.
+
+    The directory is there when all of it is written, or not at all.
+    """
+    if (out is None) is not dry_run:
+        raise UsageError("give --out LOGDIR, or --dry-run")
+    ids = _topic_ids(topic_id)
+    export = _export(directory, topic or [], memory << 20)
+    from kcli.export.restore_columns import notes
+
+    began = time.monotonic()
+    for line in notes(export.layouts):
+        note(f"kcli: {line}")
+    progress = Progress(lambda: export.bytes)
+    export.advance = progress.advance
+    rows = []
+    try:
+        for restored in _restored(export, out, codec, segment_bytes, ids, cluster_id, node_id):
+            progress.clear()
+            rows.append(restored)
+            if output is Format.JSONL:
+                write_text(json_line(asdict(restored)))
+    except OSError as error:
+        raise DiskFailed(f"{error.filename or out}: {error.strerror or error}") from None
+    finally:
+        progress.clear()
+    if output is Format.TABLE:
+        write_text(_table(rows) + _summary(rows, out, time.monotonic() - began))
+
+
+def _export(directory: Path, topics: list[str], memory_bytes: int) -> Export:
+    try:
+        from kcli.export.restore_rows import Export
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is not installed: pip install 'kcli[spark]'") from None
+    export = Export(directory, topics=topics, memory_bytes=memory_bytes)
+    known = {name for name, _ in export.partitions}
+    if missing := [name for name in topics if name not in known]:
+        raise UsageError(
+            f"--topic {missing[0]}: {directory} has no record of it; it has {', '.join(sorted(known)) or 'none'}"
+        )
+    return export
+
+
+def _restored(
+    export: Export,
+    out: Path | None,
+    codec: Codec | None,
+    segment_bytes: int | None,
+    topic_ids: dict[str, str],
+    cluster_id: str | None,
+    node_id: int | None,
+) -> Iterator[Restored]:
+    from kcli.export.restore import RestoreOptions, restore, survey
+
+    if out is None:
+        return survey(export)
+    now_ms = current_ms()
+
+    def finish(directory: Path) -> None:
+        if cluster_id is not None or node_id is not None:
+            from kcli.broker.metadata.format import format_directories
+
+            format_directories([directory], now_ms=now_ms, node_id=node_id, cluster_id=cluster_id)
+
+    options = RestoreOptions(
+        now_ms=now_ms,
+        segment_bytes=segment_bytes,
+        codec=None if codec is None else list(Codec).index(codec),
+        topic_ids=topic_ids,
+    )
+    return restore(export, out, options, finish=finish)
+
+
+def _topic_ids(texts: list[str] | None) -> dict[str, str]:
+    import re
+
+    ids = pairs(texts, "--topic-id")
+    for name, value in ids.items():
+        if not re.fullmatch(r"[A-Za-z0-9_-]{22}", value):
+            raise UsageError(f"--topic-id {name}={value}: an id is 22 characters of base64, as kcli topics shows it")
+    return ids
+
+
+HEADINGS = ("PARTITION", "OFFSETS", "RECORDS", "MISSING", "BATCHES", "SEGMENTS", "BYTES")
+
+
+def _table(rows: list[Restored]) -> str:
+    if not rows:
+        return ""
+    return aligned([HEADINGS, *map(_cells, rows)])
+
+
+def _cells(row: Restored) -> tuple[str, ...]:
+    def number(value: int | None) -> str:
+        return cell(None if value is None else f"{value:,}")
+
+    return (
+        f"{row.topic}-{row.partition}",
+        f"{row.first_offset:,}..{row.last_offset:,}",
+        *map(number, (row.records, row.missing, row.batches, row.segments)),
+        cell(None if row.bytes is None else size_text(row.bytes)),
+    )
+
+
+def _summary(rows: list[Restored], out: Path | None, seconds: float) -> str:
+    records = sum(row.records for row in rows)
+    parts = [
+        f"{records:,} record{'' if records == 1 else 's'} in {len(rows):,} partition{'' if len(rows) == 1 else 's'}"
+    ]
+    if left_out := sum(row.left_out or 0 for row in rows):
+        parts.append(f"{left_out:,} control record{'' if left_out == 1 else 's'} left out")
+    parts.append("nothing was written" if out is None else f"written to {out}")
+    return f"{'; '.join(parts)}; {seconds:.2f} s\n"

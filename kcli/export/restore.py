@@ -1,0 +1,301 @@
+"""Segments out of an export: the records of Parquet files as the log directory that they were.
+
+    rows in the order of their offsets  ->  batches (kernel)  ->  segments  ->  what Kafka's recovery builds beside them
+
+Only the logs are written here. Then every partition is started as after a crash: its batches are read back and checked,
+and indexes, aborted transactions, producer snapshots and leader epochs come from them, by the code of `kcli recover`.
+The directory's checkpoints say that all of it is flushed and replicated.
+
+What an export does not hold does not come back: batches without records, segments without batches, leader epochs
+without records, the bytes of compressed batches (codecs do not give the same twice), timestamps that LogAppendTime has
+overridden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from formats.compression import compress
+from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, FileName, build, build_directory
+from formats.kernels.log import (
+    BUILD_COMPRESS,
+    BUILD_FAULT,
+    BUILD_FAULTS,
+    BUILD_ROWS_DONE,
+    BatchBuilder,
+    batches_within,
+)
+from formats.message_compiler import uuid_text
+from formats.properties import PartitionMetadata, build_partition_metadata
+from kcli.errors import KcliError, UnreadableInput
+from kcli.export.restore_columns import BUILD_SCHEMA, LEFT_OUT, NO_SEGMENT
+from kcli.export.restore_rows import Export, origins
+from kcli.inspector.cluster_metadata import read_image
+from kcli.log.disk import Disk, DiskFile
+from kcli.log.loader import LoadOptions
+from kcli.log.log_directory import LogDirectory, Partition
+from kcli.log.new_directory import new_directory
+from kcli.log.recovery import start_in_place
+
+DEFAULT_SEGMENT_BYTES: Final = 1 << 30
+LARGEST_SEGMENT_BYTES: Final = (1 << 31) - 1
+INT_MAX: Final = (1 << 31) - 1
+ORDER_FAULT: Final = 1
+LOG_OVERHEAD_BYTES: Final = 12
+SORTED: Final = ".sorted"
+
+
+class DoubledOffset(KcliError):
+    """The Parquet files have two records with the same offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """segment_bytes None: files begin where column `segment` says, else by Kafka's default. codec None: as it was.
+
+    topic_ids: of topics, in Kafka's base64; those that a restored metadata log knows need not be given.
+    """
+
+    now_ms: int
+    segment_bytes: int | None = None
+    codec: int | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A partition, as it is now or, in a dry run, as far as the survey tells (None for what it does not).
+
+    missing: offsets between the first and the last that no record has. left_out: control records, see restore_columns.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    records: int
+    missing: int
+    left_out: int | None = None
+    batches: int | None = None
+    segments: int | None = None
+    bytes: int | None = None
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    topic_id: str | None = None
+
+
+def survey(export: Export) -> Iterator[Restored]:
+    """What there is to restore."""
+    for (topic, partition), found in sorted(export.partitions.items()):
+        span = found.last_offset - found.first_offset + 1
+        yield Restored(topic, partition, found.first_offset, found.last_offset, found.rows, max(0, span - found.rows))
+
+
+def restore(
+    export: Export,
+    target: Path,
+    options: RestoreOptions,
+    *,
+    disk: Disk | None = None,
+    finish: Callable[[Path], None] = lambda _: None,
+) -> Iterator[Restored]:
+    """Write the log directory `target`, which must not be there yet; nothing of it stays where that fails.
+
+    finish: called with the directory when all else is in it, before it gets its name. Raises TargetExists,
+    UnreadableInput, DoubledOffset, OSError.
+    """
+    disk = Disk() if disk is None else disk
+    with new_directory(disk, target) as partial:
+        scratch = partial / SORTED
+        disk.make_directory(scratch)
+        export.sort(scratch)
+        topic_ids = dict(options.topic_ids)
+        ends: dict[Partition, int] = {}
+        for partition in sorted(export.partitions, key=lambda each: (each[0] != METADATA_TOPIC, each)):
+            writer = _PartitionWriter(export, partition, partial, options, disk)
+            restored = writer.write(scratch, topic_ids.get(partition[0]))
+            if partition[0] == METADATA_TOPIC:
+                topic_ids = _known_ids(partial) | topic_ids
+            elif restored.log_end_offset is not None:
+                ends[partition] = restored.log_end_offset
+            yield restored
+        disk.remove_tree(scratch)
+        holder = LogDirectory(partial)
+        for kind in (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS):
+            holder.write_offsets(disk, kind, ends)
+        holder.write_offsets(disk, FileKind.LOG_START_OFFSETS, {})
+        finish(partial)
+        disk.sync_directory(partial)
+
+
+def _known_ids(directory: Path) -> dict[str, str]:
+    """The ids of topics that the restored metadata log has."""
+    image = read_image(directory)
+    return {} if image is None else {name: uuid_text(topic.id.bytes) for name, topic in image.topics.items()}
+
+
+class _PartitionWriter:
+    """Writes one partition's directory."""
+
+    def __init__(
+        self, export: Export, partition: Partition, directory: Path, options: RestoreOptions, disk: Disk
+    ) -> None:
+        self._export = export
+        self._partition = partition
+        self._directory = directory / build_directory(DirectoryName(*partition))
+        self._options = options
+        self._disk = disk
+        self._builder = BatchBuilder(codec=-1 if options.codec is None else options.codec)
+        self._by_name = options.segment_bytes is None
+        self._segment = NO_SEGMENT
+        self._left_out = 0
+        self._records = 0
+
+    def write(self, scratch: Path, topic_id: str | None) -> Restored:
+        """Do it. Raises UnreadableInput, DoubledOffset, OSError."""
+        topic, number = self._partition
+        self._disk.make_directory(self._directory)
+        if topic_id is not None:
+            metadata = build_partition_metadata(PartitionMetadata(0, topic_id))
+            self._disk.write_file(self._directory / FileKind.PARTITION_METADATA, metadata)
+        found = self._export.partitions[self._partition]
+        with _Segments(self._disk, self._directory, self._options.segment_bytes) as segments:
+            for rows in self._export.rows(self._partition, scratch):
+                for base, part in _by_segment(self._kept(rows)):
+                    if self._by_name and base != self._segment:
+                        self._end_batch(segments)
+                        segments.begin_at(base)
+                        self._segment = base
+                    self._build(part, segments)
+            self._end_batch(segments)
+        loader, offsets = start_in_place(self._directory, self._disk, LoadOptions(now_ms=self._options.now_ms))
+        assert all(event.content is None for event in loader.events), "what was written is sound"
+        self._disk.sync_directory(self._directory)
+        return Restored(
+            topic,
+            number,
+            found.first_offset,
+            found.last_offset,
+            self._records,
+            found.last_offset - found.first_offset + 1 - self._records,
+            self._left_out,
+            self._builder.batches,
+            len(loader.segments),
+            segments.bytes,
+            offsets.log_start_offset,
+            offsets.log_end_offset,
+            topic_id,
+        )
+
+    def _kept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        kept = pc.not_equal(rows.column("attributes"), LEFT_OUT)
+        left_out = rows.num_rows - kept.true_count
+        if left_out:
+            self._left_out += left_out
+            rows = rows.filter(kept)
+        self._records += rows.num_rows
+        return rows
+
+    def _build(self, rows: pa.RecordBatch, segments: _Segments) -> None:
+        builder = self._builder
+        builder.start(rows.select(BUILD_SCHEMA.names).__arrow_c_array__()[1])
+        while (how := builder.run()) != BUILD_ROWS_DONE:
+            if how == BUILD_COMPRESS:
+                self._compress()
+            elif how == BUILD_FAULT:
+                raise self._fault(rows.column("offset")[builder.row].as_py())
+            else:
+                self._flush(segments)
+
+    def _compress(self) -> None:
+        with memoryview(self._builder.records) as records:
+            self._builder.compressed(compress(self._builder.codec, records))
+
+    def _end_batch(self, segments: _Segments) -> None:
+        if self._builder.end():
+            self._compress()
+        self._flush(segments)
+
+    def _flush(self, segments: _Segments) -> None:
+        with memoryview(self._builder.out) as out:
+            segments.append(out)
+        self._builder.out.clear()
+
+    def _fault(self, offset: int) -> KcliError:
+        topic, number = self._partition
+        files = origins(self._export.partitions[self._partition].runs, offset)
+        if self._builder.fault == ORDER_FAULT:
+            places = files[0] if len(files) == 1 else f"{files[0]} and {files[1]}" if len(files) == 2 else "the files"
+            return DoubledOffset(f"{topic}-{number}: offset {offset:,} is there twice, in {places}")
+        return UnreadableInput(
+            ", ".join(files), f"{topic}-{number} offset {offset:,}: {BUILD_FAULTS[self._builder.fault]}"
+        )
+
+
+class _Segments:
+    """The logs of a partition, one after the other. A context manager that closes the last."""
+
+    def __init__(self, disk: Disk, directory: Path, segment_bytes: int | None) -> None:
+        self.bytes = 0
+        self._disk = disk
+        self._directory = directory
+        self._size_max = DEFAULT_SEGMENT_BYTES if segment_bytes is None else segment_bytes
+        self._wanted = NO_SEGMENT
+        self._base = -1
+        self._size = 0
+        self._file: DiskFile | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def begin_at(self, base_offset: int) -> None:
+        """What is appended from now on belongs into the segment that had this base offset; NO_SEGMENT: any."""
+        self._wanted = base_offset
+
+    def append(self, batches: memoryview) -> None:
+        """Write whole batches. Raises OSError."""
+        while batches:
+            first = int.from_bytes(batches[:8], "big")
+            if self._file is None or self._base < self._wanted <= first:
+                self._roll(self._wanted if self._base < self._wanted <= first else first)
+            limit = self._size_max if self._wanted == NO_SEGMENT else LARGEST_SEGMENT_BYTES
+            size = batches_within(batches, limit - self._size, self._base + INT_MAX)
+            if not size and self._size:
+                self._roll(first)
+                continue
+            size = size or LOG_OVERHEAD_BYTES + int.from_bytes(batches[8:12], "big")
+            assert self._file is not None, "there is a segment"
+            self._file.write([batches[:size]], self._size)
+            self._size += size
+            self.bytes += size
+            batches = batches[size:]
+
+    def _roll(self, base_offset: int) -> None:
+        self._close()
+        self._base, self._size = base_offset, 0
+        path = self._directory / build(FileName(FileKind.LOG, base_offset))
+        self._file = self._disk.open(path, create=True, truncate=True)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.sync()
+            self._file.close()
+            self._file = None
+
+
+def _by_segment(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each segment in a row, and its base offset."""
+    runs = pc.run_end_encode(rows.column("segment"))
+    start = 0
+    for base, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield base, rows.slice(start, end - start)
+        start = end

@@ -1,0 +1,368 @@
+"""The rows of an export's Parquet files, partition by partition, in the order of their offsets, in bounded memory.
+
+    find      the files that the export's manifest names; without one *.parquet in the directory and below. Directories
+              named topic=…, partition=… are columns (Hive)
+    survey    topic, partition and offset of all rows: which row groups are in order, which ranges of offsets they have
+    sort      row groups of several partitions, or out of order, become runs on disk, a slice at a time
+    merge     row groups and runs are read as they come, side by side where their offsets overlap
+
+Files and directories whose names begin with _ or . are no part of a table (Spark, Hive).
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple, Self
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kcli.errors import UnreadableInput
+from kcli.export.manifest import MANIFEST, read_manifest
+from kcli.export.restore_columns import KEY_COLUMNS, ROW_SCHEMA, Layout, layout
+from kcli.log.log_directory import Partition
+
+SURVEY_ROWS = 1 << 18
+READ_BUFFER_BYTES = 1 << 16
+LEAST_ROWS, MOST_ROWS = 64, 1 << 16
+COPIES = 4  # of the rows at hand: as read, as the kernel wants them, sorted, put together
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+class RowGroup(NamedTuple):
+    """A row group: its rows, their bytes once decoded as the file states them, its share of the file's bytes."""
+
+    layout: Layout
+    number: int
+    rows: int
+    size: int
+    stored_bytes: int
+
+
+class Run(NamedTuple):
+    """Rows of one partition in the order of their offsets: a whole row group (group), or batches of a file of runs.
+
+    path: the Parquet file that they are from. size: bytes in memory, roughly.
+    """
+
+    first_offset: int
+    last_offset: int
+    rows: int
+    size: int
+    path: str
+    group: RowGroup | None = None
+    file: Path | None = None
+    batches: range = range(0)
+
+
+@dataclass(slots=True)
+class Found:
+    """What there is of a partition: its offsets, how many rows, and after `sort` all of them as runs."""
+
+    first_offset: int
+    last_offset: int
+    rows: int = 0
+    runs: list[Run] = field(default_factory=list)
+
+
+class Export:
+    """The Parquet files in a directory, or one. Raises UnreadableInput, also while rows are read.
+
+    topics: only these, where any are named. memory_bytes: about how much of the rows may be in memory; fan_in: how many
+    runs are read side by side. `bytes` is what the files have, advance(size) hears of so many more of them being read.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        topics: Sequence[str] = (),
+        memory_bytes: int = 256 << 20,
+        fan_in: int = 128,
+    ) -> None:
+        self.path = path
+        self.advance: Callable[[int], None] = lambda _: None
+        self.bytes = 0
+        self.partitions: dict[Partition, Found] = {}
+        self.layouts: list[Layout] = []
+        self._topics = frozenset(topics)
+        self._memory_bytes = memory_bytes
+        self._fan_in = fan_in
+        self._unsorted: list[RowGroup] = []
+        self._numbers = count()
+        for each in parquet_files(path):
+            self._survey(each)
+
+    # survey
+
+    def _survey(self, path: Path) -> None:
+        with _reading(str(path)), pq.ParquetFile(path) as file:
+            known = layout(str(path), file.schema_arrow, hive_columns(self.path, path))
+            self.layouts.append(known)
+            size = path.stat().st_size
+            self.bytes += size
+            per_row = size / max(1, file.metadata.num_rows)
+            for number in range(file.num_row_groups):
+                stated = file.metadata.row_group(number)
+                rows = stated.num_rows
+                if rows:
+                    group = RowGroup(known, number, rows, max(1, stated.total_byte_size), int(per_row * rows))
+                    self._survey_group(file, group)
+
+    def _survey_group(self, file: pq.ParquetFile, group: RowGroup) -> None:
+        columns = [name for name in KEY_COLUMNS if group.layout.has(name)]
+        ranges: dict[Partition, Found] = {}
+        in_order, before = True, -1
+        for batch in file.iter_batches(SURVEY_ROWS, row_groups=[group.number], columns=columns):
+            keys = group.layout.keys(batch)
+            offsets = keys.column("offset").combine_chunks()
+            in_order = in_order and offsets[0].as_py() > before and _increases(offsets)
+            before = offsets[-1].as_py()
+            for partition, rows, first, last in _sums(keys):
+                known = ranges.setdefault(partition, Found(first, last))
+                known.first_offset, known.last_offset = min(known.first_offset, first), max(known.last_offset, last)
+                known.rows += rows
+        is_run = in_order and len(ranges) == 1
+        wanted = {partition: known for partition, known in ranges.items() if self._wants(partition)}
+        for partition, known in wanted.items():
+            found = self.partitions.setdefault(partition, Found(known.first_offset, known.last_offset))
+            found.first_offset = min(found.first_offset, known.first_offset)
+            found.last_offset = max(found.last_offset, known.last_offset)
+            found.rows += known.rows
+            if is_run:
+                offsets_of = known.first_offset, known.last_offset
+                found.runs.append(Run(*offsets_of, group.rows, group.size, group.layout.path, group))
+        if wanted and not is_run:
+            self._unsorted.append(group)
+
+    def _wants(self, partition: Partition) -> bool:
+        return not self._topics or partition[0] in self._topics
+
+    # sort
+
+    def sort(self, directory: Path) -> None:
+        """Sort what is not in order into runs, files in `directory`. Raises OSError."""
+        for group in self._unsorted:
+            for batch in self._read(group, _rows_within(group.size, group.rows, self._memory_bytes)):
+                self._sort_slice(group.layout, batch, directory)
+        self._unsorted.clear()
+
+    def _sort_slice(self, known: Layout, batch: pa.RecordBatch, directory: Path) -> None:
+        keys = known.keys(batch)
+        order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in KEY_COLUMNS])
+        keys, rows = keys.take(order), known.rows(batch).take(order)
+        start = 0
+        with self._run_file(directory) as runs:
+            for partition, length, first, last in _sums(keys):
+                if self._wants(partition):
+                    part = rows.slice(start, length)
+                    run = Run(first, last, length, part.nbytes, known.path, None, runs.path, runs.write(part))
+                    self.partitions[partition].runs.append(run)
+                start += length
+
+    def _run_file(self, directory: Path) -> _RunFile:
+        return _RunFile(directory / f"{next(self._numbers)}.arrow", self._memory_bytes // self._fan_in)
+
+    # merge
+
+    def rows(self, partition: Partition, directory: Path) -> Iterator[pa.RecordBatch]:
+        """The partition's rows with restore_columns.ROW_SCHEMA, by offset, once `sort` has been called.
+
+        Doubled offsets come out doubled. `directory` takes further runs where too many overlap. Raises OSError.
+        """
+        runs = sorted(self.partitions[partition].runs, key=_offsets)
+        while _depth(runs) > self._fan_in:
+            groups = [runs[at : at + self._fan_in] for at in range(0, len(runs), self._fan_in)]
+            runs = sorted((self._merged(group, directory) for group in groups), key=_offsets)
+        yield from self._merge(runs)
+
+    def _merged(self, runs: Sequence[Run], directory: Path) -> Run:
+        rows = size = 0
+        with self._run_file(directory) as file:
+            for batch in self._merge(runs):
+                file.write(batch)
+                rows, size = rows + batch.num_rows, size + batch.nbytes
+        last = max(run.last_offset for run in runs)
+        return Run(runs[0].first_offset, last, rows, size, runs[0].path, None, file.path, range(file.batches))
+
+    def _merge(self, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
+        """A block at a time: all rows up to the offset at which the first of the batches at hand ends."""
+        pending = list(reversed(runs))
+        memory_bytes = self._memory_bytes // max(1, _depth(runs))
+        heads: list[_Head] = []
+        while pending or heads:
+            if not heads:
+                heads.append(_Head(self._run(pending.pop(), memory_bytes)))
+            until = min(head.last_offset for head in heads)
+            while pending and pending[-1].first_offset <= until:
+                heads.append(_Head(self._run(pending.pop(), memory_bytes)))
+                until = min(until, heads[-1].last_offset)
+            parts = [part for head in heads if (part := head.take(until)).num_rows]
+            heads = [head for head in heads if head.is_left]
+            yield parts[0] if len(parts) == 1 else _in_order(parts)
+
+    def _run(self, run: Run, memory_bytes: int) -> Iterator[pa.RecordBatch]:
+        if run.group is not None:
+            for batch in self._read(run.group, _rows_within(run.size, run.rows, memory_bytes)):
+                yield run.group.layout.rows(batch)
+        else:
+            with pa.OSFile(str(run.file), "rb") as source, pa.ipc.open_file(source) as file:
+                for number in run.batches:
+                    yield file.get_batch(number)
+
+    def _read(self, group: RowGroup, rows: int) -> Iterator[pa.RecordBatch]:
+        known = group.layout
+        columns = list(known.names)
+        with _reading(known.path), pq.ParquetFile(known.path, buffer_size=READ_BUFFER_BYTES, pre_buffer=False) as file:
+            for batch in file.iter_batches(rows, row_groups=[group.number], columns=columns):
+                self.advance(group.stored_bytes * batch.num_rows // group.rows)
+                yield batch
+
+
+class _RunFile:
+    """A file of sorted rows, written; a context manager that closes it. `batches` counts those in it."""
+
+    def __init__(self, path: Path, batch_bytes: int) -> None:
+        self.path = path
+        self.batches = 0
+        self._batch_bytes = batch_bytes
+        self._sink = pa.OSFile(str(path), "wb")
+        self._writer = pa.ipc.new_file(self._sink, ROW_SCHEMA)
+
+    def write(self, rows: pa.RecordBatch) -> range:
+        """Append rows. Returns the numbers of the batches that have them."""
+        first = self.batches
+        step = _rows_within(rows.nbytes, rows.num_rows, self._batch_bytes)
+        for at in range(0, rows.num_rows, step):
+            self._writer.write_batch(rows.slice(at, step))
+            self.batches += 1
+        return range(first, self.batches)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+        self._sink.close()
+
+
+class _Head:
+    """A run that is being read: the batch at hand."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._batch = next(batches)
+        self.is_left = True
+
+    @property
+    def last_offset(self) -> int:
+        """Of the batch at hand."""
+        return int(self._batch.column("offset")[-1].as_py())
+
+    def take(self, until: int) -> pa.RecordBatch:
+        """The rows at hand up to an offset."""
+        taken = self._batch
+        cut = bisect_right(_numbers(taken.column("offset")), until)
+        if cut < taken.num_rows:
+            self._batch = taken.slice(cut)
+            return taken.slice(0, cut)
+        following = next(self._batches, None)
+        if following is None:
+            self.is_left = False
+        else:
+            self._batch = following
+        return taken
+
+
+def parquet_files(path: Path) -> list[Path]:
+    """The Parquet files that a path names. Raises UnreadableInput where there is none."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise UnreadableInput(str(path), "no such file or directory")
+    if (path / MANIFEST).exists():
+        return [path / file.path for file in read_manifest(path).files]
+
+    def failed(error: OSError) -> None:
+        raise UnreadableInput(str(error.filename), error.strerror or str(error)) from error
+
+    found = []
+    for folder, names, files in os.walk(path, onerror=failed):
+        names[:] = [name for name in names if not name.startswith(("_", "."))]
+        found += [Path(folder, name) for name in files if name.endswith(".parquet") and not name.startswith(("_", "."))]
+    if not found:
+        raise UnreadableInput(str(path), "no Parquet file (*.parquet) in this directory")
+    return sorted(found)
+
+
+def hive_columns(root: Path, path: Path) -> dict[str, str]:
+    """The columns that the names of the directories between root and file are: `date=2026-11-20`."""
+    pairs = [part.partition("=") for part in path.relative_to(root).parts[:-1]]
+    return {name: unquote(value) for name, equals, value in pairs if equals and value != HIVE_NULL}
+
+
+def origins(runs: Iterable[Run], offset: int) -> list[str]:
+    """The files that may have an offset."""
+    return sorted({run.path for run in runs if run.first_offset <= offset <= run.last_offset})
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise UnreadableInput(path, reason or type(error).__name__) from None
+
+
+def _numbers(column: pa.Array) -> memoryview:
+    """The values of an int64 column without nulls, where they are."""
+    values = memoryview(column.buffers()[1]).cast("q")
+    return values[column.offset : column.offset + len(column)]
+
+
+def _increases(offsets: pa.Array) -> bool:
+    return len(offsets) < 2 or bool(pc.all(pc.greater(offsets[1:], offsets[:-1])).as_py())
+
+
+def _sums(keys: pa.Table) -> Iterator[tuple[Partition, int, int, int]]:
+    """Of each partition, in the order in which they come: it, its rows, its first and last offset."""
+    groups = keys.group_by(["topic", "partition"], use_threads=False)
+    sums = groups.aggregate([("offset", "count"), ("offset", "min"), ("offset", "max")])
+    for row in sums.to_pylist():
+        yield (row["topic"], row["partition"]), row["offset_count"], row["offset_min"], row["offset_max"]
+
+
+def _rows_within(size: int, rows: int, memory_bytes: int) -> int:
+    """How many of rows of this size may be at hand."""
+    return max(LEAST_ROWS, min(MOST_ROWS, memory_bytes * rows // (COPIES * max(1, size))))
+
+
+def _in_order(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    together = pa.concat_batches(parts)
+    return together.take(pc.sort_indices(together.column("offset")))
+
+
+def _offsets(run: Run) -> tuple[int, int]:
+    return run.first_offset, run.last_offset
+
+
+def _depth(runs: Sequence[Run]) -> int:
+    """How many runs, sorted by their first offsets, overlap at most."""
+    ends: list[int] = []
+    deepest = 0
+    for run in runs:
+        while ends and ends[0] < run.first_offset:
+            heappop(ends)
+        heappush(ends, run.last_offset)
+        deepest = max(deepest, len(ends))
+    return deepest
