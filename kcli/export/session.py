@@ -119,15 +119,15 @@ def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
             spark = _start(settings, scratch, log)
         try:
             yield spark
+        except KcliError:
+            raise
+        except Exception as error:
+            reason = cause(error)  # while Spark is still there: its errors ask it for their text
+            if reason is None:
+                raise
+            raise SparkFailed(reason, _tail(log, str(error))) from error
         finally:
             _stop(spark)
-    except KcliError:
-        raise
-    except Exception as error:
-        reason = cause(error)
-        if reason is None:
-            raise
-        raise SparkFailed(reason, _tail(log, str(error))) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -221,10 +221,13 @@ def cause(error: BaseException) -> str | None:
     """The cause of an error of Spark's in one sentence; None where the error is not one of Spark's."""
     if not type(error).__module__.startswith(("pyspark", "py4j")):
         return None
-    text = str(error)
     java = getattr(error, "java_exception", None)
-    if java is not None:
-        text = f"{java.toString()}\n{text}"
+    try:
+        text = str(error) if java is None else f"{java.toString()}\n{error}"
+    except Exception:  # noqa: BLE001 (the text is in the JVM, which is gone)
+        return "Spark's JVM ended"
+    if "Py4JNetworkError" in type(error).__name__ or "Answer from Java side is empty" in text:
+        return "Spark's JVM ended"
     return _said(text)
 
 
@@ -234,16 +237,14 @@ def _said(text: str) -> str:
         return "no space left on the device"
     if "OutOfMemoryError" in text:
         return "Java ran out of memory; give it more with --spark-conf spark.driver.memory=4g"
-    worker = re.findall(r"^(?:\w+\.)*(\w+): (.+)$(?=\n\s*$|\n\s+at |\n\n|\Z)", text, re.MULTILINE)
-    if found := re.search(
-        r"^(?:[\w.]+\.)?(?:KcliError|\w*Input|\w*Failed|UsageError|FormatError|\w+Error): (.+)", text, re.MULTILINE
-    ):
-        return found[1].strip()
+    ours = re.findall(r"^(?:kcli|formats)\.[\w.]+: (.+)", text, re.MULTILINE)
+    if ours:
+        return str(ours[-1]).strip()
     causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.+)", text)
     if causes:
         return str(causes[-1]).strip()
     for line in text.splitlines():
-        stripped = re.sub(r"^(?:Exception in thread \S+ |Error: )?(?:[\w.$]+(?:Exception|Error): )*", "", line).strip()
-        if stripped and not stripped.startswith(("at ", "An error occurred")):
-            return stripped
-    return worker[-1][1] if worker else "it gave no reason"
+        said = re.sub(r"^(?:Exception in thread \S+ |Error: )?(?:[\w.$]+(?:Exception|Error): )*", "", line).strip()
+        if said and not said.startswith(("at ", "An error occurred", "Traceback", "File ")):
+            return said
+    return "it gave no reason"

@@ -1,0 +1,71 @@
+"""A stand-in for Spark that runs tasks in this process, one after the other: for all that is not about Spark itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+from pyspark import cloudpickle
+
+
+class Count:
+    """An accumulator."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def add(self, term: int) -> None:
+        """Count so much more."""
+        self.value += term
+
+
+class Tasks:
+    """What parallelize gives: map and collect."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = list(items)
+
+    def map(self, task: Callable[[Any], Any]) -> Self:
+        """Run them; what they are given and what they give is pickled, as on a real worker."""
+        self._items = [cloudpickle.loads(cloudpickle.dumps(task(_copied(item)))) for item in self._items]
+        return self
+
+    def collect(self) -> list[Any]:
+        """What they gave."""
+        return self._items
+
+
+def _copied(item: Any) -> Any:
+    return cloudpickle.loads(cloudpickle.dumps(item))
+
+
+class Tracker:
+    """Nothing runs when it is asked."""
+
+    def getActiveStageIds(self) -> list[int]:  # noqa: N802 (Spark's name)
+        """No stage."""
+        return []
+
+
+class InProcess:
+    """A session and its context in one."""
+
+    defaultParallelism = 2  # noqa: N815 (Spark's name)
+
+    @property
+    def sparkContext(self) -> Self:  # noqa: N802 (Spark's name)
+        """Itself."""
+        return self
+
+    def accumulator(self, value: int) -> Count:
+        """A counter."""
+        return Count(value)
+
+    def statusTracker(self) -> Tracker:  # noqa: N802 (Spark's name)
+        """What knows how far tasks are."""
+        return Tracker()
+
+    def parallelize(self, items: list[Any], count: int) -> Tasks:
+        """Tasks of one item each."""
+        assert len(items) == count, "a task for each item"
+        return Tasks(items)

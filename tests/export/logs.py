@@ -1,0 +1,41 @@
+"""Small logs that grow, for tests of exports."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from formats.record_batch import BatchHeader, Record, RecordBatch, build_batch
+
+TIME_MS = 1_700_000_000_000
+
+
+def append(
+    directory: Path,
+    offsets: Sequence[int],
+    values: Sequence[bytes | None] | None = None,
+    keys: Sequence[bytes | None] = (),
+) -> None:
+    """Add a batch to the partition's only segment: values v<offset>, keys k<offset % 4> if not given."""
+    values = values or [b"v%d" % offset for offset in offsets]
+    keys = keys or [b"k%d" % (offset % 4) for offset in offsets]
+    records = tuple(
+        Record(0, offset, offset - offsets[0], key, value, ())
+        for offset, key, value in zip(offsets, keys, values, strict=True)
+    )
+    last = offsets[-1]
+    header = BatchHeader(
+        base_offset=offsets[0],
+        batch_length=0,
+        partition_leader_epoch=0,
+        magic=2,
+        crc=0,
+        attributes=0,
+        last_offset_delta=last - offsets[0],
+        base_timestamp=TIME_MS,
+        max_timestamp=TIME_MS + last,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        record_count=0,
+    )
+    with (directory / "00000000000000000000.log").open("ab") as file:
+        file.write(build_batch(RecordBatch(header, records)))

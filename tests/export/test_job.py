@@ -1,0 +1,335 @@
+"""The export as its readers see it, with pyarrow and with DuckDB, against what Kafka's consumer read."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from kcli.errors import KcliError, UnreadableInput, UsageError
+from kcli.export.check import check_export
+from kcli.export.decoding import DecoderSpec
+from kcli.export.job import ExportOptions, Job, Outcome, dead_letter_directory, grouped
+from kcli.export.manifest import MANIFEST, read_manifest
+from kcli.export.options import SourceOptions
+from kcli.export.splits import plan
+from kcli.export.table_writer import TableFormat, file_sum
+from tests.conftest import GOLDEN, truth
+from tests.export.in_process import InProcess
+from tests.export.logs import append
+
+COLUMNS = "key,value,topic,partition,offset,timestamp,timestampType,headers"
+TYPES = {"NoTimestampType": -1, "CreateTime": 0, "LogAppendTime": 1}
+
+
+def source(path: Path, **options: str) -> SourceOptions:
+    return SourceOptions.parse({"path": str(path), "columns": COLUMNS, **options})
+
+
+def export(given: SourceOptions, out: Path, **options: Any) -> Outcome:
+    return Job(ExportOptions(given, out, **options), InProcess()).run()  # type: ignore[arg-type]
+
+
+def expected_rows(name: str) -> list[tuple[Any, ...]]:
+    """Truth as rows: topic, partition, offset, timestamp in ms, type, key, value, headers."""
+    return [
+        (
+            each["topic"],
+            each["partition"],
+            each["offset"],
+            each["timestamp"],
+            TYPES[each["timestamp_type"]],
+            decoded(each["key"]),
+            decoded(each["value"]),
+            [(key, decoded(value)) for key, value in each["headers"]],
+        )
+        for each in sorted(truth(name), key=lambda each: (each["topic"], each["partition"], each["offset"]))
+    ]
+
+
+def decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def with_pyarrow(out: Path) -> list[tuple[Any, ...]]:
+    table = ds.dataset(out, partitioning=ds.partitioning(flavor="hive")).to_table()
+    table = table.set_column(table.schema.get_field_index("timestamp"), "ms", table["timestamp"].cast(pa.int64()))
+    rows = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]).to_pylist()
+    return [
+        (
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            row["ms"] // 1000,
+            row["timestampType"],
+            row["key"],
+            row["value"],
+            [(each["key"], each["value"]) for each in row["headers"] or []],
+        )
+        for row in rows
+    ]
+
+
+def with_duckdb(out: Path) -> list[tuple[Any, ...]]:
+    found = duckdb.sql(
+        f"""select topic, partition, "offset", epoch_ms(timestamp), timestampType, key, value, headers
+        from read_parquet('{out}/**/*.parquet', hive_partitioning = true) order by 1, 2, 3"""
+    ).fetchall()
+    return [(*row[:7], [(each["key"], each["value"]) for each in row[7] or []]) for row in found]
+
+
+SETS = [
+    ("codecs", "data", "codecs/expected/truth"),
+    ("legacy", "data", "legacy/expected/truth"),
+    ("compact", "after", "compact/expected/truth/after"),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "truths"), SETS, ids=[each[0] for each in SETS])
+@pytest.mark.parametrize("layout", [(), ("topic", "date")], ids=["flat", "by topic and date"])
+def test_export_equals_the_truth(name: str, data: str, truths: str, layout: tuple[str, ...], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(source(GOLDEN / name / data), out, form=TableFormat(layout))
+    names = sorted(path.name for path in (GOLDEN / truths).glob("*.jsonl.gz"))
+    expected = [row for name in names for row in expected_rows(f"{truths}/{name}")]
+    expected.sort(key=lambda row: row[:3])
+    assert expected
+    assert with_pyarrow(out) == expected
+    assert with_duckdb(out) == expected
+    proof = check_export(out)
+    assert proof.findings == []
+    assert proof.records == len(expected)
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_isolation(isolation: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(source(GOLDEN / "txn/data", isolation=isolation), out)
+    names = sorted(path.name for path in (GOLDEN / "txn/expected/data").glob(f"*.{isolation}.jsonl.gz"))
+    expected = [row for name in names for row in expected_rows(f"txn/expected/data/{name}")]
+    assert expected
+    assert with_pyarrow(out) == sorted(expected, key=lambda row: row[:3])
+    assert check_export(out).findings == []
+
+
+def test_nothing_is_left_but_the_table(tmp_path: Path) -> None:
+    export(source(GOLDEN / "codecs/data/mixed-0"), tmp_path / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["out"]
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == [MANIFEST, "part-00001-000000.parquet"]
+
+
+def test_manifest_tells_of_offsets_and_gaps(tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [3, 4, 7])
+    append(log, [10])
+    outcome = export(source(log), tmp_path / "out")
+    manifest = read_manifest(tmp_path / "out")
+    assert manifest == outcome.manifest
+    (extent,) = manifest.partitions
+    assert (extent.start, extent.end, extent.records, extent.missing) == (0, 11, 4, 7)
+    assert extent.gaps == ((0, 2), (5, 6), (8, 9))
+    (part,) = manifest.sources
+    assert (part.first, part.last, part.records) == (3, 10, 4)
+    (file,) = manifest.files
+    assert pq.ParquetFile(tmp_path / "out" / file.path).metadata.num_rows == file.records == 4
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A partition of one batch."""
+    directory = tmp_path / "log" / "t-0"
+    directory.mkdir(parents=True)
+    append(directory, list(range(10)))
+    return directory
+
+
+def offsets_in(out: Path) -> list[int]:
+    return sorted(row[2] for row in with_pyarrow(out))
+
+
+def test_incremental(log: Path, tmp_path: Path) -> None:
+    out, state = tmp_path / "out", tmp_path / "state"
+    assert export(source(log), out, state=state).records == 10
+    assert export(source(log), out, state=state).records == 0
+    append(log, list(range(10, 15)))
+    outcome = export(source(log), out, state=state)
+    assert (outcome.records, outcome.manifest.increments) == (5, 2)
+    assert offsets_in(out) == list(range(15))
+    assert json.loads(state.read_bytes())["next"] == {"t": {"0": 15}}
+    assert check_export(out).findings == []
+    (extent,) = outcome.manifest.partitions
+    assert (extent.start, extent.end, extent.records, extent.missing) == (0, 15, 15, 0)
+
+
+def test_incremental_meets_new_partitions(log: Path, tmp_path: Path) -> None:
+    out, state = tmp_path / "out", tmp_path / "state"
+    export(source(log.parent), out, state=state)
+    other = log.with_name("t-1")
+    other.mkdir()
+    append(other, [0, 1])
+    assert export(source(log.parent), out, state=state).records == 2
+    assert len(with_duckdb(out)) == 12
+
+
+def test_incremental_is_told_the_same(log: Path, tmp_path: Path) -> None:
+    out, state = tmp_path / "out", tmp_path / "state"
+    export(source(log), out, state=state)
+    with pytest.raises(UsageError, match="another layout"):
+        export(source(log), out, state=state, form=TableFormat(("topic",)))
+    with pytest.raises(UsageError, match="holds an export already"):
+        export(source(log), out)
+    with pytest.raises(UsageError, match="to tell how far"):
+        export(source(log), out, state=tmp_path / "other")
+    shutil.rmtree(out)
+    with pytest.raises(UsageError, match="not the state of the export"):
+        export(source(log), out, state=state)
+
+
+def test_output_that_is_there(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    export(source(log), out)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    with pytest.raises(UsageError, match="not empty"):
+        export(source(log), tmp_path / "mine")
+    with pytest.raises(UsageError, match="no directory"):
+        export(source(log), tmp_path / "mine" / "file")
+
+
+def test_dead_letters(tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [0, 1, 2, 3], [b'{"a": 1}', b"{", None, b'{"a": 2}'])
+    out = tmp_path / "out"
+    outcome = export(source(log), out, value=DecoderSpec.parse("json:a BIGINT"))
+    assert (outcome.records, sum(file.records for file in outcome.dead_letters)) == (3, 1)
+    assert ds.dataset(out).to_table(columns=["value"]).column("value").to_pylist() == [{"a": 1}, None, {"a": 2}]
+    (dead,) = ds.dataset(dead_letter_directory(out)).to_table().to_pylist()
+    assert (dead["offset"], dead["value"], dead["keyReason"]) == (1, b"{", None)
+    assert dead["valueReason"]
+    assert duckdb.sql(f"select count(*) from '{out}/**/*.parquet'").fetchall() == [(3,)]
+    assert check_export(out).findings == []
+
+
+def test_inferred_json(tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [0, 1], [b'{"a": 1}', b'{"b": "x"}'])
+    export(source(log), tmp_path / "out", value=DecoderSpec.parse("json"), key=DecoderSpec.parse("string"))
+    table = ds.dataset(tmp_path / "out").to_table()
+    assert table.column("value").to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": "x"}]
+    assert table.column("key").to_pylist() == ["k0", "k1"]
+    assert check_export(tmp_path / "out").findings == []
+
+
+def test_files_are_rolled_and_tasks_have_their_size(tmp_path: Path) -> None:
+    splits = plan(source(GOLDEN / "codecs/data"))
+    assert [split for task in grouped(splits, 2, 1 << 20) for split in task] == splits
+    assert len(grouped(splits, 2, 1 << 20)) == 1, "small logs are one task"
+    assert all(len(task) == 1 for task in grouped([splits[0]] * 5, 10**9, 1)) or splits[0].size < 4 << 20
+
+
+def test_codec_and_columns(log: Path, tmp_path: Path) -> None:
+    given = SourceOptions.parse({"path": str(log), "columns": "offset,value"})
+    export(given, tmp_path / "out", form=TableFormat(codec="gzip", level=9))
+    (path,) = (tmp_path / "out").glob("*.parquet")
+    file = pq.ParquetFile(path)
+    assert file.schema_arrow.names == ["offset", "value"]
+    assert file.metadata.row_group(0).column(0).compression == "GZIP"
+    assert file.metadata.row_group(0).column(0).statistics.max == 9
+    assert check_export(tmp_path / "out").findings == []
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"form": TableFormat(("offset",))}, "none of topic, partition, date, hour"),
+        ({"form": TableFormat(codec="lzo")}, "none of zstd"),
+        ({"form": TableFormat(codec="zstd", level=99)}, "1 to 22|99"),
+        ({"form": TableFormat(codec="snappy", level=1)}, "no levels"),
+        ({"sort": ("nothing",)}, "no column to sort by"),
+        ({"latest_by_key": True, "state": Path("x")}, "give one of them"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], reason: str, log: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=reason):
+        export(source(log), tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_damage_fails_the_job_and_leaves_nothing(log: Path, tmp_path: Path) -> None:
+    path = log / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[80] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(KcliError, match="CRC"):
+        export(source(log), tmp_path / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["log"]
+
+
+def test_full_disk(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", full)
+    with pytest.raises(KcliError, match="No space left on device"):
+        export(source(log), tmp_path / "out")
+    assert [each.name for each in tmp_path.iterdir()] == ["log"]
+
+
+def test_check_finds_what_was_changed(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(source(log), out)
+    (path,) = out.glob("*.parquet")
+    sound = path.read_bytes()
+
+    path.write_bytes(sound[:-1] + b"x")
+    assert "CRC-32C" in check_export(out).findings[0].reason
+    path.unlink()
+    assert "No such file" in check_export(out).findings[0].reason
+    path.write_bytes(sound)
+    shutil.copy(path, out / "copy.parquet")
+    assert "does not name it" in check_export(out).findings[0].reason
+    (out / "copy.parquet").unlink()
+
+    segment = log / "00000000000000000000.log"
+    segment.rename(log / "gone")
+    append(log, list(range(5)))
+    reasons = [finding.reason for finding in check_export(out).findings]
+    assert any("were there" in reason for reason in reasons)
+    assert any("the sources have 5" in reason for reason in reasons)
+
+
+def test_check_compares_rows(log: Path, tmp_path: Path) -> None:
+    """A file that was changed, and the manifest to fit it."""
+    out = tmp_path / "out"
+    export(source(log), out)
+    (path,) = out.glob("*.parquet")
+    table = pq.read_table(path)
+    values = table.column("value").to_pylist()
+    values[4] = b"other"
+    pq.write_table(table.set_column(1, "value", pa.array(values)), path)
+    manifest = json.loads((out / MANIFEST).read_bytes())
+    manifest["files"][0]["bytes"], manifest["files"][0]["crc32c"] = file_sum(path)
+    (out / MANIFEST).write_text(json.dumps(manifest))
+    assert [finding.reason for finding in check_export(out).findings] == [
+        "t-0: value at offset 4 is not what the source has"
+    ]
+
+
+def test_no_export(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput, match="no such directory"):
+        check_export(tmp_path / "none")
+    with pytest.raises(UnreadableInput, match="no export of kcli"):
+        check_export(tmp_path)
