@@ -409,3 +409,38 @@ cdef bint is_aborted(const int64_t *ranges, Py_ssize_t count, Batch *b) noexcept
         else:
             high = middle
     return low > 0 and ranges[3 * low - 3] == b.producer_id and ranges[3 * low - 1] >= b.base_offset
+
+
+def odd_offsets(BatchTable table not None, int64_t last, int64_t low, int64_t high, Py_ssize_t first=0):
+    """(row, last): the first row from `first` on that begins below `low`, ends at or behind `high`, or does not begin
+    behind `last`, the largest offset before it, which is given back as well. Row -1: there is none."""
+    cdef Py_ssize_t i
+    cdef Batch *b
+    for i in range(first, table.count):
+        b = table.at(i)
+        if b.base_offset < low or b.last_offset >= high or b.base_offset <= last:
+            return i, last
+        last = max(last, b.last_offset)
+    return -1, last
+
+
+def has_transactions(BatchTable table not None):
+    """Is any batch one of a transaction, its marker or its records?"""
+    cdef Py_ssize_t i
+    for i in range(table.count):
+        if table.at(i).magic >= 2 and table.at(i).attributes & 16:
+            return True
+    return False
+
+
+def drop_invalid(RecordTable records not None):
+    """Forget the rows of the slice whose own CRC does not hold: messages in a wrapper of magic 0 or 1."""
+    cdef Py_ssize_t i, kept = 0
+    if records.exports:
+        raise BufferError("a view of the table is still held")
+    for i in range(records.count):
+        if records.at(i).valid:
+            if kept != i:
+                records.at(kept)[0] = records.at(i)[0]
+            kept += 1
+    records.count = kept

@@ -53,9 +53,12 @@ class BatchRow(NamedTuple):
 
 
 # Numbers of columns, for BatchTable.field: one number without a row.
-POSITION, BASE_OFFSET, LAST_OFFSET, MAGIC, ATTRIBUTES, MAX_TIMESTAMP, PRODUCER_ID, FAULTS = map(
+POSITION, START, SIZE, BASE_OFFSET, LAST_OFFSET, MAGIC, ATTRIBUTES, MAX_TIMESTAMP, PRODUCER_ID, FAULTS = map(
     BatchRow._fields.index,
-    ("position", "base_offset", "last_offset", "magic", "attributes", "max_timestamp", "producer_id", "faults"),
+    (
+        *("position", "start", "size", "base_offset", "last_offset", "magic", "attributes", "max_timestamp"),
+        *("producer_id", "faults"),
+    ),
 )
 
 

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from formats.checkpoint import parse_offsets
 from formats.errors import FormatError
@@ -82,6 +83,14 @@ class PartitionFiles:
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(segment.size for segment in self.segments)
+
+    def following(self, offset: int) -> Iterator[tuple[SegmentFile, int | None]]:
+        """The segments from the one with an offset on, each with the base offset of the next."""
+        for segment, following in pairwise([*self.segments, None]):
+            assert segment is not None, "only the last one has no follower"
+            next_base = None if following is None else following.base_offset
+            if next_base is None or next_base > offset:
+                yield segment, next_base
 
 
 def discover(paths: Iterable[str]) -> list[PartitionFiles]:

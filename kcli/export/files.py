@@ -128,6 +128,23 @@ def read_file(address: str, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
         source.close()
 
 
+def write_file(address: str, data: bytes) -> None:
+    """Write a small file whole or not at all, with the directories above it. Raises UnreadableInput."""
+    try:
+        if is_remote(address):
+            system, path = _system(address)
+            with system.open_output_stream(path) as stream:
+                stream.write(data)
+            return
+        target = local(address)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = target.with_name(f".{target.name}.{os.getpid()}")
+        scratch.write_bytes(data)
+        scratch.replace(target)
+    except OSError as error:
+        raise UnreadableInput(_parted(address)[0], _reason(error)) from error
+
+
 class RemoteSource:
     """An object, fetched in blocks: a request costs as much time as megabytes do. Raises UnreadableInput."""
 

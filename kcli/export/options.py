@@ -7,7 +7,8 @@
     what counts    isolation, onCorruption, corruptionReport, failOnDataLoss, beyondHighWatermark
 
 Names are case-insensitive, as all options of Spark. Options of Spark's source that only concern a connection to
-a broker (`kafka.…` and the like) are taken and mean nothing, so that jobs move over; kafka.isolation.level is `isolation`.
+a broker (`kafka.…` and the like) are taken and mean nothing, so that jobs move over; kafka.isolation.level means
+`isolation`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,30 @@
-"""A split's records as Arrow record batches of some MB, window by window: memory is flat whatever the file's size."""
+"""A split's records as Arrow record batches of some MB, window by window: memory is flat whatever the file's size.
+
+Of a damaged log everything sound is read: whole batches before, between and behind the damage, and the records before
+the damage in a batch whose CRC holds. Where another copy of the partition has the offsets that damage hides, they are
+read from there. A batch whose offsets were read before (a doubled one) is damage, too; one that only comes late is not
+passed over.
+"""
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from formats.compression import CODEC_NAMES
-from formats.errors import FormatError
+from formats.errors import BadValue
+from formats.kernels.columns import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    FAULTS,
+    LAST_OFFSET,
+    MAGIC,
+    BatchRow,
+    RecordRow,
+)
 from formats.kernels.log import (
     FAULT_BAD_CRC,
     FAULT_BAD_INNER,
@@ -16,36 +32,42 @@ from formats.kernels.log import (
     FAULT_NEGATIVE_COUNT,
     FAULT_SHORT_HEADER,
     ArrowRows,
+    BatchTable,
     RecordTable,
     drop_batches,
+    drop_invalid,
+    has_transactions,
+    odd_offsets,
 )
-from kcli.errors import KcliError
+from kcli.errors import UnreadableInput
 from kcli.export.columns import COLUMNS, arrow_schema
-from kcli.export.files import name_of, open_source
-from kcli.export.options import OnCorruption
-from kcli.export.splits import Split
+from kcli.export.corruption import CorruptLog, Findings
+from kcli.export.discovery import SegmentFile, refresh
+from kcli.export.files import name_of, open_source, parent_of
+from kcli.export.options import Isolation, OnCorruption, SourceOptions
+from kcli.export.splits import MAX_OFFSET, Range, Split, splits
+from kcli.export.transactions import aborted_ranges
+from kcli.inspector.decoded import decoded_json, decoder_of
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
-from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.read_only_survey import CONTROL
+from kcli.log.segment_reader import Window, read_segment
+
+__all__ = ["CorruptLog", "read"]
 
 BATCH_BYTES = 4 << 20
 BATCH_RECORDS = 1 << 16
 SLICE_RECORDS = 1 << 14
+OFFSETS_PER_SEGMENT = 1 << 31
 UNSOUND = FAULT_BAD_CRC | FAULT_BAD_MAGIC | FAULT_SHORT_HEADER
 """No client takes anything from such a batch."""
-CORRUPT = UNSOUND | UNREADABLE | FAULT_NEGATIVE_COUNT | FAULT_BAD_INNER
-
-
-class CorruptLog(KcliError):
-    """Bytes that are no sound batch, met with onCorruption=fail."""
-
-    def __init__(self, segment: str, error: FormatError) -> None:
-        where = "" if error.position is None else f", byte {error.position:,}"
-        super().__init__(f"{segment}{where}: {error.reason}; onCorruption=skip or report reads on behind it")
-        self.segment = segment
-        self.error = error
-
-    def __reduce__(self) -> tuple[type[CorruptLog], tuple[str, FormatError]]:
-        return CorruptLog, (self.segment, self.error)
+CORRUPT = UNREADABLE | FAULT_NEGATIVE_COUNT | FAULT_BAD_INNER
+"""Of such a batch some records may be read."""
+MISPLACED, LATE = 1 << 30, 1 << 31
+"""Our own marks on batches: with offsets that cannot be, or were read before; with offsets below those before it."""
+LOW = 0
+KNOWN_MAGIC = 2
+CODEC_LABELS = [*CODEC_NAMES, "5", "6", "7"]
+PEEK_BYTES = 1 << 12
 
 
 def read(
@@ -69,83 +91,240 @@ class _Reader:
         self._split = split
         self._columns = columns
         self._schema = arrow_schema(columns)
-        self._fails = on_corruption is OnCorruption.FAIL
         self._include_control = include_control
+        self._findings = Findings(split, on_corruption)
         self._rows = ArrowRows(
             [COLUMNS[name].kernel for name in columns if COLUMNS[name].kernel], BATCH_BYTES, BATCH_RECORDS
         )
         self._constants: dict[str, pa.Array] = {}
+        self._decoder = decoded_json(split.topic) if "decoded" in columns else None
+        self._decoded: list[str | None] = []
+        self._source = open_source(split.segment)
+        self._last = -1  # largest offset so far
+        self._seen: list[tuple[int, int]] = []  # first and last offsets of batches before `_seen_to`, sorted
+        self._seen_to = split.start
+        self._aborted: array[int] | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         split = self._split
-        source = open_source(split.segment)
         records = RecordTable(SLICE_RECORDS)
         try:
-            for part in read_segment(source, start=split.start, stop=split.stop):
-                if isinstance(part, Damage):
-                    self._damage([part.error])
-                else:
+            for part in read_segment(self._source, start=split.start, stop=split.stop):
+                if isinstance(part, Window):
                     yield from self._window(part, records)
+                else:
+                    self._findings.add(part.error, part.position, part.length)
+                    if not part.at_end and not split.copies:
+                        self._findings.settle()
+            if not self._findings.is_settled:
+                yield from self._settle(self._behind(), at_end=split.stop is None)
         finally:
-            source.close()
+            self._source.close()
         if self._rows.count:
             yield self._take()
+        self._findings.write()
 
     def _window(self, window: Window, records: RecordTable) -> Iterator[pa.RecordBatch]:
         split, batches, rows = self._split, window.batches, self._rows
+        if batches.first_fault() >= 0:
+            yield from self._unsound(window)
+        self._check_offsets(window)
+        if batches.count and not self._findings.is_settled:
+            yield from self._settle(batches.field(0, BASE_OFFSET))
+        self._last = odd_offsets(batches, self._last, LOW, MAX_OFFSET)[1]
         batches.select(from_offset=split.from_offset, to_offset=split.to_offset)
-        self._faults(window, UNSOUND)
-        drop_batches(batches, faults=UNSOUND, control=not self._include_control)
-        for _ in decode(window, records):
+        if split.committed and self._aborted is None and has_transactions(batches):
+            self._aborted = aborted_ranges(self._segments(), window.position, split.stop, split.aborted)
+        drop_batches(batches, control=not self._include_control, aborted=self._aborted)
+        for buffer in decode(window, records):
             records.select(from_offset=split.from_offset, to_offset=split.to_offset)
+            if records.is_payload and batches.field(records.run_start, MAGIC) < KNOWN_MAGIC:
+                drop_invalid(records)
             at = 0
             while at < records.count:
-                at = rows.add(records, at)
+                first, at = at, rows.add(records, at)
+                if self._decoder is not None:
+                    self._decoded += [self._decode(batches, records.row(i), buffer) for i in range(first, at)]
                 if rows.is_full:
                     yield self._take()
-        self._faults(window, CORRUPT)
+        i = batches.first_fault()
+        while i >= 0:
+            if batches.field(i, FAULTS) & CORRUPT:
+                self._found(window, i)
+                self._findings.settle()
+            i = batches.first_fault(i + 1)
         window.release()
 
-    def _faults(self, window: Window, bits: int) -> None:
-        i = window.batches.first_fault()
-        while i >= 0:
-            if window.batches.row(i)[-1] & bits:
-                self._damage(faults_of(window, i))
-            i = window.batches.first_fault(i + 1)
+    # damage
 
-    def _damage(self, errors: Sequence[FormatError]) -> None:
-        if self._fails:
-            raise CorruptLog(self._split.segment, errors[0])
+    def _found(self, window: Window, i: int) -> None:
+        batch = BatchRow._make(window.batches.row(i))
+        error = faults_of(window, i)[0]
+        position = batch.position if error.position is None else error.position
+        self._findings.add(error, position, batch.position + batch.size - position, batch)
+
+    def _unsound(self, window: Window) -> Iterator[pa.RecordBatch]:
+        """Batches that no client takes: each run of them hides the offsets between its neighbours."""
+        batches = window.batches
+        done = 0
+        while (i := _next_unsound(batches, done)) >= 0:
+            self._last = max(self._last, batches.field(i - 1, LAST_OFFSET)) if i > done else self._last
+            while i < batches.count and batches.field(i, FAULTS) & UNSOUND:
+                row = BatchRow._make(batches.row(i))
+                if row.base_offset < self._split.to_offset and row.last_offset >= self._split.from_offset:
+                    self._found(window, i)
+                i += 1
+            done = i
+            if not self._findings.is_settled and (i < batches.count or not self._split.copies):
+                yield from self._settle(batches.field(i, BASE_OFFSET) if i < batches.count else self._last + 1)
+        drop_batches(batches, faults=UNSOUND)
+
+    def _check_offsets(self, window: Window) -> None:
+        """Leave out batches whose offsets cannot be, or were read before."""
+        batches = window.batches
+        high = self._split.base_offset + OFFSETS_PER_SEGMENT
+        row, last = odd_offsets(batches, self._last, LOW, high)
+        while row >= 0:
+            batch = BatchRow._make(batches.row(row))
+            shown = f"offsets {batch.base_offset:,} to {batch.last_offset:,}"
+            if batch.base_offset < LOW or batch.last_offset >= high:
+                reason = f"{shown} are none of this segment"
+            elif self._was_seen(batch):
+                reason = f"{shown} come a second time"
+            else:
+                reason = f"{shown} come behind {last:,}"
+                batches.add_fault(row, LATE)
+            if not batches.field(row, FAULTS) & LATE:
+                batches.add_fault(row, MISPLACED)
+            self._findings.add(BadValue(reason, batch.position), batch.position, batch.size, batch)
+            self._findings.settle()
+            row, last = odd_offsets(batches, last, LOW, high, row + 1)
+        drop_batches(batches, faults=MISPLACED)
+
+    def _was_seen(self, batch: BatchRow) -> bool:
+        """Has a batch before this one offsets of it?"""
+        for part in read_segment(self._source, start=self._seen_to, stop=batch.position):
+            if isinstance(part, Window):
+                drop_batches(part.batches, faults=UNSOUND)
+                for i in range(part.batches.count):
+                    row = BatchRow._make(part.batches.row(i))
+                    insort(self._seen, (row.base_offset, row.last_offset))
+        self._seen_to = batch.position
+        slot = bisect_right(self._seen, (batch.last_offset, MAX_OFFSET))
+        return slot > 0 and self._seen[slot - 1][1] >= batch.base_offset
+
+    def _behind(self) -> int:
+        """The first offset behind the split."""
+        split = self._split
+        if split.stop is not None:
+            for part in read_segment(self._source, start=split.stop, resync=False, window_bytes=PEEK_BYTES):
+                if isinstance(part, Window):
+                    return part.batches.field(0, BASE_OFFSET)
+        return split.to_offset
+
+    def _settle(self, to_offset: int, *, at_end: bool = False) -> Iterator[pa.RecordBatch]:
+        """What was found hides the offsets before `to_offset`: read them from another copy, or say that nobody can."""
+        split = self._split
+        first, behind = max(self._last + 1, split.from_offset), min(to_offset, split.to_offset)
+        if first >= behind and (at_end or split.copies):
+            self._findings.settle(is_missed=False)
+            return
+        best = self._best_copy(first, behind)
+        self._findings.settle(read_from=None if best is None else best[0].files.directory)
+        if best is not None:
+            if self._rows.count:
+                yield self._take()
+            for piece in splits([best[0]], self._options()):
+                yield from read(
+                    piece, self._columns, on_corruption=OnCorruption.SKIP, include_control=self._include_control
+                )
+
+    def _best_copy(self, first: int, behind: int) -> tuple[Range, int] | None:
+        """The copy with most of the records [first, behind), None where none has any."""
+        found: list[tuple[Range, int]] = []
+        for directory in self._split.copies:
+            try:
+                wanted = Range(refresh(directory), first, behind)
+                pieces = splits([wanted], self._options())
+                count = sum(
+                    batch.num_rows
+                    for piece in pieces
+                    for batch in read(piece, ("offset",), on_corruption=OnCorruption.SKIP, include_control=True)
+                )
+            except UnreadableInput:
+                continue
+            if count:
+                found.append((wanted, count))
+        return max(found, key=lambda pair: pair[1], default=None)
+
+    def _options(self) -> SourceOptions:
+        isolation = Isolation.READ_COMMITTED if self._split.committed else Isolation.READ_UNCOMMITTED
+        return SourceOptions(self._split.copies, isolation=isolation)
+
+    def _segments(self) -> Iterator[SegmentFile]:
+        """The split's segment and those behind it, also of copies, which may go on where this one ends."""
+        here = self._split.segment
+        last = self._split.base_offset
+        for segment in refresh(parent_of(here)).segments:
+            if segment.address == here or segment.base_offset > self._split.base_offset:
+                yield segment
+                last = segment.base_offset
+        for directory in self._split.copies:
+            for segment, _ in refresh(directory).following(last):
+                yield segment
+
+    # columns
+
+    def _decode(self, batches: BatchTable, row: tuple[int, ...], buffer: memoryview) -> str | None:
+        record = RecordRow._make(row)
+        is_control = bool(batches.field(record.batch, ATTRIBUTES) & CONTROL) and (
+            batches.field(record.batch, MAGIC) >= KNOWN_MAGIC
+        )
+        if self._decoder is None or not (is_control or decoder_of(self._split.topic)):
+            return None
+        return self._decoder(record.offset, record.key(buffer), record.value(buffer), is_control)
 
     def _take(self) -> pa.RecordBatch:
         count = self._rows.count
         buffers = iter(self._rows.take())
         arrays = [
-            _array(name, count, next(buffers)) if COLUMNS[name].kernel else self._constant(name, count)
+            _array(name, count, next(buffers)) if COLUMNS[name].kernel else self._other(name, count)
             for name in self._columns
         ]
+        self._decoded.clear()
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _constant(self, name: str, count: int) -> pa.Array:
+    def _other(self, name: str, count: int) -> pa.Array:
+        """A column that does not come from the kernel."""
+        if name == "decoded":
+            return pa.array(self._decoded, pa.string())
         known = self._constants.get(name)
         if known is None or len(known) < count:
             split = self._split
-            value = {"topic": split.topic, "partition": split.partition, "segment": name_of(split.segment)}.get(name)
+            value = {"topic": split.topic, "partition": split.partition, "segment": name_of(split.segment)}[name]
             known = self._constants[name] = pa.repeat(pa.scalar(value, COLUMNS[name].arrow), count)
         return known[:count]
 
 
-def _array(name: str, count: int, buffers: tuple[Any, ...]) -> pa.Array:
+def _next_unsound(batches: BatchTable, i: int) -> int:
+    """The first batch from row i on that no client takes, -1 where there is none."""
+    i = batches.first_fault(i)
+    while i >= 0 and not batches.field(i, FAULTS) & UNSOUND:
+        i = batches.first_fault(i + 1)
+    return i
+
+
+def _array(name: str, count: int, buffers: tuple[object, ...]) -> pa.Array:
     """A column from the buffers that ArrowRows gathered."""
     kind = COLUMNS[name].arrow
-    made = [None if buffer is None else pa.py_buffer(buffer if memoryview(buffer).nbytes else b"") for buffer in buffers]
+    made = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     if name == "headers":
         keys = pa.Array.from_buffers(pa.string(), _values(made[3]), made[2:5])
         values = pa.Array.from_buffers(pa.binary(), _values(made[6]), made[5:8])
         pairs = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
         return pa.Array.from_buffers(kind, count, made[:2], children=[pairs])
     if name == "codec":
-        return pa.array(CODEC_NAMES).take(pa.Array.from_buffers(pa.int8(), count, [None, *made]))
+        return pa.array(CODEC_LABELS).take(pa.Array.from_buffers(pa.int8(), count, [None, *made]))
     if name == "isControl":
         return pa.Array.from_buffers(pa.uint8(), count, [None, *made]).cast(pa.bool_())
     return pa.Array.from_buffers(kind, count, made if len(made) > 1 else [None, *made])

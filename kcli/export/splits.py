@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, islice, takewhile
+from operator import gt
 
-from formats import offset_index
-from formats.errors import FormatError
 from formats.file_name import FileKind
-from formats.kernels.columns import BatchRow
 from formats.offset_index import OffsetIndexEntry
-from kcli.errors import UnreadableInput, UsageError
+from formats.txn_index import AbortedTxn
+from kcli.errors import KcliError, UnreadableInput, UsageError
+from kcli.export import offsets
 from kcli.export.discovery import PartitionFiles, SegmentFile, discover
 from kcli.export.files import open_source, read_file
 from kcli.export.options import EARLIEST, LATEST, Isolation, SourceOptions
-from kcli.log.segment_reader import Window, read_segment
+from kcli.export.transactions import indexed_aborts
+from kcli.inspector.seek import leads_to_batch
 from kcli.log.source import Source
 
 SPLIT_BYTES = 64 << 20
-PROBE_BYTES = 1 << 12
-MAX_OFFSET = (1 << 63) - 1
+MAX_OFFSET = offsets.MAX_OFFSET
+
+
+class DataLoss(KcliError):
+    """Offsets that were asked for are not there any more, with failOnDataLoss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,9 @@ class Split:
     """Batches of a segment from byte `start` to byte `stop` (None: its end), of them the records with offsets in
     [from_offset, to_offset).
 
-    committed: without the records of aborted transactions; `aborted` are those that a transaction index knows, as
-    (producer id, first offset, offset of the marker). is_last: nothing of the partition follows.
+    committed: without the records of aborted transactions; `aborted` are those that transaction indexes know. copies:
+    directories of other copies of the partition, for what is damaged in this one; corruption_report: the directory of
+    the table of what was passed over.
     """
 
     topic: str
@@ -43,61 +50,115 @@ class Split:
     to_offset: int
     size: int
     committed: bool = False
-    aborted: tuple[tuple[int, int, int], ...] = ()
-    is_last: bool = False
+    aborted: tuple[AbortedTxn, ...] = ()
+    copies: tuple[str, ...] = ()
+    corruption_report: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets [start, end) of a partition, in one copy of it."""
+    """Offsets [start, end) of a partition, in one copy of it; the directories of others."""
 
     files: PartitionFiles
     start: int
     end: int
+    copies: tuple[str, ...] = ()
 
 
 def plan(options: SourceOptions) -> list[Split]:
-    """What the options ask for, as tasks, by topic, partition and offset. Raises UnreadableInput, UsageError."""
-    ranges = list(_ranges(options))
-    size = _split_bytes(options, sum(each.files.size for each in ranges))
-    return [split for each in ranges for split in _splits(each, options, size)]
+    """What the options ask for, as tasks, by topic, partition and offset.
+
+    Raises UnreadableInput, UsageError, DataLoss.
+    """
+    return splits(ranges(options), options)
 
 
-def _ranges(options: SourceOptions) -> Iterator[Range]:
-    copies = [each for each in discover(options.paths) if options.wants(each.topic, each.partition)]
-    for key, group in groupby(copies, key=lambda each: (each.topic, each.partition)):
-        files = max(group, key=lambda each: (each.segments[-1].base_offset if each.segments else -1, each.size))
-        if not files.segments:
-            continue
-        first = max(files.segments[0].base_offset, files.log_start_offset or 0)
-        last = MAX_OFFSET if files.high_watermark is None or options.beyond_high_watermark else files.high_watermark
-        start, end = options.start.offset_of(key), options.end.offset_of(key)
-        start = {EARLIEST: first, LATEST: last}.get(start, start)
-        if start < first:
-            if options.fail_on_data_loss:
-                raise UsageError(f"{key[0]}-{key[1]}: offset {start:,} is gone, the log starts at {first:,}")
-            start = first
-        end = last if end == LATEST else min(end, last)
-        if start < end:
-            yield Range(files, start, end)
+def splits(wanted: list[Range], options: SourceOptions) -> list[Split]:
+    """The tasks of these ranges. Raises UnreadableInput."""
+    size = SPLIT_BYTES
+    if options.min_partitions is not None:
+        total = sum(each.files.size for each in wanted)
+        size = max(1, min(size, total // options.min_partitions))
+    return [split for each in wanted for split in _splits(each, options, size)]
 
 
-def _split_bytes(options: SourceOptions, total: int) -> int:
-    if options.min_partitions is None:
-        return SPLIT_BYTES
-    return max(1, min(SPLIT_BYTES, total // options.min_partitions))
+def ranges(options: SourceOptions) -> list[Range]:
+    """The offsets that the options ask for, by partition, each offset of one copy. Raises as `plan`."""
+    found: list[Range] = []
+    for copies in partitions(options):
+        start, end = bounds(copies, options)
+        found += chosen(copies, start, end)
+    return found
+
+
+def partitions(options: SourceOptions) -> Iterator[list[PartitionFiles]]:
+    """The copies of every partition that the options name, the best copy first: the one that reaches furthest."""
+    found = [each for each in discover(options.paths) if options.wants(each.topic, each.partition)]
+    for _, group in groupby(found, key=lambda each: (each.topic, each.partition)):
+        copies = list(group)
+        if len(copies) > 1:
+            copies.sort(key=lambda each: (-offsets.log_end(each), offsets.log_start(each), -each.size))
+        yield copies
+
+
+def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, int]:
+    """The first offset, and the one behind the last, that the options ask for of a partition. Raises as `plan`."""
+    best = copies[0]
+    key = best.topic, best.partition
+    first = log_start(copies)
+    marks = [each.high_watermark for each in copies if each.high_watermark is not None]
+    last = max(marks) if marks and not options.beyond_high_watermark else MAX_OFFSET
+    start, end = options.start.offset_of(key), options.end.offset_of(key)
+    if (time := options.start.time_of(key)) is not None:
+        found = offsets.offset_for_time(best, time)
+        if found is None and not options.latest_without_time:
+            raise UsageError(f"{key[0]}-{key[1]}: no record at or after the starting time {time}")
+        start = LATEST if found is None else found
+    if (time := options.end.time_of(key)) is not None:
+        found = offsets.offset_for_time(best, time)
+        end = LATEST if found is None else found
+    if start == LATEST:
+        start = min(last, offsets.log_end(best))
+    elif start == EARLIEST:
+        start = first
+    elif start < first and options.fail_on_data_loss:
+        raise DataLoss(f"{key[0]}-{key[1]}: offset {start:,} is gone, the log starts at {first:,}")
+    end = last if end == LATEST else min(end, last)
+    if options.isolation is Isolation.READ_COMMITTED:
+        end = offsets.last_stable_offset(best, min(end, offsets.log_end(best)))
+    return max(start, first), end
+
+
+def log_start(copies: list[PartitionFiles]) -> int:
+    """Where a partition begins: the first offset of any copy, or what was deleted up to in one of them."""
+    said = [each.log_start_offset for each in copies if each.log_start_offset is not None]
+    return max([min(offsets.log_start(each) for each in copies), *said])
+
+
+def chosen(copies: list[PartitionFiles], start: int, end: int) -> list[Range]:
+    """The range, each offset from one copy: the best there is, others for what it does not have any more."""
+    found: list[Range] = []
+    for files in copies:
+        if start >= end or not files.segments:
+            break
+        first = offsets.log_start(files) if len(copies) > 1 else start
+        if first < end:
+            others = tuple(each.directory for each in copies if each is not files)
+            found.append(Range(files, max(first, start), end, others))
+            end = max(first, start)
+    return found[::-1]
 
 
 def _splits(wanted: Range, options: SourceOptions, split_bytes: int) -> Iterator[Split]:
     files = wanted.files
     committed = options.isolation is Isolation.READ_COMMITTED
-    for segment, following in pairwise([*files.segments, None]):
-        assert segment is not None, "only the last one has no follower"
-        behind = MAX_OFFSET if following is None else following.base_offset
-        if behind <= wanted.start or segment.base_offset >= wanted.end:
-            continue
-        to_offset = min(behind, wanted.end)
-        for start, stop in _cuts(segment, wanted.start, to_offset, split_bytes, options.max_records_per_partition):
+    aborts = indexed_aborts(files) if committed else []
+    following = takewhile(lambda pair: pair[0].base_offset < wanted.end, files.following(wanted.start))
+    for segment, next_base in following:
+        to_offset = wanted.end if next_base is None else min(next_base, wanted.end)
+        for start, stop, first, last in _cuts(
+            segment, wanted.start, to_offset, split_bytes, options.max_records_per_partition
+        ):
             yield Split(
                 files.topic,
                 files.partition,
@@ -109,78 +170,85 @@ def _splits(wanted: Range, options: SourceOptions, split_bytes: int) -> Iterator
                 to_offset,
                 (segment.size if stop is None else stop) - start,
                 committed,
-                (),
-                following is None and stop is None,
+                tuple(each for each in aborts if each.last_offset >= first and each.first_offset < last),
+                wanted.copies,
+                options.corruption_report,
             )
 
 
 def _cuts(
     segment: SegmentFile, from_offset: int, to_offset: int, split_bytes: int, max_records: int | None
-) -> Iterator[tuple[int, int | None]]:
-    """Byte ranges of the segment, in a row, that hold the offsets."""
-    entries = _entries(segment)
+) -> Iterator[tuple[int, int | None, int, int]]:
+    """Byte ranges of the segment, in a row, that hold the offsets, and the offsets that each has about."""
+    index = SparseIndex(segment)
     source = open_source(segment.address)
     try:
-        start = _begin(source, segment, entries, from_offset)
-        end = _end(source, segment, entries, to_offset)
+        start, offset = index.begin(source, from_offset), max(from_offset, segment.base_offset)
+        end = index.end(source, to_offset)
         limit = segment.size if end is None else end
-        slot = bisect_left(entries, start + 1, key=lambda entry: entry.position)
-        offset = max(from_offset, segment.base_offset)
+        slot = bisect_right(index.positions, start)
         while True:
-            cut = None
-            for entry in entries[slot:]:
-                slot += 1
-                if entry.position >= limit:
-                    break
-                here = segment.base_offset + entry.relative_offset
-                many = entry.position - start >= split_bytes or (
-                    max_records is not None and here - offset >= max_records
+            slot = max(slot, bisect_left(index.positions, start + split_bytes))
+            if max_records is not None:
+                slot = min(
+                    slot, max(bisect_left(index.offsets, offset + max_records), bisect_right(index.positions, start))
                 )
-                if many and is_batch(source, segment, entry):
-                    cut = entry
-                    break
-            if cut is None:
-                yield start, end
+            while slot < len(index.positions) and not index.is_sound(source, slot):
+                slot += 1
+            if slot >= len(index.positions) or index.positions[slot] >= limit:
+                yield start, end, offset, to_offset
                 return
-            yield start, cut.position
-            start, offset = cut.position, segment.base_offset + cut.relative_offset
+            yield start, index.positions[slot], offset, index.offsets[slot] + 1
+            start, offset = index.positions[slot], index.offsets[slot]
+            slot += 1
     finally:
         source.close()
 
 
-def _entries(segment: SegmentFile) -> Sequence[OffsetIndexEntry]:
-    """The entries of the offset index; none where it is damaged, its entries not in order."""
-    address = segment.index(FileKind.OFFSET_INDEX)
-    if address is None:
-        return ()
-    try:
-        entries = offset_index.parse(read_file(address)).entries
-    except (FormatError, UnreadableInput):
-        return ()
-    ordered = all(a.position < b.position and a.relative_offset < b.relative_offset for a, b in pairwise(entries))
-    return entries if ordered and (not entries or entries[0].position > 0) else ()
+class SparseIndex:
+    """The entries of a segment's offset index: absolute last offsets of batches, and where these begin.
 
-
-def _begin(source: Source, segment: SegmentFile, entries: Sequence[OffsetIndexEntry], offset: int) -> int:
-    """The last indexed batch that ends at or before an offset."""
-    slot = bisect_left(entries, offset - segment.base_offset + 1, key=lambda entry: entry.relative_offset)
-    return entries[slot - 1].position if slot and is_batch(source, segment, entries[slot - 1]) else 0
-
-
-def _end(source: Source, segment: SegmentFile, entries: Sequence[OffsetIndexEntry], offset: int) -> int | None:
-    """The first indexed batch of which all is at or behind an offset, None for the end of the segment.
-
-    An entry knows its batch's last offset: behind the batch in which `offset` is, or the next, there is one such.
+    Empty where the file is not there, damaged, or its entries are not in order. It is a hint: what it says of a batch
+    is held against the log before it is used.
     """
-    slot = bisect_left(entries, offset - segment.base_offset, key=lambda entry: entry.relative_offset) + 1
-    return entries[slot].position if slot < len(entries) and is_batch(source, segment, entries[slot]) else None
 
+    def __init__(self, segment: SegmentFile) -> None:
+        self._base = segment.base_offset
+        self.offsets: array[int] = array("q")
+        self.positions: array[int] = array("q")
+        address = segment.index(FileKind.OFFSET_INDEX)
+        if address is None:
+            return
+        try:
+            data = read_file(address)
+        except UnreadableInput:
+            return
+        cells = array("i", data[: len(data) - len(data) % 8])
+        if sys.byteorder == "little":
+            cells.byteswap()
+        relative, positions = cells[::2], cells[1::2]
+        used = next((i for i, each in enumerate(positions) if each == 0), len(positions))  # zeros are slack
+        del relative[used:], positions[used:]
+        if used and min(positions[0], relative[0]) < 0:
+            return
+        if all(map(gt, islice(positions, 1, None), positions)) and all(map(gt, islice(relative, 1, None), relative)):
+            self.offsets = array("q", (self._base + each for each in relative))
+            self.positions = array("q", positions)
 
-def is_batch(source: Source, segment: SegmentFile, entry: OffsetIndexEntry) -> bool:
-    """Does a sound batch that ends at the entry's offset begin at its position?"""
-    for part in read_segment(source, start=entry.position, resync=False, window_bytes=PROBE_BYTES):
-        if not isinstance(part, Window):
-            return False
-        row = BatchRow._make(part.batches.row(0))
-        return not row.faults and row.last_offset == segment.base_offset + entry.relative_offset
-    return False
+    def is_sound(self, source: Source, slot: int) -> bool:
+        """Does an entry lead to a batch?"""
+        entry = OffsetIndexEntry(self.offsets[slot] - self._base, self.positions[slot])
+        return leads_to_batch(source, self._base, entry)
+
+    def begin(self, source: Source, offset: int) -> int:
+        """The last indexed batch that ends at or before an offset, 0 where none is known."""
+        slot = bisect_right(self.offsets, offset) - 1
+        return self.positions[slot] if slot >= 0 and self.is_sound(source, slot) else 0
+
+    def end(self, source: Source, offset: int) -> int | None:
+        """An indexed batch with nothing below an offset in it and behind it, None for the end of the segment.
+
+        The first entry at or behind the offset may still be the batch that it is in; the next is not.
+        """
+        slot = bisect_left(self.offsets, offset) + 1
+        return self.positions[slot] if slot < len(self.offsets) and self.is_sound(source, slot) else None

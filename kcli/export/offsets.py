@@ -1,0 +1,161 @@
+"""Where a partition's log begins, ends and is stable, and which offset a time stands for.
+
+    log start     as the checkpoint says, if that lies behind where the first segment begins; else there
+    log end       behind the last sound batch of the last segment
+    high water    as the checkpoint says, if the log reaches there; else the log end
+    last stable   before the first transaction without a marker: the latest sound snapshot, and the log behind it
+
+Source: UnifiedLog, ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from formats.errors import FormatError
+from formats.file_name import FileKind
+from formats.kernels.columns import BatchRow
+from formats.kernels.log import RecordTable, drop_batches
+from formats.producer_snapshot import ProducerEntry
+from formats.producer_snapshot import parse as parse_snapshot
+from kcli.errors import UnreadableInput
+from kcli.export.discovery import PartitionFiles, SegmentFile
+from kcli.export.files import open_source, read_file
+from kcli.inspector.seek import seek
+from kcli.inspector.selection import ALL, Selection
+from kcli.log.batch_records import decode
+from kcli.log.read_only_survey import BEGIN, UNSOUND, Survey
+from kcli.log.segment_reader import Window, read_segment
+from kcli.log.source import Source
+
+MAX_OFFSET = (1 << 63) - 1
+PEEK_BYTES = 1 << 12
+SLICE_RECORDS = 1 << 12
+
+
+def log_start(files: PartitionFiles) -> int:
+    """The first offset that is to be read. Raises UnreadableInput."""
+    if not files.segments:
+        return files.log_start_offset or 0
+    first = _first_offset(files.segments[0])
+    said = files.log_start_offset
+    return first if said is None or said < first else said
+
+
+def _first_offset(segment: SegmentFile) -> int:
+    """Where a segment begins: by its name, or, where that lies above its first batch, by that."""
+    source = open_source(segment.address)
+    try:
+        for part in read_segment(source, resync=False, window_bytes=PEEK_BYTES):
+            if isinstance(part, Window):
+                row = BatchRow._make(part.batches.row(0))
+                if not row.faults and row.base_offset >= 0:
+                    return min(segment.base_offset, row.base_offset)
+            break
+        return segment.base_offset
+    finally:
+        source.close()
+
+
+def log_end(files: PartitionFiles) -> int:
+    """The offset behind the last sound batch. Raises UnreadableInput."""
+    if not files.segments:
+        return files.log_start_offset or 0
+    segment = files.segments[-1]
+    end = segment.base_offset
+    source = open_source(segment.address)
+    try:
+        start = find(source, segment, ALL.narrowed(from_offset=MAX_OFFSET))
+        for window in sound_windows(source, start):
+            for i in range(window.batches.count):
+                end = max(end, BatchRow._make(window.batches.row(i)).last_offset + 1)
+        return end
+    finally:
+        source.close()
+
+
+def high_watermark(files: PartitionFiles) -> int:
+    """How far consumers see. Raises UnreadableInput."""
+    end = log_end(files)
+    return end if files.high_watermark is None else min(end, files.high_watermark)
+
+
+def last_stable_offset(files: PartitionFiles, end: int) -> int:
+    """Where readers of committed records stop, who otherwise would at `end`. Raises UnreadableInput."""
+    at, entries = _latest_snapshot(files, end)
+    first_offsets = {e.producer_id: e.current_txn_first_offset for e in entries if e.current_txn_first_offset >= 0}
+    for segment, next_base in files.following(at):
+        if segment.base_offset >= end:
+            break
+        source = open_source(segment.address)
+        try:
+            survey = Survey()
+            for part in read_segment(source, start=find(source, segment, ALL.narrowed(from_offset=at))):
+                if isinstance(part, Window):
+                    survey.add(part, next_base)
+                    part.release()
+        finally:
+            source.close()
+        for offset, producer, kind in survey.events():
+            if not at <= offset < end:
+                continue
+            if kind == BEGIN:
+                first_offsets.setdefault(producer, offset)
+            else:
+                first_offsets.pop(producer, None)
+    return min([end, *first_offsets.values()])
+
+
+def _latest_snapshot(files: PartitionFiles, end: int) -> tuple[int, list[ProducerEntry]]:
+    """The last sound snapshot up to an offset: where it was taken, and its entries; 0 where there is none."""
+    for at, address in reversed(files.snapshots):
+        if at <= end:
+            try:
+                return at, list(parse_snapshot(read_file(address)).entries)
+            except (FormatError, UnreadableInput):
+                continue  # what it says is in the log, too
+    return 0, []
+
+
+def offset_for_time(files: PartitionFiles, time_ms: int) -> int | None:
+    """The first offset whose timestamp is that or a later one, None where there is none. Raises UnreadableInput."""
+    wanted = Selection(from_time_ms=time_ms)
+    records = RecordTable(SLICE_RECORDS)
+    for segment in files.segments:
+        source = open_source(segment.address)
+        try:
+            for window in sound_windows(source, find(source, segment, wanted)):
+                wanted.batches(window.batches)
+                for _ in decode(window, records):
+                    wanted.records(records, 1)
+                    if records.count:
+                        return records.row(0)[0]
+                window.release()
+        finally:
+            source.close()
+    return None
+
+
+def find(source: Source, segment: SegmentFile, wanted: Selection) -> int:
+    """Where in the segment to begin reading for an offset or a time."""
+    return seek(source, segment.base_offset, index_reader(segment), wanted)
+
+
+def index_reader(segment: SegmentFile) -> Callable[[FileKind], bytes]:
+    """What reads the index files of a segment."""
+
+    def read_index(kind: FileKind) -> bytes:
+        address = segment.index(kind)
+        if address is None:
+            raise UnreadableInput(segment.address, f"no {kind} file beside it")
+        return read_file(address)
+
+    return read_index
+
+
+def sound_windows(source: Source, start: int) -> Iterator[Window]:
+    """The windows from a batch on, of which batches that no client takes are left out."""
+    for part in read_segment(source, start=start):
+        if isinstance(part, Window):
+            drop_batches(part.batches, faults=UNSOUND)
+            yield part
