@@ -22,6 +22,7 @@ from kcli.coordinator import Outcome, Pair, Token
 from kcli.group import listing, members, offsets, requests
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.rebalance import extend_session, prepare
+from kcli.group.committed import CommittedOffset
 from kcli.group.config import GroupConfig
 from kcli.group.consumer import describe, fence
 from kcli.group.consumer import heartbeat as consumer_heartbeat
@@ -30,7 +31,17 @@ from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.errors import GroupError
 from kcli.group.foreign import GROUP_RECORDS, MEMBER_RECORDS, ForeignGroup
 from kcli.group.metadata import Metadata, NoMetadata
-from kcli.group.records import CLASSIC_GROUP, LEGACY_OFFSET, OFFSET, Record, classic_group, committed_offset, parse
+from kcli.group.records import (
+    CLASSIC_GROUP,
+    LEGACY_OFFSET,
+    OFFSET,
+    Record,
+    classic_group,
+    committed_offset,
+    parse,
+    read_commit,
+)
+from kcli.group.requests import Partition
 from kcli.group.turn import Shard, Turn
 
 RETRY_MS = 500
@@ -91,6 +102,10 @@ class GroupMachine:
 
     def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002
         """A record of the log. Raises FormatError."""
+        commit = read_commit(record, offset)
+        if commit is not None:
+            self._replay_commit(*commit, producer_id)
+            return
         parsed = parse(record)
         if parsed is None:
             return
@@ -107,10 +122,13 @@ class GroupMachine:
 
     def _replay_offset(self, record: Record, record_offset: int, producer_id: int) -> None:
         group_id, partition = record.key["group"], (record.key["topic"], record.key["partition"])
-        offset = None
-        if record.value is not None:
-            self._shard.classic_or_new(group_id, None)
-            offset = committed_offset(record.value, record_offset)
+        if record.value is None:
+            self._shard.committed.replay(group_id, partition, None, producer_id)
+        else:
+            self._replay_commit(group_id, partition, committed_offset(record.value, record_offset), producer_id)
+
+    def _replay_commit(self, group_id: str, partition: Partition, offset: CommittedOffset, producer_id: int) -> None:
+        self._shard.classic_or_new(group_id, None)
         self._shard.committed.replay(group_id, partition, offset, producer_id)
 
     def _replay_group(self, record: Record) -> None:

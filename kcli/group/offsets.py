@@ -83,18 +83,18 @@ def _check_commit(turn: Turn, request: CommitOffsets) -> None:
 
 def _committed(offset: OffsetToCommit, request: CommitOffsets, now_ms: int) -> CommittedOffset:
     return CommittedOffset(
-        offset=offset.offset,
-        leader_epoch=offset.leader_epoch,
-        metadata=offset.metadata or "",
-        commit_timestamp_ms=now_ms,
-        expire_timestamp_ms=NONE if request.retention_ms == NONE else now_ms + request.retention_ms,
-        topic_id=offset.topic_id if request.producer_id < 0 else ZERO_ID,
+        offset.offset,
+        now_ms,
+        offset.leader_epoch,
+        offset.metadata or "",
+        NONE if request.retention_ms == NONE else now_ms + request.retention_ms,
+        offset.topic_id if request.producer_id < 0 else ZERO_ID,
     )
 
 
 def utf16_length(text: str) -> int:
     """As Java counts characters."""
-    return len(text) + sum(character > "\uffff" for character in text)
+    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
 # fetch

@@ -21,6 +21,7 @@ from formats.internal_topic import record_types
 from formats.message import MessageSchema, reader
 from formats.message_writer import write
 from kcli.coordinator import GROUPS_TOPIC, Pair
+from kcli.group import offset_value
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.member import Member
 from kcli.group.committed import NONE, CommittedOffset
@@ -28,7 +29,7 @@ from kcli.group.requests import ZERO_ID, Partition
 
 TOPIC: Final = GROUPS_TOPIC
 LEGACY_OFFSET, OFFSET, CLASSIC_GROUP = 0, 1, 2
-OFFSET_VERSION, OFFSET_WITH_EXPIRY_VERSION = 4, 1
+OFFSET_VERSION, OFFSET_WITH_EXPIRY_VERSION = offset_value.VERSION, 1
 CLASSIC_GROUP_VERSION = 3
 TYPE_BYTES = VERSION_BYTES = 2
 KEYS_KEPT = 10_000
@@ -79,6 +80,10 @@ def key_bytes(kind: int, name: str, value: dict[str, Any]) -> bytes:
 
 def offset_record(group_id: str, partition: Partition, offset: CommittedOffset) -> Pair:
     """A commit."""
+    return _offset_key(group_id, partition), offset_value.write(offset) or _offset_value(offset)
+
+
+def _offset_value(offset: CommittedOffset) -> bytes:
     value: dict[str, Any] = {
         "offset": offset.offset,
         "metadata": offset.metadata,
@@ -90,8 +95,7 @@ def offset_record(group_id: str, partition: Partition, offset: CommittedOffset) 
     else:
         version = OFFSET_WITH_EXPIRY_VERSION
         value["expireTimestamp"] = offset.expire_timestamp_ms
-    raw = write("OffsetCommitValue", version, value)
-    return _offset_key(group_id, partition), version.to_bytes(VERSION_BYTES) + raw
+    return version.to_bytes(VERSION_BYTES) + write("OffsetCommitValue", version, value)
 
 
 def offset_tombstone(group_id: str, partition: Partition) -> Pair:
@@ -102,6 +106,25 @@ def offset_tombstone(group_id: str, partition: Partition) -> Pair:
 @lru_cache(maxsize=KEYS_KEPT)
 def _offset_key(group_id: str, partition: Partition) -> bytes:
     return key_bytes(OFFSET, "OffsetCommitKey", {"group": group_id, "topic": partition[0], "partition": partition[1]})
+
+
+def read_commit(record: Pair, record_offset: int) -> tuple[str, Partition, CommittedOffset] | None:
+    """Group, partition and offset of a commit as nearly all of them are; None: it is to be parsed."""
+    key, value = record
+    if key is None or value is None:
+        return None
+    offset = offset_value.read(value, record_offset)
+    names = None if offset is None else _commit_key(key)
+    return None if names is None or offset is None else (*names, offset)
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def _commit_key(key: bytes) -> tuple[str, Partition] | None:
+    known = _parse_key(key) if len(key) >= TYPE_BYTES else None
+    if known is None or known[0] != OFFSET:
+        return None
+    parsed = known[2]
+    return parsed["group"], (parsed["topic"], parsed["partition"])
 
 
 def committed_offset(value: Mapping[str, Any], record_offset: int) -> CommittedOffset:

@@ -125,4 +125,5 @@ class Turn:
 
 
 def _size(record: Pair) -> int:
-    return RECORD_BYTES + sum(len(part) for part in record if part is not None)
+    key, value = record
+    return RECORD_BYTES + (0 if key is None else len(key)) + (0 if value is None else len(value))

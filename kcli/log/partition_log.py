@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from formats.kernels.columns import ATTRIBUTES, PRODUCER_ID, BatchRow
 from formats.kernels.log import SCAN_BAD_LENGTH, BatchTable, Runway, scan, survey_batches
@@ -74,8 +75,7 @@ class Isolation(Enum):
     TXN_COMMITTED = "last stable offset"
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """Where batches went. log_append_time is -1 with CreateTime; a duplicate's offsets are those of the first time."""
 
     first_offset: int

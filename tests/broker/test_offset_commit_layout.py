@@ -23,7 +23,7 @@ def test_bytes(version: int, throttle_ms: int, counts: tuple[int, ...]) -> None:
     kind = messages(OFFSET_COMMIT.key, version)
     names: list[Any] = [UUID(int=5), None] if version >= 10 else ["topic", "é" * 90]
     topics: list[Answered] = [
-        (name, [(number, (0, 3, -1)[number % 3]) for number in range(count)])
+        (name, tuple((number, (0, 3, -1)[number % 3]) for number in range(count)))
         for name, count in zip(names, counts, strict=False)
     ]
     frame = lay_out(kind, CORRELATION_ID, topics)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.batch_writer import write_batch
@@ -34,6 +34,7 @@ SLICE_BATCHES = 200
 FAILURES_MAX = 3
 KEYS_KEPT = 10_000
 INT_MIN = -(1 << 31)
+NOTHING = Outcome()
 
 
 class CoordinatorError(KcliError):
@@ -226,7 +227,7 @@ class Coordinator:
         token = self._token()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         shard.waiting[token] = future
-        self._do(shard, lambda now_ms: shard.machine.handle(token, request, now_ms))
+        self._do(shard, partial(shard.machine.handle, token, request))
         if future.done():
             shard.waiting.pop(token, None)
         else:
@@ -240,7 +241,7 @@ class Coordinator:
                 self._tell(shard, request)
 
     def _tell(self, shard: _Shard, request: Any) -> None:
-        self._do(shard, lambda now_ms: shard.machine.handle(self._token(), request, now_ms))
+        self._do(shard, partial(shard.machine.handle, self._token(), request))
 
     def _token(self) -> int:
         self._next_token += 1
@@ -248,11 +249,12 @@ class Coordinator:
 
     def _do(self, shard: _Shard, step: Callable[[int], Outcome]) -> None:
         """Have the machine do something, at a time; then append, replay, answer, act, and wait for its deadline."""
-        outcome = Outcome()
+        outcome = NOTHING
+        now_ms = self._broker.clock.now_ms()
         try:
-            outcome = step(self._broker.clock.now_ms())
+            outcome = step(now_ms)
             for batch in outcome.batches:
-                self._append(shard, batch)
+                self._append(shard, batch, now_ms)
         except AppendRefused as refused:
             if any(batch.producer_id < 0 for batch in outcome.batches):
                 self._start_again(shard, refused)
@@ -279,9 +281,8 @@ class Coordinator:
                 future.set_exception(CoordinatorError(code))
         self._expect(shard)
 
-    def _append(self, shard: _Shard, batch: Batch) -> None:
+    def _append(self, shard: _Shard, batch: Batch, now_ms: int) -> None:
         partition = self._partition(shard.number)
-        now_ms = self._broker.clock.now_ms()
         is_transactional = batch.producer_id >= 0
         data = write_batch(
             batch.records,

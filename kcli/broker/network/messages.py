@@ -37,7 +37,7 @@ from kcli.broker.network.tagged_fields import without_unknown
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
-HEADER = struct.Struct(">hhi")  # api key, version, correlation id
+HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of the client id
 PRODUCE, API_VERSIONS = 0, 18
 NO_THROTTLE = timedelta(0)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -147,15 +147,14 @@ def messages(api_key: int, version: int) -> Messages:
 
 def read_header(frame: memoryview, flexible: Callable[[int, int], bool]) -> RequestHeader:
     """The header of a request. flexible(api key, version): is it of a flexible version? Raises BadRequest."""
-    if len(frame) < HEADER.size + 2:
+    if len(frame) < HEADER.size:
         raise BadRequest("a request shorter than its header", len(frame))
-    api_key, version, correlation_id = HEADER.unpack_from(frame)
-    length = int.from_bytes(frame[8:10], signed=True)
-    position = 10 + max(length, 0)
+    api_key, version, correlation_id, length = HEADER.unpack_from(frame)
+    position = HEADER.size + max(length, 0)
     if length < -1 or position > len(frame):
         raise BadRequest(f"a client id of {length:,} bytes", 8)
     try:
-        client_id = str(frame[10:position], "utf-8")
+        client_id = str(frame[HEADER.size : position], "utf-8")
     except UnicodeDecodeError:
         raise BadRequest("the client id is not UTF-8", 10) from None
     if flexible(api_key, version):

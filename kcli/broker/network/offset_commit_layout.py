@@ -11,7 +11,7 @@ Source: OffsetCommitResponse.json.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from functools import lru_cache
 from uuid import UUID
 
 from kcli.broker.network.connection import Laid
@@ -19,10 +19,13 @@ from kcli.broker.network.layout import NO_TAGS, length, string
 from kcli.broker.network.messages import Messages
 
 THROTTLE, FLEXIBLE = 3, 8
+TOPICS_KEPT = 1_000
+PARTITIONS_KEPT = 100
+"""The same partitions are committed again and again, and mostly few of a topic."""
 _PARTITION = struct.Struct(">ih")
 
 
-Answered = tuple[str | UUID | None, Sequence[tuple[int, int]]]
+Answered = tuple[str | UUID | None, tuple[tuple[int, int], ...]]
 """A topic's name or id, and each partition's index and error code."""
 
 
@@ -33,23 +36,29 @@ class _NoThrottle(Laid):
         """The client is not told."""
 
 
-def lay_out(kind: Messages, correlation_id: int, topics: Sequence[Answered]) -> Laid:
+def lay_out(kind: Messages, correlation_id: int, topics: list[Answered]) -> Laid:
     """The answer's frame, in one part."""
     flexible = kind.version >= FLEXIBLE
-    tags = NO_TAGS if flexible else b""
     frame = bytearray(4) + kind.response_header(correlation_id)
     throttle_at = len(frame)
     if kind.version >= THROTTLE:
         frame += b"\0\0\0\0"
     frame += length(len(topics), flexible=flexible)
     for topic, partitions in topics:
-        frame += string(topic, flexible=flexible) if isinstance(topic, str) else (topic or UUID(int=0)).bytes
-        frame += length(len(partitions), flexible=flexible)
-        for index, code in partitions:
-            frame += _PARTITION.pack(index, code) + tags
-        frame += tags
-    frame += tags
-    struct.pack_into(">i", frame, 0, len(frame) - 4)
+        frame += (_kept if len(partitions) <= PARTITIONS_KEPT else _topic)(topic, partitions, flexible)
+    if flexible:
+        frame += NO_TAGS
+    frame[:4] = (len(frame) - 4).to_bytes(4)
     answer = (Laid if kind.version >= THROTTLE else _NoThrottle)([frame])
     answer.throttle_at = throttle_at
     return answer
+
+
+def _topic(topic: str | UUID | None, partitions: tuple[tuple[int, int], ...], flexible: bool) -> bytes:
+    tags = NO_TAGS if flexible else b""
+    name = string(topic, flexible=flexible) if isinstance(topic, str) else (topic or UUID(int=0)).bytes
+    items = [_PARTITION.pack(index, code) + tags for index, code in partitions]
+    return b"".join((name, length(len(items), flexible=flexible), *items, tags))
+
+
+_kept = lru_cache(maxsize=TOPICS_KEPT)(_topic)

@@ -1,0 +1,66 @@
+"""The value of an offset's record by hand, as nearly all of them are: every commit writes one and reads it again.
+
+    version       int16           4
+    offset        int64
+    leader epoch  int32
+    metadata      compact string  of at most 126 bytes
+    timestamp     int64           of the commit, ms
+    tags          none, or 0: the topic's id, 16 bytes
+
+Whatever is otherwise goes the way of all records (kcli.group.records). Source: OffsetCommitValue.json.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+
+from formats.message import uuid_bytes, uuid_text
+from kcli.group.committed import NONE, CommittedOffset
+from kcli.group.requests import ZERO_ID
+
+VERSION = 4
+TOPICS_KEPT = 10_000
+_HEAD = struct.Struct(">hqiB")  # with the metadata's length, one more than it is
+_TIMESTAMP = struct.Struct(">q")
+_LENGTH_MAX = 127
+_NO_TAGS = b"\0"
+_TOPIC_ID = b"\x01\0\x10"  # one tag: 0, of 16 bytes
+_TAGS_SIZES = (len(_NO_TAGS), len(_TOPIC_ID) + 16)
+
+
+def write(offset: CommittedOffset) -> bytes | None:
+    """The value; None for one that is otherwise."""
+    metadata = offset.metadata
+    if not metadata.isascii() or len(metadata) >= _LENGTH_MAX or offset.expire_timestamp_ms != NONE:
+        return None
+    head = _HEAD.pack(VERSION, offset.offset, offset.leader_epoch, len(metadata) + 1)
+    return head + metadata.encode() + _TIMESTAMP.pack(offset.commit_timestamp_ms) + _tags(offset.topic_id)
+
+
+def read(value: bytes, record_offset: int) -> CommittedOffset | None:
+    """The inverse of `write`; None for one that is otherwise."""
+    if len(value) < _HEAD.size:
+        return None
+    version, offset, leader_epoch, length = _HEAD.unpack_from(value)
+    behind = _HEAD.size + length - 1
+    tags_at = behind + _TIMESTAMP.size
+    if version != VERSION or not 0 < length <= _LENGTH_MAX or len(value) - tags_at not in _TAGS_SIZES:
+        return None
+    metadata, topic_id = value[_HEAD.size : behind], _topic_id(value[tags_at:])
+    if topic_id is None or not metadata.isascii():
+        return None
+    (timestamp_ms,) = _TIMESTAMP.unpack_from(value, behind)
+    return CommittedOffset(offset, timestamp_ms, leader_epoch, metadata.decode(), NONE, topic_id, record_offset)
+
+
+@lru_cache(maxsize=TOPICS_KEPT)
+def _tags(topic_id: str) -> bytes:
+    return _NO_TAGS if topic_id == ZERO_ID else _TOPIC_ID + uuid_bytes(topic_id)
+
+
+@lru_cache(maxsize=TOPICS_KEPT)
+def _topic_id(tags: bytes) -> str | None:
+    if tags == _NO_TAGS:
+        return ZERO_ID
+    return uuid_text(tags[len(_TOPIC_ID) :]) if tags.startswith(_TOPIC_ID) else None
