@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from kcli.cli.output import aligned, json_line, note, write_text
 from kcli.cli.progress import size_text
 from kcli.errors import UsageError
 from kcli.export.decoding import DecoderSpec
-from kcli.export.job import ExportOptions, Job, Outcome, Seen, TopicOutcome, dead_letter_directory
+from kcli.export.job import ExportOptions, Job, Outcome, Seen, TopicOutcome, damage_directory, dead_letter_directory
 from kcli.export.options import SourceOptions
 from kcli.export.session import SparkFailed, SparkSettings
 from kcli.export.table_writer import TableFormat
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 DEFAULT_COLUMNS = "key,value,topic,partition,offset,timestamp,timestampType,headers"
 PLOT_WIDTH = 60
+DAMAGE_SHOWN = 20
 LEVELS = " ▁▂▃▄▅▆▇█"
 
 
@@ -67,8 +69,6 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
 
 def _with_offsets(options: SourceOptions, first: int | None, stop: int | None) -> SourceOptions:
     """The same offsets for all partitions: Spark's options have them only by partition."""
-    from dataclasses import replace
-
     if first is not None and first < 0:
         raise UsageError("--from-offset is negative")
     if stop is not None and stop < 0:
@@ -118,11 +118,6 @@ def export_options(  # noqa: PLR0913 (one parameter an option)
 
 def _names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
-
-
-def damage_directory(out: Path) -> Path:
-    """Where the table of what was skipped is: beside the export."""
-    return out.absolute().with_name(out.name + ".damage")
 
 
 def run(
@@ -252,6 +247,10 @@ def _text(options: ExportOptions, outcome: Outcome) -> str:
     dead = sum(file.records for file in outcome.dead_letters)
     if dead:
         text += f"{dead_letter_directory(options.out)}  {_count(dead, 'record')} not decoded, with the reasons\n"
+    if outcome.damage:
+        text += f"{damage_directory(options.out)}  {_count(len(outcome.damage), 'damaged place')} passed over:\n"
+    for each in outcome.damage[:DAMAGE_SHOWN]:
+        text += f"  {each.path}  byte {each.position:,}, {each.length:,} bytes  {each.reason}\n"
     return text
 
 
@@ -299,6 +298,7 @@ def _json(options: ExportOptions, outcome: Outcome) -> list[dict[str, Any]]:
         )
     lines += [_file_json("file", file) for file in outcome.files]
     lines += [_file_json("dead_letters", file) for file in outcome.dead_letters]
+    lines += [{"type": "damage", **asdict(each)} for each in outcome.damage]
     lines.append(
         {
             "type": "summary",

@@ -25,6 +25,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
+
 from kcli.errors import KcliError, UsageError
 from kcli.export.columns import COLUMNS
 from kcli.export.commit import Staging
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
 TASKS_PER_CORE = 2
 SMALLEST_TASK_BYTES = 4 << 20
 POLL_S = 0.2
+DAMAGE = "damage"
+DAMAGE_LISTED = 1000
 RAW = DecoderSpec(format="raw")
 STAGED = TableFormat(codec="lz4", file_bytes=256 << 20)
 
@@ -182,6 +186,9 @@ class Job:
             with Staging(self._options.out) as staging:
                 manifest, state = self._before()
                 source = self._from_state(state)
+                if source.corruption_report is not None:
+                    source = replace(source, corruption_report=str(staging.run / DAMAGE))
+                    (staging.run / DAMAGE).mkdir()
                 splits = plan(source)
                 if isinstance(self._spark, SparkSettings) and splits:
                     with spark_session(self._spark) as spark:
@@ -324,6 +331,7 @@ class Job:
         files, renames = _placed(staging.run, [file for r in done.made for file in r.files], options.out, increment)
         dead_staged = [file for r in done.made for file in r.dead_letters] + list(done.dead_first)
         dead, dead_renames = _placed(staging.run, dead_staged, dead_letter_directory(options.out), increment)
+        damage, damage_renames = _damage(staging.run / DAMAGE, damage_directory(options.out), increment)
         columns = self._columns(done, before)
         manifest = Manifest(
             id=before.id if before else uuid.uuid4().hex,
@@ -334,16 +342,16 @@ class Job:
             sources=(*(before.sources if before else ()), *sources),
             partitions=_followed(before.partitions if before else (), extents),
             dead_letters=(*(before.dead_letters if before else ()), *dead),
-            damage=before.damage if before else (),
+            damage=(*(before.damage if before else ()), *damage)[:DAMAGE_LISTED],
             increments=increment,
         )
-        if before is None or files or dead:
+        if before is None or files or dead or damage:
             writes = {options.out.absolute() / MANIFEST: manifest.to_json()}
             if options.state is not None:
                 following = {(e.topic, e.partition): e.end for e in extents}
                 told = State(manifest.id, increment, {**(state.next if state else {}), **following})
                 writes[options.state.absolute()] = told.to_json()
-            staging.commit({**renames, **dead_renames}, writes)
+            staging.commit({**renames, **dead_renames, **damage_renames}, writes)
         elif before is not None:
             manifest = before
         read = sum(split.records for report in done.read for split in report.splits)
@@ -353,7 +361,7 @@ class Job:
             _topics(done.read, dead),
             tuple(files),
             tuple(dead),
-            (),
+            tuple(damage),
             time.monotonic() - began,
             staging.finished_earlier,
             superseded=read - rows if options.latest_by_key else 0,
@@ -427,6 +435,24 @@ class _Poll:
 def dead_letter_directory(out: Path) -> Path:
     """Where records that do not decode go: beside the table, so that no reader takes them for a part of it."""
     return out.absolute().with_name(out.name + ".dead-letters")
+
+
+def damage_directory(out: Path) -> Path:
+    """Where the table of what onCorruption=report passed over is."""
+    return out.absolute().with_name(out.name + ".damage")
+
+
+def _damage(staged: Path, place: Path, increment: int) -> tuple[list[Damage], dict[Path, Path]]:
+    """What was passed over, and where its files belong."""
+    found: list[Damage] = []
+    renames: dict[Path, Path] = {}
+    for path in sorted(staged.glob("*.parquet")):
+        renames[path] = place / f"part-{increment:05}-{path.name}"
+        for row in pq.read_table(path).to_pylist():
+            reason = f"{row['kind']}: {row['reason']}"
+            where = row["segment"], row["position"], row["length"]
+            found.append(Damage(row["topic"], row["partition"], *where, reason))
+    return found, renames
 
 
 def grouped(splits: Sequence[Split], cores: int, file_bytes: int) -> list[list[Split]]:

@@ -80,7 +80,7 @@ def with_pyarrow(out: Path) -> list[tuple[Any, ...]]:
 
 
 def with_duckdb(out: Path) -> list[tuple[Any, ...]]:
-    found = duckdb.sql(
+    found = duckdb.execute(
         f"""select topic, partition, "offset", epoch_ms(timestamp), timestampType, key, value, headers
         from read_parquet('{out}/**/*.parquet', hive_partitioning = true) order by 1, 2, 3"""
     ).fetchall()
@@ -218,7 +218,7 @@ def test_dead_letters(tmp_path: Path) -> None:
     (dead,) = ds.dataset(dead_letter_directory(out)).to_table().to_pylist()
     assert (dead["offset"], dead["value"], dead["keyReason"]) == (1, b"{", None)
     assert dead["valueReason"]
-    assert duckdb.sql(f"select count(*) from '{out}/**/*.parquet'").fetchall() == [(3,)]
+    assert duckdb.execute(f"select count(*) from '{out}/**/*.parquet'").fetchall() == [(3,)]
     assert check_export(out).findings == []
 
 

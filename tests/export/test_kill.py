@@ -34,7 +34,7 @@ def offsets(out: Path) -> list[tuple[int, int]]:
     table = ds.dataset(out, partitioning="hive").to_table(columns=["partition", "offset"])
     seen = sorted(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
     query = f"""select partition, "offset" from read_parquet('{out}/**/*.parquet', hive_partitioning = true)"""
-    assert sorted(duckdb.sql(query).fetchall()) == seen
+    assert sorted(duckdb.execute(query).fetchall()) == seen
     return seen
 
 
