@@ -186,11 +186,11 @@ class _Compiler:
 
     def op(self, schema: Schema, node: Node | None) -> int:
         kind, parts = self.schema.look_up(schema)
+        if kind == "record" and node is not None and pt.is_binary(node.type):
+            raw = self.add(kernel.AVRO_RAW, node)
+            self.ops[raw][4] = [self.op(schema, None)]
+            return raw
         if kind in {"record", "union", "array", "map"}:
-            if node is not None and pt.is_binary(node.type):
-                raw = self.add(kernel.AVRO_RAW, node)
-                self.ops[raw][4] = [self.op(schema, None)]
-                return raw
             return getattr(self, f"_{kind}")(parts, node)  # type: ignore[no-any-return]
         if kind == "enum":
             found = self.add(kernel.AVRO_ENUM, node, len(self.symbols), len(parts["symbols"]))

@@ -46,6 +46,7 @@ class SchemaDecoder(ProgramDecoder):
         self.language = Named(language)
         self.source = language.prepare(source)
         super().__init__(settle(language.type_of(self.source, b"")))
+        _ = self.program
 
     @cached_property
     def program(self) -> Program:
@@ -81,6 +82,7 @@ class RegistryDecoder(ProgramDecoder):
                 raise SchemaError(f"schema {schema_id(header)} of {registry.name}: {error}") from error
             self.sources[header] = source
         super().__init__(settle(unify_all(types)))
+        _ = self.program
 
     @cached_property
     def program(self) -> Program:

@@ -85,13 +85,11 @@ class _Parser:
 
     def columns(self, end: str | None) -> pa.DataType:
         fields: list[pa.Field] = []
-        while self.peek() != end or not fields:
-            if self.peek() == end and end is not None:
-                break
+        if end is None or self.peek() != end:
             fields.append(self.column())
-            if self.peek() != ",":
-                break
+        while fields and self.peek() == ",":
             self.take(",")
+            fields.append(self.column())
         names = [field.name for field in fields]
         if len(set(names)) < len(names):
             raise self.error("two columns of one name")

@@ -26,8 +26,10 @@ class JsonDecoder(ProgramDecoder):
     """JSON, one text a payload. strict: a field that the type has not is a reason not to decode."""
 
     def __init__(self, kind: pa.DataType, *, strict: bool) -> None:
+        """Raises SchemaError for a type that JSON has not."""
         super().__init__(kind)
         self.strict = strict
+        _ = self.program
 
     @cached_property
     def program(self) -> kernel.JsonProgram:

@@ -29,6 +29,7 @@ from kcli.errors import UnreadableInput, UsageError
 from kcli.export.decoding.errors import RegistryError, SchemaError
 from kcli.export.decoding.sources import Reference, RegisteredSchema, Registry, UnknownSchema, schema_text
 
+MEDIA_TYPES = "application/vnd.schemaregistry.v1+json, application/json"
 TIMEOUT_S = 10.0
 TRIES = 3
 PAUSE_S = 0.2
@@ -88,10 +89,9 @@ class HttpRegistry:
         return self._found[path]
 
     def _get(self, path: str) -> bytes:
-        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        request = Request(self.name + path, headers={"Accept": MEDIA_TYPES})  # noqa: S310
         if self._login:
-            headers["Authorization"] = self._login
-        request = Request(self.name + path, headers=headers)  # noqa: S310
+            request.add_unredirected_header("Authorization", self._login)
         for attempt in range(1, TRIES + 1):
             try:
                 return self._try(request)
