@@ -7,7 +7,6 @@ fixed    the same for one partition, without a group's members: whoever takes ov
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -31,7 +30,7 @@ async def plain(world: World, who: str, *, is_static: bool) -> None:
     member = world.member(who, PLAIN, is_static=is_static)
     while not world.is_ending:
         try:
-            assignment = await _join(world, member)
+            assignment = await member.join()
             while not world.is_ending:
                 await world.rest(800)
                 if assignment and not world.is_idle(who) and world.random.random() < 0.5:
@@ -47,17 +46,6 @@ async def plain(world: World, who: str, *, is_static: bool) -> None:
             world.note(who, f"again: {why!r}")
             await world.rest(300)
     await _gone(member)
-
-
-async def _join(world: World, member: Member) -> list[int]:
-    """Join, at times while a commit of the generation before is still under way."""
-    if not member.assignment or member.generation < 0 or world.random.random() < 0.5:
-        return await member.join()
-    late = member.commit(member.assignment[0], world.next_commit(), after_ms=world.random.randrange(400))
-    _, joined = await asyncio.gather(late, member.join(), return_exceptions=True)
-    if isinstance(joined, BaseException):
-        raise joined
-    return joined
 
 
 async def loop(world: World, who: str, *, is_static: bool, is_modern: bool) -> None:

@@ -49,7 +49,7 @@ RANGE, OTHER = (
     for version, subscription in enumerate((SUBSCRIPTION, SUBSCRIPTION | {"ownedPartitions": []}))
 )
 """What it can do, and the same said otherwise."""
-SYNC_AGAIN = 0.15
+AGAIN = 0.15
 FORGET = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
 
@@ -155,18 +155,21 @@ class Member:
         async def run(node: Node) -> SyncAnswer:
             answer: SyncAnswer = await node.broker.groups.ask(self.group, request)
             if answer.error is ErrorCode.NONE and node.is_alive:
-                self._note_assigned(node, request.member_id, owner, generation, _numbers(answer.assignment))
+                self._note_assigned(node, request.member_id, owner, generation, numbers_of(answer.assignment))
             return answer
 
-        what, random = f"SyncGroup {generation}", self.world.random
-        is_repeated = not self.world.is_calm and random.random() < SYNC_AGAIN
-        again_ms = random.choice([500, 3_000, 9_000]) if is_repeated else 0
+        what = f"SyncGroup {generation}"
         try:
-            answer: SyncAnswer = await self.world.network.ask(self.who, what, run, again_ms=again_ms)
+            answer: SyncAnswer = await self.world.network.ask(self.who, what, run, again_ms=self._again_ms())
         except Lost:
             answer = await self.world.network.ask(self.who, what, run, patience_ms=JOIN_PATIENCE_MS)
         self.heed(answer.error)
-        return _numbers(answer.assignment)
+        return numbers_of(answer.assignment)
+
+    def _again_ms(self) -> int:
+        """When what says a generation comes once more, if it does: that may be over by then."""
+        random = self.world.random
+        return random.choice([500, 2_000, 8_000]) if not self.world.is_calm and random.random() < AGAIN else 0
 
     def _note_assigned(self, node: Node, member_id: str, owner: str, generation: int, numbers: list[int]) -> None:
         if self.world.is_classic(self.group):
@@ -184,14 +187,11 @@ class Member:
         )
         self.heed(await self._ask(request))
 
-    async def commit(self, number: int, offset: int, *, after_ms: int = 0) -> None:
-        """Commit an offset without a transaction; after_ms: so long the request lies about. Raises Rejoin, Lost,
-        CoordinatorError, Fenced."""
+    async def commit(self, number: int, offset: int) -> None:
+        """Commit an offset without a transaction. Raises Rejoin, Lost, CoordinatorError, Fenced."""
         request = self.commit_request([(number, offset)])
         place, owner = (self.group, number), self.owner
         commits = self.world.commits
-        if after_ms:
-            await self.world.sleep_ms(after_ms)
 
         async def run(node: Node) -> OffsetsAnswer:
             is_new = commits.begins(place, offset)
@@ -207,7 +207,8 @@ class Member:
                     commits.refused(place, offset)
             return answer
 
-        answer = await self.world.network.ask(self.who, f"OffsetCommit {number}: {offset}", run)
+        what = f"OffsetCommit {number}: {offset}"
+        answer = await self.world.network.ask(self.who, what, run, again_ms=self._again_ms())
         self.heed(answer.error)
 
     def _note_commit(self, node: Node, number: int, owner: str, request: CommitOffsets) -> None:
@@ -241,14 +242,22 @@ class Member:
         self.forget()
 
 
+def describe(node: Node, group: str) -> DescribedGroup | DescribedConsumerGroup:
+    """The group as the coordinator has it. Raises CoordinatorError."""
+    consumers: DescribedConsumerGroup = node.broker.groups.send(group, DescribeConsumerGroup(group_id=group)).result()
+    if consumers.error is ErrorCode.NONE:
+        return consumers
+    classic: DescribedGroup = node.broker.groups.send(group, DescribeGroup(group_id=group)).result()
+    return classic
+
+
 def epochs(node: Node, group: str, generation: int) -> dict[str, int]:
     """The group's members, each with the epoch that the coordinator has it at now: where it is a classic group, with
     the generation in which somebody was just served."""
-    described: DescribedConsumerGroup = node.broker.groups.send(group, DescribeConsumerGroup(group_id=group)).result()
-    if described.error is ErrorCode.NONE:
-        return {each.member_id: each.epoch for each in described.members}
-    classic: DescribedGroup = node.broker.groups.send(group, DescribeGroup(group_id=group)).result()
-    return dict.fromkeys((each.member_id for each in classic.members), generation)
+    described = describe(node, group)
+    if isinstance(described, DescribedGroup):
+        return dict.fromkeys((each.member_id for each in described.members), generation)
+    return {each.member_id: each.epoch for each in described.members}
 
 
 def _share(members: list[str], inputs: int) -> dict[str, bytes]:
@@ -260,7 +269,8 @@ def _assignment(numbers: list[int]) -> bytes:
     return bytes(VERSION_BYTES) + write("ConsumerProtocolAssignment", 0, value)
 
 
-def _numbers(assignment: bytes) -> list[int]:
+def numbers_of(assignment: bytes) -> list[int]:
+    """The partitions of an assignment."""
     if not assignment:
         return []
     value, _ = reader("ConsumerProtocolAssignment", version_of(assignment))(assignment, VERSION_BYTES)

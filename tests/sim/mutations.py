@@ -167,7 +167,7 @@ MUTATIONS = [
     ),
     Mutation(
         "offsets of transactions count at once",
-        "kcli.group.machine:GroupMachine._replay_offset",
+        "kcli.group.machine:GroupMachine._replay_commit",
         "self._shard.committed.replay(group_id, partition, offset, producer_id)",
         "self._shard.committed.replay(group_id, partition, offset, -1)",
     ),

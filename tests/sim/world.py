@@ -2,7 +2,7 @@
 
     trouble   for a while everything goes wrong that the seed says
     calm      nothing does any more, some clients are gone for ever, all others live once: within a bounded time every
-              group is stable, with exactly these members, and everybody gets on with its work
+              group is stable, with exactly these members, who have all partitions, and everybody gets on with its work
     end       all leave, all transactions end; the broker is killed once more, and has everything again
 
 The same seed gives the same simulation. `python -m tests.sim SEED` tells it.
@@ -13,28 +13,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from kcli.broker.coordinators.runtime import CoordinatorError, partition_of
-from kcli.group.errors import ErrorCode
 from kcli.group.records import TOPIC as GROUPS
-from kcli.group.requests import DescribeConsumerGroup, DescribedConsumerGroup, DescribedGroup, DescribeGroup
+from kcli.group.requests import DescribedGroup
 from kcli.txn.records import TOPIC as TRANSACTIONS
 from tests.log.crash_disk import Crash
 from tests.sim import actors
 from tests.sim.checks import Broken, Commits, Generations, Input, Ledger, Owners, must
 from tests.sim.consumer import ConsumerMember
 from tests.sim.loop import SimulatedLoop, Stalled
-from tests.sim.member import Fenced, Member, fetch_offset
+from tests.sim.member import Fenced, Member, describe, fetch_offset, numbers_of
 from tests.sim.network import Faults, Lost, Network
-from tests.sim.node import INPUTS, OTHER, OUTPUT, OUTPUTS, OWN, TOPICS, Cluster, Node
+from tests.sim.node import INPUT_ID, INPUTS, OTHER, OUTPUT, OUTPUTS, OWN, TOPICS, Cluster, Node
 from tests.sim.producer import Failed
 
 TROUBLE_MS, CALM_MS, END_MS = 18_000, 60_000, 60_000
 PAUSE_MS = 15_000
-PROTOCOLS = (Member, Member, ConsumerMember, None)
+PROTOCOLS = (Member, ConsumerMember, None)
 """What a group's members speak; None: each what it likes, so that the group is upgraded and downgraded."""
 Life = Callable[[], Coroutine[Any, Any, None]]
 
@@ -297,14 +297,15 @@ class World:
     def _is_group_stable(self, group: str) -> bool:
         assert self.node is not None, "it lives"
         try:
-            asked = self.node.broker.groups.send(group, DescribeConsumerGroup(group_id=group))
-            if asked.result().error is not ErrorCode.NONE:
-                asked = self.node.broker.groups.send(group, DescribeGroup(group_id=group))
+            described = describe(self.node, group)
         except CoordinatorError:
             return False
-        described: DescribedGroup | DescribedConsumerGroup = asked.result()
-        members = sum(name.startswith(group) for name in self._lives)
-        return described.state == "Stable" and len(described.members) == members
+        if isinstance(described, DescribedGroup):
+            owned = [numbers_of(each.assignment) for each in described.members]
+        else:
+            owned = [list(each.assignment.get(INPUT_ID, ())) for each in described.members]
+        is_complete = len(owned) == sum(name.startswith(group) for name in self._lives)
+        return described.state == "Stable" and is_complete and sorted(chain(*owned)) == list(range(INPUTS))
 
     async def _end(self) -> None:
         self.note("world", "ends")
