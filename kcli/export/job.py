@@ -281,7 +281,7 @@ class Job:
         from pyspark.sql import functions as f
 
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        spark.conf.set("spark.sql.parquet.compression.codec", "lz4raw")
+        spark.conf.set("spark.sql.parquet.compression.codec", "snappy")
         size = sum(Path(path).stat().st_size for path in paths)
         parts = max(1, math.ceil(size / self._options.form.file_bytes))
         spark.conf.set("spark.sql.shuffle.partitions", str(max(parts, spark.sparkContext.defaultParallelism)))
