@@ -82,8 +82,19 @@ def high_watermark(files: PartitionFiles) -> int:
 
 def last_stable_offset(files: PartitionFiles, end: int) -> int:
     """Where readers of committed records stop, who otherwise would at `end`. Raises UnreadableInput."""
+    at, unfinished = snapshot_transactions(files, end)
+    follow_transactions(files, at, end, unfinished)
+    return min([end, *unfinished.values()])
+
+
+def snapshot_transactions(files: PartitionFiles, end: int) -> tuple[int, dict[int, int]]:
+    """The offset of the last sound snapshot up to `end`, and where transactions begin that go on there, by producer."""
     at, entries = _latest_snapshot(files, end)
-    first_offsets = {e.producer_id: e.current_txn_first_offset for e in entries if e.current_txn_first_offset >= 0}
+    return at, {e.producer_id: e.current_txn_first_offset for e in entries if e.current_txn_first_offset >= 0}
+
+
+def follow_transactions(files: PartitionFiles, at: int, end: int, unfinished: dict[int, int]) -> None:
+    """Change what goes on at `at` into what goes on at `end`. Raises UnreadableInput."""
     for segment, next_base in files.following(at):
         if segment.base_offset >= end:
             break
@@ -100,10 +111,9 @@ def last_stable_offset(files: PartitionFiles, end: int) -> int:
             if not at <= offset < end:
                 continue
             if kind == BEGIN:
-                first_offsets.setdefault(producer, offset)
+                unfinished.setdefault(producer, offset)
             else:
-                first_offsets.pop(producer, None)
-    return min([end, *first_offsets.values()])
+                unfinished.pop(producer, None)
 
 
 def _latest_snapshot(files: PartitionFiles, end: int) -> tuple[int, list[ProducerEntry]]:
