@@ -1,5 +1,3 @@
-from collections.abc import Buffer
-
 BOOLEAN: int
 INT8: int
 INT16: int
@@ -84,7 +82,7 @@ class Payloads:
     """
 
     count: int
-    def __init__(self, offsets: Buffer, data: Buffer, valid: Buffer) -> None: ...
+    def __init__(self, offsets: memoryview, data: bytes | memoryview, valid: bytes | memoryview) -> None: ...
     def headers(self, header: int) -> set[bytes]:
         """All different headers before the values; payloads without one are passed over."""
 

@@ -69,6 +69,8 @@ class RegistryDecoder(ProgramDecoder):
         self.refused: dict[bytes, str] = {}
         types = []
         for header in sorted(headers):
+            if len(self.refused) >= UNKNOWN_MAX:
+                break
             try:
                 source = resolve(registry, schema_id(header), language.language)
             except UnknownSchema as error:

@@ -142,7 +142,8 @@ def _message(source: SchemaSource, start: bytes) -> Descriptor:
         found: Any = file
         for index in _indexes(start):
             inner = found.message_types_by_name if found is file else found.nested_types_by_name
-            messages = sorted(inner.values(), key=lambda message: message.index)
+            # as the file declares them: protoc adds the entries of maps
+            messages = [message for message in inner.values() if not message.GetOptions().map_entry]
             if not 0 <= index < len(messages):
                 raise SchemaError(f"the schema has no message {index}")
             found = messages[index]

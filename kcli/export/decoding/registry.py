@@ -131,7 +131,7 @@ def _message(body: bytes) -> str:
 def _registered(answer: Any) -> RegisteredSchema:
     """A schema as the registry tells it. Raises ValueError."""
     if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
-        raise ValueError('no text under "schema"')  # noqa: TRY004
+        raise ValueError("no text under 'schema'")  # noqa: TRY004
     language = answer.get("schemaType") or "AVRO"
     references = []
     for reference in answer.get("references") or []:

@@ -64,7 +64,8 @@ def pairs(draw: st.DrawFn, depth: int = 3) -> Pair:
         return name, SIMPLE[name]
     name = "N"  # `told_apart` gives each its own
     if kind == "logical":
-        return draw(st.sampled_from(LOGICAL))
+        logical: Pair = draw(st.sampled_from(LOGICAL))
+        return logical
     if kind == "fixed":
         size = draw(st.integers(1, 9))
         return {"type": "fixed", "name": name, "size": size}, st.binary(min_size=size, max_size=size)
