@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kcli.coordinator import Pair, Token
-from kcli.group.classic.group import ClassicGroup
+from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.consumer.fence import extend_session, fence
 from kcli.group.consumer.find import check_epoch, check_room, check_static, find_dynamic, find_static
 from kcli.group.consumer.group import ConsumerGroup
@@ -41,6 +41,7 @@ def heartbeat(turn: Turn, token: Token, request: ConsumerHeartbeat) -> None:
 def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     records: list[Pair] = []
     joins = request.epoch == JOINING
+    classic = turn.shard.classic(request.group_id)
     group = find_group(turn, request.group_id, records, may_create=joins)
     check_room(turn, group, request.member_id)
     member_id = request.member_id or turn.shard.new_consumer_id()
@@ -52,7 +53,9 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     member = _updated(old, request)
     names_changed = note(group, old, member, records)
     regex_change = update_regex(turn, group, old, member, records)
-    has_changed = names_changed or regex_change is RegexChange.RESOLVED
+    # A static member that upgrades its group in the midst of a rebalance is not new in it; Kafka leaves it unassigned.
+    is_unassigned = classic is not None and classic.state is not State.STABLE
+    has_changed = names_changed or regex_change is RegexChange.RESOLVED or is_unassigned
     epoch, is_homogeneous = group.epoch, None
     if has_changed or group.needs_refresh(turn.now_ms):
         epoch, is_homogeneous = refresh(turn, group, old, member, records, has_changed=has_changed)

@@ -249,3 +249,15 @@ def test_a_classic_member_finds_its_group_empty() -> None:
     again = cluster.joined(cluster.join(joined.member_id))
     assert (again.error, again.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, joined.member_id)
     assert cluster.phase == "Empty"
+
+
+def test_a_static_member_upgrades_its_own_group_in_a_rebalance() -> None:
+    """It takes its own place, so nothing is new; but the leader has not assigned anything yet."""
+    cluster = Cluster()
+    topic = cluster.create("t", 4)
+    token = cluster.join(instance_id="i")
+    cluster.pass_time(3000)
+    assert cluster.joined(token).generation == 1
+    member = cluster.client("1", "t", instance_id="i")
+    assert (member.epoch, member.owned) == (2, {topic: (0, 1, 2, 3)})
+    assert cluster.phase == "Stable"
