@@ -444,3 +444,29 @@ def drop_invalid(RecordTable records not None):
                 records.at(kept)[0] = records.at(i)[0]
             kept += 1
     records.count = kept
+
+
+def drop_offsets(RecordTable records not None, int64_t mark, const int64_t[::1] offsets not None):
+    """Forget the rows of the slice that have one of these offsets, in batches with one of the FAULT_* bits of mark.
+    The offsets are sorted."""
+    cdef Py_ssize_t i, low, high, middle, kept = 0
+    cdef Record *r
+    if records.exports:
+        raise BufferError("a view of the table is still held")
+    for i in range(records.count):
+        r = records.at(i)
+        if records.batches.at(r.batch).faults & mark:
+            low = 0
+            high = offsets.shape[0]
+            while low < high:
+                middle = (low + high) >> 1
+                if offsets[middle] < r.offset:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < offsets.shape[0] and offsets[low] == r.offset:
+                continue
+        if kept != i:
+            records.at(kept)[0] = r[0]
+        kept += 1
+    records.count = kept

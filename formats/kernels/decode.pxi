@@ -358,7 +358,7 @@ cdef class RecordTable(_Table):
             return False
         if b.faults & C_BAD_PAYLOAD and not self.view.shape[0]:
             return False                                # not even a beginning of it decompresses
-        if self.payload and b.faults & C_BAD_RECORD:
+        if self.payload and b.magic < 2 and b.faults & C_BAD_RECORD:
             return False                                # a wrapper without a value; see payload_bounds
         if self.payload:
             self.p = self.buf
@@ -412,7 +412,7 @@ cdef class RecordTable(_Table):
                 soft |= C_OFFSET_OUT_OF_RANGE
             if control and (r.key_length < 4 or be16(self.buf + r.key_start) > 0x7fff):
                 soft |= C_CONTROL_KEY
-            if soft & C_BAD_RECORD and not b.faults & C_BAD_RECORD:
+            if soft & C_BAD_RECORD and self.fault_batch != self.batch:
                 self._fault(R_NEGATIVE_LENGTH, C_BAD_RECORD)
             self.last_delta = delta
             self.left -= 1

@@ -9,7 +9,7 @@ passed over.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -30,12 +30,15 @@ from formats.kernels.log import (
     FAULT_BAD_INNER,
     FAULT_BAD_MAGIC,
     FAULT_NEGATIVE_COUNT,
+    FAULT_OFFSET_OUT_OF_RANGE,
+    FAULT_OFFSETS_NOT_INCREASING,
     FAULT_SHORT_HEADER,
     ArrowRows,
     BatchTable,
     RecordTable,
     drop_batches,
     drop_invalid,
+    drop_offsets,
     has_transactions,
     odd_offsets,
 )
@@ -60,10 +63,10 @@ SLICE_RECORDS = 1 << 14
 OFFSETS_PER_SEGMENT = 1 << 31
 UNSOUND = FAULT_BAD_CRC | FAULT_BAD_MAGIC | FAULT_SHORT_HEADER
 """No client takes anything from such a batch."""
-CORRUPT = UNREADABLE | FAULT_NEGATIVE_COUNT | FAULT_BAD_INNER
+CORRUPT = UNREADABLE | FAULT_NEGATIVE_COUNT | FAULT_BAD_INNER | FAULT_OFFSETS_NOT_INCREASING | FAULT_OFFSET_OUT_OF_RANGE
 """Of such a batch some records may be read."""
-MISPLACED, LATE = 1 << 30, 1 << 31
-"""Our own marks on batches: with offsets that cannot be, or were read before; with offsets below those before it."""
+MISPLACED, DOUBLED = 1 << 30, 1 << 31
+"""Our own marks on batches: none of its offsets can be, or is new; some were read before."""
 LOW = 0
 KNOWN_MAGIC = 2
 CODEC_LABELS = [*CODEC_NAMES, "5", "6", "7"]
@@ -101,7 +104,9 @@ class _Reader:
         self._decoded: list[str | None] = []
         self._source = open_source(split.segment)
         self._last = -1  # largest offset so far
-        self._seen: list[tuple[int, int]] = []  # first and last offsets of batches before `_seen_to`, sorted
+        self._ceiling = MAX_OFFSET  # from here on, offsets may be some that were read before
+        self._doubled: array[int] = array("q")
+        self._seen: list[tuple[int, int, int]] = []  # first and last offsets and positions of batches before _seen_to
         self._seen_to = split.start
         self._aborted: array[int] | None = None
 
@@ -117,7 +122,7 @@ class _Reader:
                     if not part.at_end and not split.copies:
                         self._findings.settle()
             if not self._findings.is_settled:
-                yield from self._settle(self._behind(), at_end=split.stop is None)
+                yield from self._settle(self._last, self._behind(), at_end=split.stop is None)
         finally:
             self._source.close()
         if self._rows.count:
@@ -128,10 +133,9 @@ class _Reader:
         split, batches, rows = self._split, window.batches, self._rows
         if batches.first_fault() >= 0:
             yield from self._unsound(window)
-        self._check_offsets(window)
         if batches.count and not self._findings.is_settled:
-            yield from self._settle(batches.field(0, BASE_OFFSET))
-        self._last = odd_offsets(batches, self._last, LOW, MAX_OFFSET)[1]
+            yield from self._settle(self._last, batches.field(0, BASE_OFFSET))
+        self._check_offsets(window)
         batches.select(from_offset=split.from_offset, to_offset=split.to_offset)
         if split.committed and self._aborted is None and has_transactions(batches):
             self._aborted = aborted_ranges(self._segments(), window.position, split.stop, split.aborted)
@@ -140,6 +144,8 @@ class _Reader:
             records.select(from_offset=split.from_offset, to_offset=split.to_offset)
             if records.is_payload and batches.field(records.run_start, MAGIC) < KNOWN_MAGIC:
                 drop_invalid(records)
+            if self._doubled:
+                drop_offsets(records, DOUBLED, self._doubled)
             at = 0
             while at < records.count:
                 first, at = at, rows.add(records, at)
@@ -160,58 +166,90 @@ class _Reader:
     def _found(self, window: Window, i: int) -> None:
         batch = BatchRow._make(window.batches.row(i))
         error = faults_of(window, i)[0]
-        position = batch.position if error.position is None else error.position
-        self._findings.add(error, position, batch.position + batch.size - position, batch)
+        end = batch.position + batch.size
+        position = error.position
+        if position is None or not batch.position <= position < end:
+            position = batch.position
+        self._findings.add(error, position, end - position, batch)
 
     def _unsound(self, window: Window) -> Iterator[pa.RecordBatch]:
         """Batches that no client takes: each run of them hides the offsets between its neighbours."""
-        batches = window.batches
-        done = 0
+        batches, split = window.batches, self._split
+        last, done = self._last, 0
         while (i := _next_unsound(batches, done)) >= 0:
-            self._last = max(self._last, batches.field(i - 1, LAST_OFFSET)) if i > done else self._last
+            if i > done:
+                last = max(last, batches.field(i - 1, LAST_OFFSET))
             while i < batches.count and batches.field(i, FAULTS) & UNSOUND:
                 row = BatchRow._make(batches.row(i))
-                if row.base_offset < self._split.to_offset and row.last_offset >= self._split.from_offset:
+                if row.base_offset < split.to_offset and row.last_offset >= split.from_offset:
                     self._found(window, i)
                 i += 1
             done = i
-            if not self._findings.is_settled and (i < batches.count or not self._split.copies):
-                yield from self._settle(batches.field(i, BASE_OFFSET) if i < batches.count else self._last + 1)
+            if self._findings.is_settled:
+                continue
+            if i < batches.count:
+                yield from self._settle(last, batches.field(i, BASE_OFFSET))
+            elif not split.copies:
+                self._findings.settle()
         drop_batches(batches, faults=UNSOUND)
 
     def _check_offsets(self, window: Window) -> None:
-        """Leave out batches whose offsets cannot be, or were read before."""
+        """Leave out batches whose offsets cannot be, and records whose offsets were read before."""
         batches = window.batches
         high = self._split.base_offset + OFFSETS_PER_SEGMENT
-        row, last = odd_offsets(batches, self._last, LOW, high)
+        row, last = odd_offsets(batches, self._last, LOW, min(high, self._ceiling))
         while row >= 0:
             batch = BatchRow._make(batches.row(row))
             shown = f"offsets {batch.base_offset:,} to {batch.last_offset:,}"
+            reason = f"{shown} come behind {last:,}" if batch.base_offset <= last else None
             if batch.base_offset < LOW or batch.last_offset >= high:
                 reason = f"{shown} are none of this segment"
-            elif self._was_seen(batch):
-                reason = f"{shown} come a second time"
-            else:
-                reason = f"{shown} come behind {last:,}"
-                batches.add_fault(row, LATE)
-            if not batches.field(row, FAULTS) & LATE:
                 batches.add_fault(row, MISPLACED)
-            self._findings.add(BadValue(reason, batch.position), batch.position, batch.size, batch)
-            self._findings.settle()
-            row, last = odd_offsets(batches, last, LOW, high, row + 1)
+            else:
+                self._look_back(batch.position)
+                doubled, are_all = self._doubled_offsets(window, row, batch)
+                if are_all:
+                    reason = f"{shown} come a second time"
+                    batches.add_fault(row, MISPLACED)
+                else:
+                    if doubled:
+                        reason = f"of {shown} {len(doubled):,} come a second time"
+                        batches.add_fault(row, DOUBLED)
+                        self._doubled = array("q", sorted({*self._doubled, *doubled}))
+                    last = batch.last_offset
+                    ahead = bisect_right(self._seen, (last, MAX_OFFSET, 0))
+                    self._ceiling = self._seen[ahead][0] if ahead < len(self._seen) else MAX_OFFSET
+            if reason is not None:
+                self._findings.add(BadValue(reason, batch.position), batch.position, batch.size, batch)
+                self._findings.settle()
+            row, last = odd_offsets(batches, last, LOW, min(high, self._ceiling), row + 1)
+        self._last = last
         drop_batches(batches, faults=MISPLACED)
 
-    def _was_seen(self, batch: BatchRow) -> bool:
-        """Has a batch before this one offsets of it?"""
-        for part in read_segment(self._source, start=self._seen_to, stop=batch.position):
+    def _look_back(self, position: int) -> None:
+        """Know the offsets of all batches of the split before a byte."""
+        found = []
+        for part in read_segment(self._source, start=self._seen_to, stop=position):
             if isinstance(part, Window):
                 drop_batches(part.batches, faults=UNSOUND)
                 for i in range(part.batches.count):
                     row = BatchRow._make(part.batches.row(i))
-                    insort(self._seen, (row.base_offset, row.last_offset))
-        self._seen_to = batch.position
-        slot = bisect_right(self._seen, (batch.last_offset, MAX_OFFSET))
-        return slot > 0 and self._seen[slot - 1][1] >= batch.base_offset
+                    found.append((row.base_offset, row.last_offset, row.position))
+        self._seen = sorted(self._seen + found) if found else self._seen
+        self._seen_to = position
+
+    def _doubled_offsets(self, window: Window, i: int, batch: BatchRow) -> tuple[set[int], bool]:
+        """The offsets of a batch's records that batches before it have, too; are these all it has?"""
+        before: set[int] = set()
+        for first, last, position in self._seen:
+            if first <= batch.last_offset and last >= batch.base_offset:
+                for part in read_segment(self._source, start=position, resync=False, window_bytes=PEEK_BYTES):
+                    if isinstance(part, Window):
+                        before |= _offsets(part, 0)
+                    break
+        own = _offsets(window, i)
+        doubled = own & before
+        return doubled, bool(own) and doubled == own
 
     def _behind(self) -> int:
         """The first offset behind the split."""
@@ -222,10 +260,10 @@ class _Reader:
                     return part.batches.field(0, BASE_OFFSET)
         return split.to_offset
 
-    def _settle(self, to_offset: int, *, at_end: bool = False) -> Iterator[pa.RecordBatch]:
-        """What was found hides the offsets before `to_offset`: read them from another copy, or say that nobody can."""
+    def _settle(self, last: int, to_offset: int, *, at_end: bool = False) -> Iterator[pa.RecordBatch]:
+        """What was found hides the offsets between these: read them from another copy, or say that nobody can."""
         split = self._split
-        first, behind = max(self._last + 1, split.from_offset), min(to_offset, split.to_offset)
+        first, behind = max(last + 1, split.from_offset), min(to_offset, split.to_offset)
         if first >= behind and (at_end or split.copies):
             self._findings.settle(is_missed=False)
             return
@@ -312,6 +350,15 @@ def _next_unsound(batches: BatchTable, i: int) -> int:
     while i >= 0 and not batches.field(i, FAULTS) & UNSOUND:
         i = batches.first_fault(i + 1)
     return i
+
+
+def _offsets(window: Window, i: int) -> set[int]:
+    """The offsets of the records of a batch, as far as they can be read."""
+    records = RecordTable(SLICE_RECORDS)
+    found: set[int] = set()
+    for _ in decode(window, records, first=i, last=i + 1):
+        found.update(records.row(k)[0] for k in range(records.count))
+    return found
 
 
 def _array(name: str, count: int, buffers: tuple[object, ...]) -> pa.Array:

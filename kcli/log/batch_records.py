@@ -138,4 +138,4 @@ def _record_faults(window: Window, i: int, row: BatchRow, limit_bytes: int) -> l
     inside = "" if row.codec == 0 else f" (byte {at:,} of the decompressed payload)"
     if row.faults & FAULT_COUNT_TOO_LOW:
         return [BadCount(f"bytes are left behind the last of {row.count:,} stated records{inside}", where)]
-    return [BadLength(f"record {seen + 1:,} of {row.count:,}: {reason or 'unreadable'}{inside}", where)]
+    return [BadLength(f"record {min(seen + 1, row.count):,} of {row.count:,}: {reason or 'unreadable'}{inside}", where)]
