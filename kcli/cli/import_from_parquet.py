@@ -98,10 +98,9 @@ def _export(directory: Path, topics: list[str], memory_bytes: int) -> Export:
     except ModuleNotFoundError as error:
         raise UsageError(f"{error.name} is not installed: pip install 'kcli[spark]'") from None
     export = Export(directory, topics=topics, memory_bytes=memory_bytes)
-    known = {name for name, _ in export.partitions}
-    if missing := [name for name in topics if name not in known]:
+    if missing := [name for name in topics if name not in export.topics]:
         raise UsageError(
-            f"--topic {missing[0]}: {directory} has no record of it; it has {', '.join(sorted(known)) or 'none'}"
+            f"--topic {missing[0]}: {directory} has no record of it; it has {', '.join(sorted(export.topics)) or 'none'}"
         )
     return export
 

@@ -48,6 +48,7 @@ LARGEST_SEGMENT_BYTES: Final = (1 << 31) - 1
 INT_MAX: Final = (1 << 31) - 1
 ORDER_FAULT: Final = 1
 LOG_OVERHEAD_BYTES: Final = 12
+NEVER_MS: Final = 1 << 62  # producers silent for long are for the broker to forget
 SORTED: Final = ".sorted"
 
 
@@ -174,7 +175,9 @@ class _PartitionWriter:
                         self._segment = base
                     self._build(part, segments)
             self._end_batch(segments)
-        loader, offsets = start_in_place(self._directory, self._disk, LoadOptions(now_ms=self._options.now_ms))
+        loader, offsets = start_in_place(
+            self._directory, self._disk, LoadOptions(now_ms=self._options.now_ms, producer_expiration_ms=NEVER_MS)
+        )
         assert all(event.content is None for event in loader.events), "what was written is sound"
         self._disk.sync_directory(self._directory)
         return Restored(

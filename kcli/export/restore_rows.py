@@ -94,7 +94,8 @@ class Export:
         self.bytes = 0
         self.partitions: dict[Partition, Found] = {}
         self.layouts: list[Layout] = []
-        self._topics = frozenset(topics)
+        self.topics: set[str] = set()
+        self._wanted = frozenset(topics)
         self._memory_bytes = memory_bytes
         self._fan_in = fan_in
         self._unsorted: list[RowGroup] = []
@@ -131,6 +132,7 @@ class Export:
                 known = ranges.setdefault(partition, Found(first, last))
                 known.first_offset, known.last_offset = min(known.first_offset, first), max(known.last_offset, last)
                 known.rows += rows
+        self.topics.update(topic for topic, _ in ranges)
         is_run = in_order and len(ranges) == 1
         wanted = {partition: known for partition, known in ranges.items() if self._wants(partition)}
         for partition, known in wanted.items():
@@ -145,7 +147,7 @@ class Export:
             self._unsorted.append(group)
 
     def _wants(self, partition: Partition) -> bool:
-        return not self._topics or partition[0] in self._topics
+        return not self._wanted or partition[0] in self._wanted
 
     # sort
 
@@ -162,7 +164,7 @@ class Export:
         keys, rows = keys.take(order), known.rows(batch).take(order)
         start = 0
         with self._run_file(directory) as runs:
-            for partition, length, first, last in _sums(keys):
+            for partition, length, first, last in sorted(_sums(keys)):  # in the order of the rows
                 if self._wants(partition):
                     part = rows.slice(start, length)
                     run = Run(first, last, length, part.nbytes, known.path, None, runs.path, runs.write(part))
@@ -335,8 +337,8 @@ def _increases(offsets: pa.Array) -> bool:
 
 
 def _sums(keys: pa.Table) -> Iterator[tuple[Partition, int, int, int]]:
-    """Of each partition, in the order in which they come: it, its rows, its first and last offset."""
-    groups = keys.group_by(["topic", "partition"], use_threads=False)
+    """Of each partition, in any order: it, its rows, its first and last offset."""
+    groups = keys.group_by(["topic", "partition"])
     sums = groups.aggregate([("offset", "count"), ("offset", "min"), ("offset", "max")])
     for row in sums.to_pylist():
         yield (row["topic"], row["partition"]), row["offset_count"], row["offset_min"], row["offset_max"]
