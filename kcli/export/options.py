@@ -91,7 +91,8 @@ class SourceOptions:
 
     @staticmethod
     def parse(options: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
-        """The options as Spark gives them: strings. A stream begins at the latest offsets if not told otherwise.
+        """The options as Spark gives them: strings. A stream begins at the latest offsets if not told otherwise, and
+        goes beyond the high watermark of the checkpoint, which is old on a live broker.
 
         Raises UsageError: an unknown option, a value that makes no sense, no path.
         """
@@ -118,7 +119,7 @@ class SourceOptions:
             on_corruption=given.choice("onCorruption", OnCorruption, OnCorruption.FAIL),
             corruption_report=given.text("corruptionReport", str),
             fail_on_data_loss=given.flag("failOnDataLoss", default=True),
-            beyond_high_watermark=given.flag("beyondHighWatermark"),
+            beyond_high_watermark=given.flag("beyondHighWatermark", default=stream),
             push_filters=given.flag("pushFilters"),
             min_partitions=given.text("minPartitions", _positive),
             max_records_per_partition=given.text("maxRecordsPerPartition", _positive),

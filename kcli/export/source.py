@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kcli.errors import UsageError
@@ -17,6 +17,7 @@ from kcli.export.columns import COLUMNS, spark_schema
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
 from kcli.export.splits import Split, plan
+from kcli.export.stream import KafkaLogStreamReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +40,10 @@ class KafkaLogDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader of the columns in `schema`, which the caller may have narrowed."""
         return KafkaLogReader(SourceOptions.parse(dict(self.options)), columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        """A stream reader of the same."""
+        return KafkaLogStreamReader(SourceOptions.parse(dict(self.options), stream=True), columns_of(schema))
 
 
 class SplitPartition(InputPartition):
