@@ -182,6 +182,8 @@ class Job:
         """Do it. Raises UsageError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (a full disk)."""
         began = time.monotonic()
         try:
+            self._decoder(self._options.key)  # a schema that is wrong is told before Spark starts
+            self._decoder(self._options.value)
             _refuse_taken(self._options.out, self._options.state)
             with Staging(self._options.out) as staging:
                 manifest, state = self._before()
@@ -270,11 +272,14 @@ class Job:
             work = self._task_of(staging, Shape(("key", "value")), STAGED)
             for report in self._run(spark, "looking at", tasks, partial(survey_splits, work, specs), _bytes(splits)):
                 known = [old | new for old, new in zip(known, report.surveys, strict=True)]
-        key, value = (
-            None if spec.format == "raw" else make_decoder(spec, found)
-            for spec, found in zip(specs, known, strict=True)
-        )
+        key, value = (self._decoder(spec, found) for spec, found in zip(specs, known, strict=True))
         return key, value
+
+    def _decoder(self, spec: DecoderSpec, known: Survey | None = None) -> Decoder | None:
+        """None for bytes that stay bytes, and where records must be seen first."""
+        if spec.format == "raw" or (spec.infers and known is None):
+            return None
+        return make_decoder(spec, known)
 
     def _ordered(self, spark: SparkSession, staging: Staging, paths: Sequence[str]) -> list[Path]:
         """The rows of Parquet files in order, or the latest of each key, as Parquet files in order."""
