@@ -1,3 +1,5 @@
+from typing import TypeAlias
+
 BOOLEAN: int
 INT8: int
 INT16: int
@@ -68,12 +70,12 @@ OPTIONAL: int
 DEFAULT: int
 REPEATED: int
 
-type ShapeRow = tuple[int, int, int, int, int]
-type AvroOp = tuple[int, int, int, int, list[int], list[int]]
-type ProtoField = tuple[int, int, int, int, int, int, int, int]
-type ProtoMessage = tuple[int, int, list[ProtoField], list[int]]
-type FinishedColumn = tuple[int, int, bytes | None, bytes | None, bytes | None]
-type Decoded = tuple[list[FinishedColumn], list[tuple[int, int, int]]]
+ShapeRow: TypeAlias = tuple[int, int, int, int, int]
+AvroOp: TypeAlias = tuple[int, int, int, int, list[int], list[int]]
+ProtoField: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+ProtoMessage: TypeAlias = tuple[int, int, list[ProtoField], list[int]]
+FinishedColumn: TypeAlias = tuple[int, int, bytes | None, bytes | None, bytes | None]
+Decoded: TypeAlias = tuple[list[FinishedColumn], list[tuple[int, int, int]]]
 
 class Payloads:
     """A column of payloads: count + 1 offsets (int32) into the data, and a byte for each: whether it is there.

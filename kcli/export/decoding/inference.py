@@ -10,35 +10,26 @@ Where values have nothing in common (3 here, "x" there) the type is string, and 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
-
-from kcli.export.decoding.unify import unify, unify_all
 
 DEPTH_MAX = 64
 
 
 def infer_json(payloads: Iterable[bytes | None]) -> pa.DataType:
     """The type of these JSON texts, with null where nothing is known; those that are not JSON do not count."""
-    found = pa.null()
-    for payload in payloads:
-        if payload is not None:
-            try:
-                value = json.loads(payload)
-            except (ValueError, RecursionError):
-                continue
-            kind = _type_of(value, DEPTH_MAX)
-            if kind != found:
-                found = unify(found, kind, text=True)
-    return found
+    return json_type(_values(payloads))
 
 
 def json_type(values: Iterable[Any]) -> pa.DataType:
     """What these values have in common."""
-    return unify_all((_type_of(value, DEPTH_MAX) for value in values), text=True)
+    seen = _Seen()
+    for value in values:
+        seen.add(value, DEPTH_MAX)
+    return seen.type()
 
 
 def by_name(found: pa.DataType) -> pa.DataType:
@@ -50,21 +41,60 @@ def by_name(found: pa.DataType) -> pa.DataType:
     return found
 
 
-def _type_of(value: Any, depth_left: int) -> pa.DataType:
-    if depth_left == 0:
-        return pa.string()
-    if isinstance(value, dict):
-        return pa.struct([(name, _type_of(item, depth_left - 1)) for name, item in value.items()])
-    if isinstance(value, list):
-        return pa.list_(unify_all((_type_of(item, depth_left - 1) for item in value), text=True))
-    return _scalar_type(value)
+def _values(payloads: Iterable[bytes | None]) -> Iterator[Any]:
+    for payload in payloads:
+        if payload is not None:
+            try:
+                value = json.loads(payload)
+            except (ValueError, RecursionError):
+                continue
+            yield value
 
 
-def _scalar_type(value: object) -> pa.DataType:
-    if isinstance(value, bool):
-        return pa.bool_()
-    if isinstance(value, int):
-        return pa.int64() if -(2**63) <= value < 2**63 else pa.float64()
-    if isinstance(value, float):
-        return pa.float64()
-    return pa.string() if isinstance(value, str) else pa.null()
+class _Seen:
+    """What was seen in one place: which kinds of values, and what was seen within them."""
+
+    __slots__ = ("fields", "items", "kinds")
+
+    def __init__(self) -> None:
+        self.kinds: set[type] = set()
+        self.fields: dict[str, _Seen] = {}
+        self.items: _Seen | None = None
+
+    def add(self, value: Any, depth_left: int) -> None:
+        kind = type(value)
+        if kind is dict and depth_left:
+            fields = self.fields
+            for name, item in value.items():
+                inner = fields.get(name)
+                if inner is None:
+                    inner = fields[name] = _Seen()
+                inner.add(item, depth_left - 1)
+        elif kind is list and depth_left:
+            if self.items is None:
+                self.items = _Seen()
+            for item in value:
+                self.items.add(item, depth_left - 1)
+        elif kind is int and not -(2**63) <= value < 2**63:
+            kind = float
+        elif not depth_left:
+            kind = str
+        self.kinds.add(kind)
+
+    def type(self) -> pa.DataType:
+        kinds = self.kinds - {type(None)}
+        if not kinds:
+            return pa.null()
+        if kinds == {int, float}:
+            return pa.float64()
+        if len(kinds) > 1:
+            return pa.string()
+        (kind,) = kinds
+        if kind is dict:
+            return pa.struct([(name, inner.type()) for name, inner in self.fields.items()])
+        if kind is list:
+            return pa.list_(self.items.type() if self.items else pa.null())
+        return _SCALARS[kind]
+
+
+_SCALARS = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
