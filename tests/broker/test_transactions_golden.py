@@ -86,7 +86,7 @@ def test_transactions_go_on(tmp_path: Path, name: str) -> None:
     ends = json.loads((expected / "offsets.json").read_text())
     places = [(topic, number) for topic, found in ends.items() for number in range(len(found["log_start"]))]
     slow = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": HOUR_MS}
-    with running_node(directory, **slow) as node:
+    with running_node(directory, None, **slow) as node:
         assert {each: described(node, each) for each in told} == told
         for topic, number in places:
             kafkas = ends[topic]["last_stable_offset"][number], ends[topic]["high_watermark"][number]
@@ -94,7 +94,7 @@ def test_transactions_go_on(tmp_path: Path, name: str) -> None:
             assert committed(node, topic, number) == values(expected, topic)[topic, number]
 
     quick = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "100"}
-    with running_node(directory, **quick) as node:
+    with running_node(directory, None, **quick) as node:
         deadline = time.monotonic() + WAIT_S
         while {described(node, each)[3] for each in OPEN_FOR_LONG} != {"CompleteAbort"}:
             assert time.monotonic() < deadline, "they have timed out"
