@@ -38,6 +38,7 @@ LOG_OVERHEAD_BYTES = 12
 LENGTH_AT = slice(8, 12)
 PREFIX_BYTES = 18  # from here on a batch can be told from the end of a file
 SMALLEST_LENGTH = 14
+ZEROS = bytes(HUNT_BYTES)
 
 
 @dataclass(slots=True)
@@ -220,6 +221,10 @@ class _Reader:
         want = FIRST_HUNT_BYTES
         while end - position >= PREFIX_BYTES:
             data, got = self._load(position, want)
+            if got >= PREFIX_BYTES and data.startswith(ZEROS[:got]):  # room kept by log.preallocate; no length is 0
+                position += got - LOG_OVERHEAD_BYTES + 1
+                want = min(4 * want, HUNT_BYTES)
+                continue
             at, whole, self._work = find_batch(data, 0, got, end - position, self._work + got)
             self._work -= 8 * at
             if whole:

@@ -260,3 +260,16 @@ def test_a_pipe_is_read_as_a_file(tmp_path: Path) -> None:
     source.close()
     os.close(out)
     os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("zeros", [*range(1000, 1060), 5 * 1024 + 3, (1 << 20) + 7])
+def test_a_batch_is_found_behind_zeros(zeros: int) -> None:
+    """Wherever the windows of the hunt end: a batch at offset 0 itself begins with ten zeros."""
+    batch = LOG.read_bytes()
+    size = 12 + int.from_bytes(batch[8:12])
+    batch = bytes(8) + batch[8:size]
+    damage, found = parts(bytes(zeros) + batch)
+    assert isinstance(damage, Damage)
+    assert (damage.position, damage.length, damage.at_end) == (0, zeros, False)
+    assert isinstance(found, BatchRow)
+    assert (found.position, found.size) == (zeros, size)
