@@ -105,6 +105,8 @@ def follow_transactions(files: PartitionFiles, at: int, end: int, unfinished: di
                 if isinstance(part, Window):
                     survey.add(part, next_base)
                     part.release()
+                    if survey.last_offset >= end - 1:
+                        break
         finally:
             source.close()
         for offset, producer, kind in survey.events():
