@@ -25,6 +25,7 @@ SCHEMA_MESSAGE: int
 
 REASONS: tuple[str, ...]
 HEADER_NOT_KNOWN: int
+ABOUT_TEXT: frozenset[int]
 
 AVRO_NULL: int
 AVRO_BOOLEAN: int

@@ -68,6 +68,8 @@ REASONS = (
     "a text that cannot be read as its column's type", "a field's tag cannot be", "a group does not end",
 )
 HEADER_NOT_KNOWN = OTHER_HEADER
+# Where the payload itself, from that byte on, tells most.
+ABOUT_TEXT = frozenset((NOT_JSON, WRONG_TYPE, OTHER_FIELD, BAD_TEXT))
 
 include "payload_columns.pxi"
 include "payload_input.pxi"

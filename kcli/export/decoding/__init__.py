@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
+from kcli.errors import UsageError
 from kcli.export.decoding.by_schema import Language, RegistryDecoder, SchemaDecoder
 from kcli.export.decoding.ddl import parse_ddl
 from kcli.export.decoding.decoder import Decoder
@@ -26,6 +28,8 @@ from kcli.export.decoding.sources import SchemaSource, read_schema_file, schema_
 from kcli.export.decoding.spec import DecoderSpec
 from kcli.export.decoding.survey import Survey, survey
 from kcli.export.decoding.unify import settle
+
+LIBRARIES = {"avro": ("fastavro",), "protobuf": ("google.protobuf", "grpc_tools")}
 
 __all__ = ["Decoder", "DecoderSpec", "RegistryError", "SchemaError", "Survey", "make_decoder", "survey"]
 
@@ -65,6 +69,13 @@ def _json_decoder(spec: DecoderSpec, known: Survey) -> Decoder:
 
 
 def _language(name: str) -> Language:
+    for needed in LIBRARIES.get(name, ()):
+        try:
+            found = find_spec(needed)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise UsageError(f"{needed} is not installed, which {name} needs: pip install 'kcli[spark]'")
     module: Language = import_module(f"kcli.export.decoding.{name if name != 'json' else 'json_schema'}")
     return module
 

@@ -44,6 +44,24 @@ header = kernel.SCHEMA_MESSAGE
 PROTOC_TIMEOUT_S = 60
 MAIN = "payload.proto"
 
+# What Confluent's serializers know without a reference. Only names and numbers matter.
+CONFLUENT = {
+    "confluent/meta.proto": 'syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";'
+    "message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }"
+    + "".join(
+        f"extend google.protobuf.{kind}Options {{ Meta {name}_meta = 1088; }}"
+        for kind, name in (
+            ("File", "file"),
+            ("Message", "message"),
+            ("Field", "field"),
+            ("Enum", "enum"),
+            ("EnumValue", "enum_value"),
+        )
+    ),
+    "confluent/type/decimal.proto": 'syntax = "proto3"; package confluent.type;'
+    "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
+}
+
 # By FieldDescriptor.type, 1 to 18.
 _CODES: dict[int, tuple[int, pa.DataType]] = {
     1: (kernel.PROTO_DOUBLE, pa.float64()),
@@ -82,14 +100,13 @@ def prepare(source: SchemaSource) -> SchemaSource:
 def _compile(source: SchemaSource) -> bytes:
     """Run protoc over the text and what it imports: a FileDescriptorSet, the main file last."""
     with TemporaryDirectory(prefix="kcli-proto-") as folder:
-        main = Path(folder, MAIN)
-        main.write_text(source.text)
+        main = _write(folder, MAIN, source.text)
+        for name, text in CONFLUENT.items():
+            _write(folder, name, text)
         for name, text in source.imports:
             if ".." in PurePosixPath(name).parts or name.startswith("/"):
                 raise SchemaError(f"a Protobuf schema imports {name!r}, which is no path within it")
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            _write(folder, name, text)
         result = Path(folder, "descriptors")
         # protoc finds google/protobuf/*.proto beside itself; what a file imports beside that file
         places = [f"-I{folder}", *([f"-I{source.folder}"] if source.folder else [])]
@@ -107,6 +124,13 @@ def _compile(source: SchemaSource) -> bytes:
         if ran.returncode:
             raise SchemaError(f"not a Protobuf schema: {_complaint(ran.stderr)}")
         return result.read_bytes()
+
+
+def _write(folder: str, name: str, text: str) -> Path:
+    path = Path(folder, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
 
 
 def _complaint(stderr: str) -> str:

@@ -14,6 +14,7 @@ from kcli.export.decoding.decoder import no_reasons
 from kcli.export.decoding.errors import SchemaError
 
 COLUMNS_MAX = 20_000
+SHOWN_MAX = 40
 
 _KINDS: list[tuple[Callable[[pa.DataType], bool], int, int]] = [
     (pt.is_boolean, kernel.BOOLEAN, kernel.PLAIN),
@@ -104,9 +105,18 @@ def run(
     for row, fault, position in faults:
         if fault == kernel.HEADER_NOT_KNOWN:
             reasons[row] = header_reason(payloads[row].as_py())
-        else:
-            reasons[row] = f"{kernel.REASONS[fault]} (byte {position})"
+            continue
+        reason = f"{kernel.REASONS[fault]} (byte {position})"
+        if fault in kernel.ABOUT_TEXT:
+            reason += f": {_shown(payloads[row].as_buffer(), position)}"
+        reasons[row] = reason
     return values, pa.array(reasons, pa.string())
+
+
+def _shown(payload: pa.Buffer, position: int) -> str:
+    """A short line of the payload from this byte on."""
+    rest = payload[position : position + SHOWN_MAX + 1].to_pybytes().decode(errors="replace")
+    return repr(rest) if len(rest) <= SHOWN_MAX else f"{rest[:SHOWN_MAX]!r}..."
 
 
 def kernel_payloads(payloads: pa.BinaryArray) -> kernel.Payloads:

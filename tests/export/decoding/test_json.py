@@ -212,7 +212,7 @@ def test_a_field_beyond_what_was_inferred_is_not_lost() -> None:
     assert decoder.type == pa.struct([("a", pa.float64()), ("b", pa.string())])
     values, reasons = decoder.decode(payloads({"a": 1}, {"c": 1}, None))
     assert values.to_pylist() == [{"a": 1.0, "b": None}, None, None]
-    assert reasons.to_pylist() == [None, "a field that the type has not (byte 1)", None]
+    assert reasons.to_pylist() == [None, """a field that the type has not (byte 1): '"c": 1}'""", None]
 
 
 def test_nothing_to_infer_from() -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kcli.errors import UsageError
-from kcli.export.decoding import DecoderSpec, make_decoder
+from kcli.export.decoding import LIBRARIES, DecoderSpec, make_decoder
 
 
 def test_raw_payloads_stay_as_they_are() -> None:
@@ -28,6 +28,12 @@ def test_what_is_not_utf8_is_named_and_keeps_nothing_else_back() -> None:
     values, reasons = make_decoder("string").decode(pa.array([b"a", b"ab\xff", None, b"c"], pa.binary()))
     assert values.to_pylist() == ["a", None, None, "c"]
     assert reasons.to_pylist() == [None, "not UTF-8 at byte 2: invalid start byte", None, None]
+
+
+def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LIBRARIES, "avro", ("nothing.within",))
+    with pytest.raises(UsageError, match=r"nothing.within is not installed, .*: pip install 'kcli\[spark\]'"):
+        make_decoder("avro:order.avsc")
 
 
 @pytest.mark.parametrize("text", ["xml", "raw:x", "avro", "protobuf", "string:utf-16"])

@@ -252,6 +252,16 @@ def test_a_file_and_what_it_imports(tmp_path: Path) -> None:
         make_decoder(f"protobuf:{tmp_path}/order.proto#Missing")
 
 
+def test_what_confluent_knows_needs_no_reference() -> None:
+    source = prepared(
+        'syntax = "proto3"; import "confluent/meta.proto"; import "confluent/type/decimal.proto";'
+        'message Priced { confluent.type.Decimal price = 1 [(confluent.field_meta).doc = "in euros"]; }',
+        "Priced",
+    )
+    values, _ = decode(source, [b"\x0a\x05\x0a\x01\x05\x10\x03"])
+    assert values.to_pylist() == [{"price": {"value": b"\x05", "precision": 3, "scale": 0}}]
+
+
 def test_a_set_of_descriptors(tmp_path: Path, sources: dict[str, SchemaSource]) -> None:
     path = tmp_path / "all.desc"
     compiled = sources["Old"].compiled
