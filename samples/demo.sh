@@ -125,3 +125,10 @@ kill -TERM "$broker"
 wait "$broker"
 run 0 kcli dump-segment "$rescue/data/orders-0" --limit 3
 run 0 kcli verify "$rescue/data"
+
+say "The same records as Parquet, made by Spark, with no Kafka running; and a look into it"
+run 0 kcli export-to-parquet "$rescue/data" --topic orders --out "$rescue/orders" --key-format string --value-format json
+run 0 python show_parquet.py "$rescue/orders"
+
+say "Is every record there, and once? The log is read again"
+run 0 kcli export-to-parquet --check "$rescue/orders"
