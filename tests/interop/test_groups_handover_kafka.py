@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -21,11 +22,12 @@ from tests.broker.test_groups import coordinator
 from tests.conftest import GOLDEN
 from tests.interop.kit import SCRIPT, ToolServer
 
-NODE = "kcli-groups"
+NODE = f"kcli-groups-{os.getpid()}"
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 KINDS = {"members": ["--members", "--verbose"], "offsets": ["--offsets"], "state": ["--state"]}
 TOPIC, PARTITIONS = "handed", 3
 LOADED_S = 30.0
+UNSTABLE = 88
 EXPECTED = re.compile("Performing controller activation|has already been closed|client-metrics")
 MEMBERS = """
 import sys, time
@@ -60,6 +62,32 @@ def modern(group, **config):
 
 kept += [modern("consumer"), modern("consumer-regex"), modern("consumer-static", **{"group.instance.id": "one"})]
 modern("consumer-left").close()
+
+def both_have_some(first, second, poll_first):
+    second.subscribe([topic])
+    while not second.assignment():
+        poll_first()
+        second.poll(0.1)
+    return [first, second]
+
+def consumer(group):
+    return confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": group, "group.protocol": "consumer"})
+
+classic = member("mixed")  # and then the group is upgraded
+kept += both_have_some(classic, consumer("mixed"), lambda: classic.poll(timeout_ms=100))
+first, second = modern("consumer-moving"), consumer("consumer-moving")
+second.subscribe([topic])  # and the first one, which does not poll, gives nothing away
+for _ in range(20):
+    second.poll(0.1)
+kept += [first, second]
+pending = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "pending"})
+pending.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, 1)], asynchronous=False)
+producer = confluent_kafka.Producer({"bootstrap.servers": address, "transactional.id": "open",
+                                     "transaction.timeout.ms": 600_000})
+producer.init_transactions()
+producer.begin_transaction()
+producer.send_offsets_to_transaction(
+    [confluent_kafka.TopicPartition(topic, 0, 2)], pending.consumer_group_metadata())
 print("ready", flush=True)
 time.sleep(600)
 """
@@ -150,8 +178,9 @@ def members_go_on(node: ServedNode) -> None:
 
 @contextmanager
 def filled(address: str) -> Iterator[None]:
-    """A group with a dynamic member, one with a static one, one that was left, and one that never had any. Whoever
-    consumes lives in a process that is killed at the end."""
+    """Groups of each kind: with a dynamic member, with a static one, left by it, without any, with members of both
+    protocols, in the midst of a rebalance, with an offset in a transaction that is open. Whoever consumes lives in a
+    process that is killed at the end."""
     with warnings.catch_warnings():  # it reads its own version in an old way
         warnings.simplefilter("ignore", DeprecationWarning)
         from kafka import KafkaProducer
@@ -171,6 +200,16 @@ def filled(address: str) -> Iterator[None]:
         process.communicate()
 
 
+def pending_offset(address: str) -> int:
+    """The error for who wants an offset that no transaction may change any more."""
+    host, _, port = address.rpartition(":")
+    with Client((host, int(port))) as client:
+        topics = [{"name": TOPIC, "partition_indexes": [0]}]
+        answer = client.call("offset_fetch", 7, group_id="pending", topics=topics, require_stable=True)
+    code: int = answer["topics"][0]["partitions"][0]["error_code"]
+    return code
+
+
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_groups_go_to_kafka_and_back(tools: ToolServer, tmp_path: Path, how: str) -> None:
     directory = tmp_path / "d"
@@ -180,14 +219,18 @@ def test_groups_go_to_kafka_and_back(tools: ToolServer, tmp_path: Path, how: str
     node = ServedNode(directory, *options)
     with filled(node.bootstrap):
         ours = describe(tools, node.bootstrap, tmp_path)
+        assert pending_offset(node.bootstrap) == UNSTABLE
         node.signal(signal.SIGTERM if how == "stop" else signal.SIGKILL)
-    modern = {f"consumer{kind}" for kind in ("", "-regex", "-static", "-left")}
-    assert ours["offsets"].keys() == {"dynamic", "static", "left", "simple"} | modern
+    modern = {f"consumer{kind}" for kind in ("", "-regex", "-static", "-left", "-moving")} | {"mixed"}
+    assert ours["offsets"].keys() == {"dynamic", "static", "left", "simple", "pending"} | modern
     kept = {"dynamic", "static"} | modern - {"consumer-left"}
-    assert {group: len(ours["members"][group]) for group in kept} == dict.fromkeys(kept, 1)
+    two = ("consumer-moving", "mixed")
+    assert {group: len(ours["members"][group]) for group in kept} == {group: 1 + (group in two) for group in kept}
+    assert "Reconciling" in ours["state"]["consumer-moving"][0]
 
     address = kafka("open", str(directory), NODE, *quick).strip()
     assert describe(tools, address, tmp_path) == ours
+    assert pending_offset(address) == UNSTABLE
     reset = ["--reset-offsets", "--group", "left", "--topic", TOPIC, "--to-earliest", "--execute"]
     for arguments in (reset, ["--delete", "--group", "simple"]):
         assert tools.run(TOOL, ["--bootstrap-server", address, *arguments], tmp_path).exit == 0
@@ -200,5 +243,6 @@ def test_groups_go_to_kafka_and_back(tools: ToolServer, tmp_path: Path, how: str
     node = ServedNode(Path(kafka("dir", NODE).strip()), *options)
     try:
         assert describe(tools, node.bootstrap, tmp_path) == theirs
+        assert pending_offset(node.bootstrap) == UNSTABLE
     finally:
         node.signal(signal.SIGTERM)
