@@ -11,7 +11,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ServeFigure:
-    """One figure of a broker beside Kafka's. Goals: least_ratio and most_ratio of Kafka's value, most of one's own."""
+    """One figure of kcli's beside another's, mostly Kafka's.
+
+    Goals: least_ratio and most_ratio of the other's value, least and most of one's own.
+    """
 
     name: str
     kcli: float
@@ -20,6 +23,7 @@ class ServeFigure:
     least_ratio: float | None = None
     most_ratio: float | None = None
     most: float | None = None
+    least: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -31,6 +35,8 @@ class ServeFigure:
         """None where there is no goal, or nothing to compare with."""
         if self.most is not None:
             return self.kcli <= self.most
+        if self.least is not None:
+            return self.kcli >= self.least
         if self.ratio is None:
             return None
         if self.least_ratio is not None:
@@ -42,6 +48,8 @@ class ServeFigure:
         goal = ""
         if self.most is not None:
             goal = f"<= {self.most:g} {self.unit}"
+        elif self.least is not None:
+            goal = f">= {self.least:,.0f} {self.unit}"
         elif self.least_ratio is not None:
             goal = f">= {self.least_ratio:g}x"
         elif self.most_ratio is not None:
@@ -61,9 +69,9 @@ def _number(value: float, unit: str) -> str:
     return f"{value:,.{digits}f} {unit}"
 
 
-def serve_table(figures: Sequence[ServeFigure]) -> str:
-    """The figures of brokers as a table."""
-    return table([["figure", "kcli", "Kafka", "ratio", "goal", "reached"], *(figure.cells() for figure in figures)])
+def serve_table(figures: Sequence[ServeFigure], other: str = "Kafka") -> str:
+    """The figures of kcli and another as a table."""
+    return table([["figure", "kcli", other, "ratio", "goal", "reached"], *(figure.cells() for figure in figures)])
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
