@@ -58,6 +58,7 @@ class Proof:
 def check_export(directory: Path, watch: Callable[[Seen], None] = lambda _: None) -> Proof:
     """Look at all of an export. Raises UnreadableInput (no export), and what reading its options again raises."""
     manifest = read_manifest(directory)
+    directory = directory.resolve()
     proof = Proof()
     if is_interrupted(directory):
         proof.note(directory, "a run was interrupted while it put files in place; the next one finishes that")

@@ -23,11 +23,12 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.log.disk import Disk
 
 INTENT = "_kcli_intent.json"
@@ -53,11 +54,12 @@ class Intent:
 class Staging:
     """The staging directory of one table, locked; a context manager that gives the lock back.
 
-    Entering it finishes or drops what an earlier run left. Raises Busy, OSError, UnreadableInput.
+    Entering it finishes or drops what an earlier run left. Raises Busy, OSError, UnreadableInput,
+    UsageError (nothing can be renamed into the directory).
     """
 
     def __init__(self, directory: Path, disk: Disk | None = None) -> None:
-        self.directory = directory.absolute()
+        self.directory = directory.resolve()
         self.root = self.directory.with_name(f".{self.directory.name}.kcli")
         self.finished_earlier = False
         self._disk = disk or Disk()
@@ -72,6 +74,7 @@ class Staging:
     def __enter__(self) -> Self:
         self._lock = self._locked()
         try:
+            self._refuse_mount()
             self.finished_earlier = self._recover()
             self._disk.make_directory(self.run)
         except BaseException:
@@ -99,16 +102,24 @@ class Staging:
                 pass
             os.close(lock)
 
+    def _refuse_mount(self) -> None:
+        if self.directory.is_dir() and self.directory.stat().st_dev != self.root.stat().st_dev:
+            raise UsageError(f"{self.directory} is the top of a file system: give a directory in it")
+
     def __exit__(self, *_: object) -> None:
         self._leave()
 
     def _leave(self) -> None:
         """Nothing of this run is needed any more, unless its intent stands."""
         if not (self.directory / INTENT).exists():
-            for each in (self.run, self.root):
-                if each.is_dir():
-                    self._disk.remove_tree(each)
+            self._drop(self.run)
+            self._drop(self.root)
         os.close(self._lock)
+
+    def _drop(self, directory: Path) -> None:
+        """Remove what is of no use; what a worker that outlived its driver still writes there, the next run drops."""
+        with suppress(OSError):
+            self._disk.remove_tree(directory)
 
     def _recover(self) -> bool:
         path = self.directory / INTENT
@@ -118,7 +129,7 @@ class Staging:
             self._finish(intent)
         for each in self.root.iterdir():
             if each.is_dir():
-                self._disk.remove_tree(each)
+                self._drop(each)
         return intent is not None
 
     def commit(self, renames: Mapping[Path, Path], writes: Mapping[Path, bytes]) -> None:

@@ -174,7 +174,7 @@ class Job:
         watch: Callable[[Seen], None] = lambda _: None,
     ) -> None:
         options.check()
-        self._options = options
+        self._options = replace(options, out=options.out.resolve())
         self._spark = spark
         self._watch = watch
 
@@ -351,7 +351,7 @@ class Job:
             increments=increment,
         )
         if before is None or files or dead or damage:
-            writes = {options.out.absolute() / MANIFEST: manifest.to_json()}
+            writes = {options.out / MANIFEST: manifest.to_json()}
             if options.state is not None:
                 following = {(e.topic, e.partition): e.end for e in extents}
                 told = State(manifest.id, increment, {**(state.next if state else {}), **following})
@@ -439,12 +439,12 @@ class _Poll:
 
 def dead_letter_directory(out: Path) -> Path:
     """Where records that do not decode go: beside the table, so that no reader takes them for a part of it."""
-    return out.absolute().with_name(out.name + ".dead-letters")
+    return out.resolve().with_name(out.resolve().name + ".dead-letters")
 
 
 def damage_directory(out: Path) -> Path:
     """Where the table of what onCorruption=report passed over is."""
-    return out.absolute().with_name(out.name + ".damage")
+    return out.resolve().with_name(out.resolve().name + ".damage")
 
 
 def _damage(staged: Path, place: Path, increment: int) -> tuple[list[Damage], dict[Path, Path]]:
@@ -555,7 +555,7 @@ def _placed(
         name = f"part-{increment:05}-{number:06}.parquet"
         path = f"{each.directory}/{name}" if each.directory else name
         files.append(replace(each.file, path=path, increment=increment))
-        renames[staging / each.staged] = top.absolute() / path
+        renames[staging / each.staged] = top / path
     return files, renames
 
 

@@ -1,0 +1,97 @@
+"""Executors in processes of their own (local-cluster), with a Python that Spark hands out; exports that are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pyarrow.dataset as ds
+
+from kcli.export.check import check_export
+from tests.cli.run import KCLI, kcli
+from tests.conftest import GOLDEN, examples
+from tests.export.logs import append
+from tests.export.test_job import expected_rows, with_duckdb, with_pyarrow
+from tests.export.test_kill import offsets
+
+KILLS = examples(3, soak=12).max_examples
+SECOND_WORD = {"driver": b"kcli", "java": b"SparkSubmit", "worker": b"pyspark.daemon"}
+
+
+def test_executors_with_a_packed_python(tmp_path: Path) -> None:
+    """What venv-pack would pack is large; here bin/python only leads to this Python."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexport KCLI_PACKED=1\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    archive = tmp_path / "environment.tar.gz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(python, "bin/python")
+    out = tmp_path / "out"
+    mixed = str(GOLDEN / "codecs/data/mixed-0")
+    where = ["--out", str(out), "--master", "local-cluster[1,1,1024]", "--environment", str(archive)]
+    command = [*KCLI, "export-to-parquet", mixed, *where, "--debug"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert with_pyarrow(out) == with_duckdb(out) == expected_rows("codecs/expected/truth/mixed.jsonl.gz")
+
+
+def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
+    """Runs of an incremental export, each with one of its processes killed; the last one is let be."""
+    log = tmp_path / "logs" / "t-0"
+    log.mkdir(parents=True)
+    out, state = tmp_path / "out", tmp_path / "state"
+    written = 0
+    for number in range(KILLS):
+        for _ in range(4):
+            append(log, list(range(written, written + 500)))
+            written += 500
+        options = ["--out", str(out), "--incremental", str(state), "--master", "local[1]"]
+        command = [*KCLI, "export-to-parquet", str(log), *options]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            victim = ("java", "worker", "driver")[number % 3]
+            _kill(process, victim)
+        if out.exists():
+            seen = offsets(out)
+            assert len(set(seen)) == len(seen)
+    done = kcli("export-to-parquet", log, "--out", out, "--incremental", state, "--master", "local[1]", cwd=tmp_path)
+    assert (done.status, done.stderr) == (0, "")
+    assert sorted(ds.dataset(out).to_table(columns=["offset"])["offset"].to_pylist()) == list(range(written))
+    assert check_export(out).findings == []
+
+
+def _kill(process: subprocess.Popen[bytes], victim: str) -> None:
+    """End one process of an export as soon as it is there."""
+    while process.poll() is None:
+        if victim == "driver":
+            if any(b"pyspark.daemon" in command for _, command in _below(process.pid)):
+                process.kill()
+                return
+        else:
+            for pid, command in _below(process.pid):
+                if SECOND_WORD[victim] in command:
+                    os.kill(pid, signal.SIGKILL)
+                    process.wait()
+                    return
+        time.sleep(0.02)
+
+
+def _below(top: int) -> list[tuple[int, bytes]]:
+    """The processes that a process has started, and those that these have."""
+    parents: dict[int, int] = {}
+    commands: dict[int, bytes] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
+            try:
+                parents[int(path.name)] = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                commands[int(path.name)] = (path / "cmdline").read_bytes()
+            except OSError:
+                continue
+    found = {top}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return [(pid, commands.get(pid, b"")) for pid in found - {top}]
