@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -24,7 +25,7 @@ from tests.log.cleaner.test_crash import DeadDisk
 from tests.log.cleaner.test_golden import BROKER, COMPACT, PARAMS, config_of
 from tests.log.crash_disk import Crash
 
-NODE, CRASHED_NODE = "kcli-compacted", "kcli-compaction-crashed"
+NODE, CRASHED_NODE = f"kcli-compacted-{os.getpid()}", f"kcli-compaction-crashed-{os.getpid()}"
 OPEN = "c-txn-open"  # its transactions time out meanwhile: markers come behind the end
 PRINTED = ("print.offset=true", "print.partition=true", "print.key=true", "print.value=false")
 LINE = re.compile(r"Partition:(\d+)\tOffset:(\d+)\t(.*)")

@@ -20,7 +20,7 @@ from tests.conftest import read_jsonl
 from tests.interop import kit
 from tests.interop.kit import SCRIPT
 
-NODE = "kcli-configs"
+NODE = f"kcli-configs-{os.getpid()}"
 SETTLES_S = 10.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
@@ -30,7 +31,7 @@ from tests.broker.metadata_dirs import (
 from tests.conftest import GOLDEN
 from tests.interop.kit import SCRIPT
 
-NODE = "kcli-handover"
+NODE = f"kcli-handover-{os.getpid()}"
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 FEATURES = {
     "metadata.version": (7, 30),

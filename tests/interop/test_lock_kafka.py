@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.cli.run import kcli
 from tests.interop.kit import SCRIPT
 from tests.interop.test_recover_kafka import kafka
 
-NODE = "kcli-lock"
+NODE = f"kcli-lock-{os.getpid()}"
 
 
 @pytest.fixture

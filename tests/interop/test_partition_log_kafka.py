@@ -21,7 +21,7 @@ from tests.conftest import GOLDEN, read_jsonl
 from tests.interop.kit import SCRIPT
 from tests.log.batches import batch, marker
 
-NODE = "kcli-partition-log"
+NODE = f"kcli-partition-log-{os.getpid()}"
 TOPIC = "t-quiet"  # 4 records by Kafka
 CONFIG = {"internal.segment.bytes": "9000", "index.interval.bytes": "400", "segment.index.bytes": "65536"}
 NOW_MS = int(time.time() * 1000)  # Kafka forgets producers that have been silent for a day

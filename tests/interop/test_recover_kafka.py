@@ -2,6 +2,7 @@
 
 While it runs, kcli finds the directory locked."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from tests.conftest import GOLDEN
 from tests.interop.kit import SCRIPT
 from tests.log.test_recover_golden import topic_config
 
-NODE = "kcli-recovered"
+NODE = f"kcli-recovered-{os.getpid()}"
 CUT, TORN, SALVAGED = "u-plain-1", "u-txn-0", "u-snappy-0"
 REPAIRS = re.compile(
     "Found invalid messages|Corruption found|Found a corrupted index|Could not find offset index|orphaned index"
