@@ -80,7 +80,9 @@ class DiskFile:
 
 
 class Disk:
-    """The file system. Tests use a subclass that fails on purpose."""
+    """The file system. Tests use a subclass that fails on purpose. waits: does a sync wait for the device?"""
+
+    waits = True
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
         """Open a file; with `create` make it where it is not there."""

@@ -35,6 +35,7 @@ DEFAULTS = {
     "connections.max.idle.ms": "-1",  # or moving the clock would cut off the clients
     "group.initial.rebalance.delay.ms": "0",  # as in Kafka's own image for Docker
     "metadata.max.idle.interval.ms": "0",  # no record every half second that nobody needs
+    "num.recovery.threads.per.data.dir": "1",  # a few small logs: threads are more work than they are
     "offsets.topic.num.partitions": "1",  # not 50 directories for a test's one group
     "transaction.state.log.num.partitions": "1",
 }
@@ -51,6 +52,8 @@ class _File(DiskFile):
 
 class UnsyncedDisk(Disk):
     """The file system, without waiting for the device: what a process has written outlives it."""
+
+    waits = False
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
         """As Disk's."""

@@ -12,17 +12,23 @@ import shutil
 from pathlib import Path
 
 FICLONE = 0x40049409  # linux/fs.h
+SMALL_BYTES = 4096
+"""A page: nothing can be shared of it, and it has no holes."""
 
 
 def copy_tree(source: Path, target: Path) -> None:
     """Copy a directory that nobody writes to meanwhile to one that is not there yet. Raises OSError."""
-    target.mkdir()
+    _copy_tree(str(source), str(target))
+
+
+def _copy_tree(source: str, target: str) -> None:
+    Path(target).mkdir()
     with os.scandir(source) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                copy_tree(source / entry.name, target / entry.name)
+                _copy_tree(entry.path, f"{target}/{entry.name}")
             elif entry.name != ".lock":
-                _copy_file(entry, target / entry.name)
+                _copy_file(entry, f"{target}/{entry.name}")
 
 
 def remove_tree(path: Path) -> None:
@@ -30,19 +36,22 @@ def remove_tree(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def _copy_file(entry: os.DirEntry[str], target: Path) -> None:
+def _copy_file(entry: os.DirEntry[str], target: str) -> None:
     status = entry.stat(follow_symlinks=False)
-    old = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
+    new = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
-        new = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            if status.st_size and not _cloned(old, new):
-                _copy_data(old, new, status.st_size)
-            os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
-        finally:
-            os.close(new)
+        if status.st_size:
+            old = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if status.st_size <= SMALL_BYTES:
+                    os.write(new, os.read(old, status.st_size))
+                elif not _cloned(old, new):
+                    _copy_data(old, new, status.st_size)
+            finally:
+                os.close(old)
+        os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
     finally:
-        os.close(old)
+        os.close(new)
 
 
 def _cloned(old: int, new: int) -> bool:

@@ -288,15 +288,17 @@ def _with_broker_id(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _parse(properties: Mapping[str, str]) -> dict[str, Value]:
     """Every configuration's value. Raises InvalidConfig for the first wrong one, in the order of their definition."""
-    values: dict[str, Value] = {}
-    for name, key in BROKER_KEYS.items():
-        if name in properties:
-            values[name] = key.parse(name, properties[name])
-        elif key.default is REQUIRED:
+    values = dict(_DEFAULTS)
+    for name in sorted(_REQUIRED | (properties.keys() & _DEFAULTS.keys()), key=_ORDER.__getitem__):
+        if name not in properties:
             raise InvalidConfig(f'Missing required configuration "{name}" which has no default value.')
-        else:
-            values[name] = cast("Any", key.default)
+        values[name] = BROKER_KEYS[name].parse(name, properties[name])
     return values
+
+
+_DEFAULTS: dict[str, Value] = {name: cast("Any", key.default) for name, key in BROKER_KEYS.items()}
+_REQUIRED = {name for name, key in BROKER_KEYS.items() if key.default is REQUIRED}
+_ORDER = {name: i for i, name in enumerate(BROKER_KEYS)}
 
 
 def _protocols(config: BrokerConfig) -> dict[str, str]:

@@ -123,7 +123,8 @@ class LogManager:
         self._take(loadings)
         self._place_all()
         self._is_started = True
-        await asyncio.wrap_future(self._maker.submit(self._make_all))
+        if any(each.opened_log is None for each in self.partitions):
+            await asyncio.wrap_future(self._maker.submit(self._make_all))
         count = sum(len(each.logs) for each in loadings)
         log.info("loaded %d logs in %d ms", count, self.clock.now_ms() - began)
         self.background.start({each.directory: each.cleaned for each in loadings})
@@ -427,7 +428,8 @@ class LogManager:
         now_ms = self.clock.now_ms()
         try:
             with ThreadPoolExecutor(threads, "log-closing") as pool:
-                for _ in pool.map(lambda each: each[1].close(now_ms), logs):
+                in_threads = pool.map if threads > 1 else map
+                for _ in in_threads(lambda each: each[1].close(now_ms), logs):
                     pass
             self.writers[directory].write(
                 {

@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -113,6 +114,7 @@ class MetadataLog:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="metadata-log")
         disk = Disk() if disk is None else disk
+        self._waits = disk.waits
         now_ms = self._clock.now_ms()
         self._log, snapshots = open_log(log_directory / METADATA_DIRECTORY, disk, self.config, now_ms)
         try:
@@ -240,7 +242,7 @@ class MetadataLog:
                 self._write(data)
         flush = self._log.begin_flush()
         if flush is not None:
-            await asyncio.get_running_loop().run_in_executor(self._executor, flush.run)
+            await self._in_thread(flush.run)
             self._log.end_flush(flush, self._clock.now_ms())
         self._log.update_high_watermark(self._log.log_end_offset)
         for each in group:
@@ -252,6 +254,13 @@ class MetadataLog:
         del self._queue[: len(group)]
         if self._upkeep.is_snapshot_due(self._clock.now_ms()) and not self._closed:
             _ = self.take_snapshot()
+
+    async def _in_thread(self, work: Callable[[], object]) -> None:
+        """Do what waits for the device, where it does."""
+        if self._waits:
+            await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        else:
+            work()
 
     def _group(self) -> list[_Append]:
         count = 0
@@ -360,7 +369,7 @@ class MetadataLog:
         if self._failure is not None:
             self._log.close_handles()
         else:
-            await asyncio.get_running_loop().run_in_executor(self._executor, self._log.close, self._clock.now_ms())
+            await self._in_thread(partial(self._log.close, self._clock.now_ms()))
         self._executor.shutdown()
 
 
