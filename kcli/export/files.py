@@ -109,6 +109,14 @@ def stat(address: str) -> Entry | None:
         raise UnreadableInput(_parted(address)[0], _reason(error)) from error
 
 
+def inode_of(address: str) -> int:
+    """What tells a file from another that takes its name; 0 where nothing does."""
+    try:
+        return 0 if is_remote(address) else local(address).stat().st_ino
+    except OSError:
+        return 0
+
+
 def open_source(address: str) -> Source:
     """A file by position. Raises UnreadableInput."""
     return RemoteSource(address) if is_remote(address) else FileSource(local(address))

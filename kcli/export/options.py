@@ -66,6 +66,23 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Narrowed:
+    """What filters of a query leave: topics and partitions (None: all), offsets from inclusive to exclusive, times."""
+
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    from_offset: int = 0
+    to_offset: int = (1 << 63) - 1
+    from_time_ms: int | None = None
+
+    def wants(self, topic: str, partition: int) -> bool:
+        """Can the partition hold what is left?"""
+        return (self.topics is None or topic in self.topics) and (
+            self.partitions is None or partition in self.partitions
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOptions:
     """What to read. See the module's text; `parse` makes it from Spark's strings."""
 
@@ -85,6 +102,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     beyond_high_watermark: bool = False
     push_filters: bool = False
+    narrowed: Narrowed = Narrowed()
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     max_offsets_per_trigger: int | None = None
@@ -134,6 +152,8 @@ class SourceOptions:
 
     def wants(self, topic: str, partition: int) -> bool:
         """Is the partition asked for? Internal topics are, unless by name, only with includeInternalTopics."""
+        if not self.narrowed.wants(topic, partition):
+            return False
         if self.subscribe is not None:
             return topic in self.subscribe
         if self.assign is not None:

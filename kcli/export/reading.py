@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -46,7 +47,7 @@ from kcli.errors import UnreadableInput
 from kcli.export.columns import COLUMNS, arrow_schema
 from kcli.export.corruption import CorruptLog, Findings
 from kcli.export.discovery import SegmentFile, refresh
-from kcli.export.files import name_of, open_source, parent_of
+from kcli.export.files import inode_of, name_of, open_source, parent_of, stat
 from kcli.export.options import Isolation, OnCorruption, SourceOptions
 from kcli.export.splits import MAX_OFFSET, Range, Split, splits
 from kcli.export.transactions import aborted_ranges
@@ -84,7 +85,38 @@ def read(
 
     Raises UnreadableInput, and CorruptLog with onCorruption=fail.
     """
-    yield from _Reader(split, columns, on_corruption, include_control).batches()
+    try:
+        reader = _Reader(split, columns, on_corruption, include_control)
+    except UnreadableInput:
+        if stat(split.segment) is not None:
+            raise
+        reader = None
+    if reader is not None and (not split.inode or inode_of(split.segment) == split.inode):
+        yield from reader.batches()
+        return
+    if reader is not None:
+        reader.close()
+    for piece in _anew(split):
+        yield from read(piece, columns, on_corruption=on_corruption, include_control=include_control)
+
+
+def _anew(split: Split) -> list[Split]:
+    """Where the offsets of a split are now, whose segment was cleaned or deleted since. Raises UnreadableInput."""
+    first, last = max(split.first_offset, split.from_offset), min(split.next_offset, split.to_offset)
+    try:
+        wanted = Range(refresh(parent_of(split.segment)), first, last, split.copies)
+        pieces = splits([wanted], _options(split))
+    except UnreadableInput:
+        if not split.may_vanish:
+            raise
+        return []
+    return [replace(piece, corruption_report=split.corruption_report) for piece in pieces]
+
+
+def _options(split: Split) -> SourceOptions:
+    """What is left of the options in a split."""
+    isolation = Isolation.READ_COMMITTED if split.committed else Isolation.READ_UNCOMMITTED
+    return SourceOptions(split.copies, isolation=isolation, fail_on_data_loss=not split.may_vanish)
 
 
 class _Reader:
@@ -110,12 +142,19 @@ class _Reader:
         self._seen_to = split.start
         self._aborted: array[int] | None = None
 
+    def close(self) -> None:
+        """Give the segment's descriptor back."""
+        self._source.close()
+
     def batches(self) -> Iterator[pa.RecordBatch]:
+        """See `read`; closes the segment in the end."""
         split = self._split
         records = RecordTable(SLICE_RECORDS)
         try:
             for part in read_segment(self._source, start=split.start, stop=split.stop):
                 if isinstance(part, Window):
+                    if odd_offsets(part.batches, LOW - 1, split.to_offset, MAX_OFFSET)[0] < 0:
+                        break  # all of the window lies behind what is wanted
                     yield from self._window(part, records)
                 else:
                     self._findings.add(part.error, part.position, part.length)
@@ -124,7 +163,7 @@ class _Reader:
             if not self._findings.is_settled:
                 yield from self._settle(self._last, self._behind(), at_end=split.stop is None)
         finally:
-            self._source.close()
+            self.close()
         if self._rows.count:
             yield self._take()
         self._findings.write()
@@ -272,7 +311,7 @@ class _Reader:
         if best is not None:
             if self._rows.count:
                 yield self._take()
-            for piece in splits([best[0]], self._options()):
+            for piece in splits([best[0]], _options(split)):
                 yield from read(
                     piece, self._columns, on_corruption=OnCorruption.SKIP, include_control=self._include_control
                 )
@@ -283,7 +322,7 @@ class _Reader:
         for directory in self._split.copies:
             try:
                 wanted = Range(refresh(directory), first, behind)
-                pieces = splits([wanted], self._options())
+                pieces = splits([wanted], _options(self._split))
                 count = sum(
                     batch.num_rows
                     for piece in pieces
@@ -294,10 +333,6 @@ class _Reader:
             if count:
                 found.append((wanted, count))
         return max(found, key=lambda pair: pair[1], default=None)
-
-    def _options(self) -> SourceOptions:
-        isolation = Isolation.READ_COMMITTED if self._split.committed else Isolation.READ_UNCOMMITTED
-        return SourceOptions(self._split.copies, isolation=isolation)
 
     def _segments(self) -> Iterator[SegmentFile]:
         """The split's segment and those behind it, also of copies, which may go on where this one ends."""

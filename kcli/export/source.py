@@ -6,14 +6,16 @@ Python process of its own beside the driver, and `read` in its workers; nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from kcli.errors import UsageError
 from kcli.export.columns import COLUMNS, spark_schema
+from kcli.export.filters import narrow
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
 from kcli.export.splits import Split, plan
@@ -26,7 +28,7 @@ NAME = "kafka-log"
 
 
 class KafkaLogDataSource(DataSource):
-    """A Kafka log on disk as a table. Raises UsageError, UnreadableInput, CorruptLog."""
+    """A Kafka log on disk as a table. Raises UsageError, UnreadableInput, CorruptLog, DataLoss."""
 
     @classmethod
     def name(cls) -> str:
@@ -39,10 +41,12 @@ class KafkaLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch reader of the columns in `schema`, which the caller may have narrowed."""
-        return KafkaLogReader(SourceOptions.parse(dict(self.options)), columns_of(schema))
+        options = SourceOptions.parse(dict(self.options))
+        kind = FilteringReader if options.push_filters else KafkaLogReader
+        return kind(options, columns_of(schema))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        """A stream reader of the same."""
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """A reader of what comes."""
         return KafkaLogStreamReader(SourceOptions.parse(dict(self.options), stream=True), columns_of(schema))
 
 
@@ -57,9 +61,9 @@ class SplitPartition(InputPartition):
 class KafkaLogReader(DataSourceReader):
     """Reads what is there when the query is planned."""
 
-    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
-        self._columns = tuple(columns)
+        self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
         """One for each split."""
@@ -67,18 +71,24 @@ class KafkaLogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one split."""
-        return read_partition(partition, self._options, self._columns)
+        if isinstance(partition, SplitPartition):  # Spark makes up a partition without one where there are none
+            yield from read(
+                partition.split,
+                self._columns,
+                on_corruption=self._options.on_corruption,
+                include_control=self._options.include_control,
+            )
 
 
-def read_partition(partition: InputPartition, options: SourceOptions, columns: Sequence[str]) -> Iterator[Any]:
-    """The records of a split; Spark makes up a partition without one where there are none."""
-    if isinstance(partition, SplitPartition):
-        yield from read(
-            partition.split,
-            columns,
-            on_corruption=options.on_corruption,
-            include_control=options.include_control,
-        )
+class FilteringReader(KafkaLogReader):
+    """The same with filters pushed down. Spark refuses a reader that has this method where
+    spark.sql.python.filterPushdown.enabled is false, as it is by default: hence option pushFilters."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take what helps to read less; give back what Spark has to apply itself."""
+        narrowed, left = narrow(filters, self._options.narrowed)
+        self._options = replace(self._options, narrowed=narrowed)
+        return left
 
 
 def columns_of(schema: StructType) -> tuple[str, ...]:

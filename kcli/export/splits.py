@@ -11,15 +11,16 @@ from itertools import groupby, islice, takewhile
 from operator import gt
 
 from formats.file_name import FileKind
+from formats.kernels.columns import BatchRow
 from formats.offset_index import OffsetIndexEntry
 from formats.txn_index import AbortedTxn
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.export import offsets
 from kcli.export.discovery import PartitionFiles, SegmentFile, discover
-from kcli.export.files import open_source, read_file
+from kcli.export.files import inode_of, open_source, read_file
 from kcli.export.options import EARLIEST, LATEST, Isolation, SourceOptions
 from kcli.export.transactions import indexed_aborts
-from kcli.inspector.seek import leads_to_batch
+from kcli.inspector.seek import indexed_batch
 from kcli.log.source import Source
 
 SPLIT_BYTES = 64 << 20
@@ -33,11 +34,12 @@ class DataLoss(KcliError):
 @dataclass(frozen=True, slots=True)
 class Split:
     """Batches of a segment from byte `start` to byte `stop` (None: its end), of them the records with offsets in
-    [from_offset, to_offset).
+    [from_offset, to_offset). A sound log has offsets [first_offset, next_offset) there; where the file is not the one
+    that was planned for (`inode`; 0: unknown), for it was cleaned or deleted since, these are looked for anew.
 
     committed: without the records of aborted transactions; `aborted` are those that transaction indexes know. copies:
     directories of other copies of the partition, for what is damaged in this one; corruption_report: the directory of
-    the table of what was passed over.
+    the table of what was passed over; may_vanish: files that are deleted meanwhile are no error.
     """
 
     topic: str
@@ -48,11 +50,15 @@ class Split:
     stop: int | None
     from_offset: int
     to_offset: int
+    first_offset: int
+    next_offset: int
+    inode: int
     size: int
     committed: bool = False
     aborted: tuple[AbortedTxn, ...] = ()
     copies: tuple[str, ...] = ()
     corruption_report: str | None = None
+    may_vanish: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,7 @@ def ranges(options: SourceOptions) -> list[Range]:
     """The offsets that the options ask for, by partition, each offset of one copy. Raises as `plan`."""
     found: list[Range] = []
     for copies in partitions(options):
-        start, end = bounds(copies, options)
+        start, end = narrowed(copies, options, *bounds(copies, options))
         found += chosen(copies, start, end)
     return found
 
@@ -129,6 +135,15 @@ def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, i
     return max(start, first), end
 
 
+def narrowed(copies: list[PartitionFiles], options: SourceOptions, start: int, end: int) -> tuple[int, int]:
+    """What filters leave of the offsets [start, end). Raises UnreadableInput."""
+    wanted = options.narrowed
+    if wanted.from_time_ms is not None:
+        found = offsets.offset_for_time(copies[0], wanted.from_time_ms)
+        start = end if found is None else max(start, found)
+    return max(start, wanted.from_offset), min(end, wanted.to_offset)
+
+
 def log_start(copies: list[PartitionFiles]) -> int:
     """Where a partition begins: the first offset of any copy, or what was deleted up to in one of them."""
     said = [each.log_start_offset for each in copies if each.log_start_offset is not None]
@@ -156,6 +171,7 @@ def _splits(wanted: Range, options: SourceOptions, split_bytes: int) -> Iterator
     following = takewhile(lambda pair: pair[0].base_offset < wanted.end, files.following(wanted.start))
     for segment, next_base in following:
         to_offset = wanted.end if next_base is None else min(next_base, wanted.end)
+        inode = inode_of(segment.address)
         for start, stop, first, last in _cuts(
             segment, wanted.start, to_offset, split_bytes, options.max_records_per_partition
         ):
@@ -168,11 +184,15 @@ def _splits(wanted: Range, options: SourceOptions, split_bytes: int) -> Iterator
                 stop,
                 wanted.start,
                 to_offset,
+                first,
+                last,
+                inode,
                 (segment.size if stop is None else stop) - start,
                 committed,
                 tuple(each for each in aborts if each.last_offset >= first and each.first_offset < last),
                 wanted.copies,
                 options.corruption_report,
+                not options.fail_on_data_loss,
             )
 
 
@@ -189,18 +209,21 @@ def _cuts(
         slot = bisect_right(index.positions, start)
         while True:
             slot = max(slot, bisect_left(index.positions, start + split_bytes))
+            batch = None
             if max_records is not None:
                 slot = min(
                     slot, max(bisect_left(index.offsets, offset + max_records), bisect_right(index.positions, start))
                 )
-            while slot < len(index.positions) and not index.is_sound(source, slot):
+            while slot < len(index.positions) and index.positions[slot] < limit:
+                batch = index.batch(source, slot)
                 slot += 1
-            if slot >= len(index.positions) or index.positions[slot] >= limit:
+                if batch is not None:
+                    break
+            if batch is None:
                 yield start, end, offset, to_offset
                 return
-            yield start, index.positions[slot], offset, index.offsets[slot] + 1
-            start, offset = index.positions[slot], index.offsets[slot]
-            slot += 1
+            yield start, batch.position, offset, min(batch.base_offset, to_offset)
+            start, offset = batch.position, batch.base_offset
     finally:
         source.close()
 
@@ -235,15 +258,16 @@ class SparseIndex:
             self.offsets = array("q", (self._base + each for each in relative))
             self.positions = array("q", positions)
 
-    def is_sound(self, source: Source, slot: int) -> bool:
-        """Does an entry lead to a batch?"""
-        entry = OffsetIndexEntry(self.offsets[slot] - self._base, self.positions[slot])
-        return leads_to_batch(source, self._base, entry)
+    def batch(self, source: Source, slot: int) -> BatchRow | None:
+        """The sound batch that an entry leads to."""
+        return indexed_batch(
+            source, self._base, OffsetIndexEntry(self.offsets[slot] - self._base, self.positions[slot])
+        )
 
     def begin(self, source: Source, offset: int) -> int:
         """The last indexed batch that ends at or before an offset, 0 where none is known."""
         slot = bisect_right(self.offsets, offset) - 1
-        return self.positions[slot] if slot >= 0 and self.is_sound(source, slot) else 0
+        return self.positions[slot] if slot >= 0 and self.batch(source, slot) else 0
 
     def end(self, source: Source, offset: int) -> int | None:
         """An indexed batch with nothing below an offset in it and behind it, None for the end of the segment.
@@ -251,4 +275,4 @@ class SparseIndex:
         The first entry at or behind the offset may still be the batch that it is in; the next is not.
         """
         slot = bisect_left(self.offsets, offset) + 1
-        return self.positions[slot] if slot < len(self.offsets) and self.is_sound(source, slot) else None
+        return self.positions[slot] if slot < len(self.offsets) and self.batch(source, slot) else None

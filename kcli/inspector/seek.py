@@ -65,15 +65,15 @@ def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_
     except (FormatError, UnreadableInput):
         return 0
     slot = bisect_right(entries, relative_offset, key=lambda entry: entry.relative_offset) - 1
-    if slot < 0 or not leads_to_batch(source, base_offset, entries[slot]):
+    if slot < 0 or indexed_batch(source, base_offset, entries[slot]) is None:
         return 0
     return entries[slot].position
 
 
-def leads_to_batch(source: Source, base_offset: int, entry: offset_index.OffsetIndexEntry) -> bool:
-    """Does a sound batch that ends at the offset of an index's entry begin at its position?"""
+def indexed_batch(source: Source, base_offset: int, entry: offset_index.OffsetIndexEntry) -> BatchRow | None:
+    """The sound batch that ends at the offset of an index's entry and begins at its position, if there is such."""
     row = next(_rows(source, entry.position), None) if entry.position >= 0 else None
-    return row is not None and row.last_offset == base_offset + entry.relative_offset
+    return row if row is not None and row.last_offset == base_offset + entry.relative_offset else None
 
 
 def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_index.TimeIndexEntry | None:
