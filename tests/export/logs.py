@@ -13,8 +13,10 @@ def append(
     offsets: Sequence[int],
     values: Sequence[bytes | None] | None = None,
     keys: Sequence[bytes | None] = (),
+    *,
+    segment: int = 0,
 ) -> None:
-    """Add a batch to the partition's only segment: values v<offset>, keys k<offset % 4> if not given."""
+    """Add a batch to a partition's segment, the only one if not told: values v<offset>, keys k<offset % 4> likewise."""
     values = values or [b"v%d" % offset for offset in offsets]
     keys = keys or [b"k%d" % (offset % 4) for offset in offsets]
     records = tuple(
@@ -37,5 +39,5 @@ def append(
         base_sequence=-1,
         record_count=0,
     )
-    with (directory / "00000000000000000000.log").open("ab") as file:
+    with (directory / f"{segment:020}.log").open("ab") as file:
         file.write(build_batch(RecordBatch(header, records)))

@@ -1,0 +1,113 @@
+"""A stand-in for Spark's micro-batches, for tests of the stream reader: what it asks, in its order, its checkpoint.
+
+A checkpoint is what Spark writes: the end of each batch before it is run (`planned`), and how many have been run
+(`done`). A restart has nothing else. Source: MicroBatchExecution.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from kcli.export.source import KafkaLogDataSource
+from kcli.export.stream import KafkaLogStreamReader
+
+
+class Crashed(Exception):
+    """The query died, as a test wants it."""
+
+
+class Query:
+    """A query on a stream; rows are (topic, partition, offset, value)."""
+
+    def __init__(self, path: Path | str, **options: str) -> None:
+        self.options = {"path": str(path), **options}
+        self.planned: list[str] = []
+        self.done = 0
+        self.rows: list[tuple[str, int, int, bytes | None]] = []
+        self.tasks = 0
+        self.reader: KafkaLogStreamReader
+        self.start()
+
+    def start(self) -> None:
+        """Start the query, the first time or again."""
+        source = KafkaLogDataSource(self.options)
+        reader = source.streamReader(source.schema())
+        assert isinstance(reader, KafkaLogStreamReader)
+        self.reader = reader
+        if self.planned:  # setLatestSeenOffset
+            seen = json.loads(self.planned[-1])
+            assert self.reader.partitions(seen, seen) == []
+
+    def run(self, *, dies: bool = False) -> int:
+        """A micro-batch, if there is anything new. Returns its rows. dies: planned, but not run."""
+        if self.done == len(self.planned):
+            start = self._begin()
+            limit = self.reader.getDefaultReadLimit()
+            end = json.dumps(self.reader.latestOffset(json.loads(start), limit))
+            if self.planned and end == start:
+                return 0
+            self.planned.append(end)
+        if dies:
+            raise Crashed
+        rows = self.read(self.plan())
+        self.rows += rows
+        self.done += 1
+        self.reader.commit(json.loads(self.planned[-1]))
+        return len(rows)
+
+    def plan(self) -> list[InputPartition]:
+        """The tasks of the batch that is planned."""
+        return self.reader.partitions(json.loads(self._begin()), json.loads(self.planned[self.done]))
+
+    def read(self, tasks: list[InputPartition]) -> list[tuple[str, int, int, bytes | None]]:
+        """Run tasks, each with what a worker gets."""
+        self.tasks = len(tasks)
+        rows = []
+        for task in tasks:
+            read, partition = cloudpickle.loads(cloudpickle.dumps((self._new_reader().read, task)))
+            for batch in read(partition):
+                columns = [batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "value")]
+                rows += list(zip(*columns, strict=True))
+        return rows
+
+    def _new_reader(self) -> Any:
+        source = KafkaLogDataSource(self.options)
+        return source.streamReader(source.schema())
+
+    def _begin(self) -> str:
+        return self.planned[self.done - 1] if self.done else json.dumps(self.reader.initialOffset())
+
+    def drain(self) -> int:
+        """Micro-batches until nothing is new. Returns the rows."""
+        before = len(self.rows)
+        idle = 0
+        while idle < 2:
+            known = self.done
+            self.run()
+            idle = idle + 1 if self.done == known else 0
+        return len(self.rows) - before
+
+    def available_now(self) -> int:
+        """A run with Trigger.AvailableNow. Returns the rows."""
+        self.start()
+        self.reader.prepareForTriggerAvailableNow()
+        return self.drain()
+
+    def at(self) -> dict[str, dict[str, int]]:
+        """Where it is."""
+        found: dict[str, dict[str, int]] = json.loads(self.planned[-1])
+        return found
+
+    def latest(self) -> dict[str, Any]:
+        """How far the next batch would go."""
+        return self.reader.latestOffset(json.loads(self._begin()), ReadAllAvailable())
+
+    def offsets(self, topic: str = "t", partition: int = 0) -> list[int]:
+        """The offsets that were read of a partition, in order."""
+        return [offset for each, number, offset, _ in self.rows if (each, number) == (topic, partition)]
