@@ -71,10 +71,13 @@ def import_from_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ids = _topic_ids(topic_id)
     export = _export(directory, topic or [], memory << 20)
     from kcli.export.restore_columns import notes
+    from kcli.export.restore_rows import dead_letters
 
     began = time.monotonic()
     for line in notes(export.layouts):
         note(f"kcli: {line}")
+    if put_aside := dead_letters(directory):
+        note(f"kcli: {put_aside:,} records did not decode when they were exported: they are not restored")
     progress = Progress(lambda: export.bytes)
     export.advance = progress.advance
     rows = []
@@ -99,9 +102,8 @@ def _export(directory: Path, topics: list[str], memory_bytes: int) -> Export:
         raise UsageError(f"{error.name} is not installed: pip install 'kcli[spark]'") from None
     export = Export(directory, topics=topics, memory_bytes=memory_bytes)
     if missing := [name for name in topics if name not in export.topics]:
-        raise UsageError(
-            f"--topic {missing[0]}: {directory} has no record of it; it has {', '.join(sorted(export.topics)) or 'none'}"
-        )
+        there = ", ".join(sorted(export.topics)) or "none"
+        raise UsageError(f"--topic {missing[0]}: {directory} has no record of it; it has {there}")
     return export
 
 
@@ -122,9 +124,7 @@ def _restored(
 
     def finish(directory: Path) -> None:
         if cluster_id is not None or node_id is not None:
-            from kcli.broker.metadata.format import format_directories
-
-            format_directories([directory], now_ms=now_ms, node_id=node_id, cluster_id=cluster_id)
+            _format(directory, now_ms, cluster_id, node_id)
 
     options = RestoreOptions(
         now_ms=now_ms,
@@ -133,6 +133,21 @@ def _restored(
         topic_ids=topic_ids,
     )
     return restore(export, out, options, finish=finish)
+
+
+def _format(directory: Path, now_ms: int, cluster_id: str | None, node_id: int | None) -> None:
+    """Write meta.properties. A restored metadata log knows brokers: its only one is this, and the directory is its."""
+    from formats.message_compiler import uuid_text
+    from kcli.broker.metadata.format import format_directories
+    from kcli.inspector.cluster_metadata import read_image
+
+    image = read_image(directory)
+    brokers = {} if image is None else image.brokers
+    if node_id is None and len(brokers) == 1:
+        (node_id,) = brokers
+    known = brokers[node_id].directories if node_id in brokers else ()
+    ids = {directory: uuid_text(known[0].bytes)} if len(known) == 1 else {}
+    format_directories([directory], now_ms=now_ms, node_id=node_id, cluster_id=cluster_id, directory_ids=ids)
 
 
 def _topic_ids(texts: list[str] | None) -> dict[str, str]:

@@ -306,6 +306,13 @@ def parquet_files(path: Path) -> list[Path]:
     return sorted(found)
 
 
+def dead_letters(path: Path) -> int:
+    """Records that the export has put aside, because they did not decode. Raises UnreadableInput."""
+    if not (path / MANIFEST).exists():
+        return 0
+    return sum(file.records for file in read_manifest(path).dead_letters)
+
+
 def hive_columns(root: Path, path: Path) -> dict[str, str]:
     """The columns that the names of the directories between root and file are: `date=2026-11-20`."""
     pairs = [part.partition("=") for part in path.relative_to(root).parts[:-1]]

@@ -70,12 +70,14 @@ def format_directories(
     node_id: int | None = None,
     cluster_id: str | None = None,
     levels: Mapping[str, int] = DEFAULT_LEVELS,
+    directory_ids: Mapping[Path, str] | None = None,
     disk: Disk | None = None,
 ) -> Formatted:
     """Format those log directories that are not yet; metadata.log.dir counts as one of them. They are made if need be.
 
     node_id and cluster_id: None takes those of a formatted directory; else 1, and a random one. levels: of features, 0
-    for none. Raises NotThisNode, StartRefused, UnreadableInput, OSError.
+    for none. directory_ids: of those that have none yet, where they are to have certain ones.
+    Raises NotThisNode, StartRefused, UnreadableInput, OSError.
     """
     disk = Disk() if disk is None else disk
     directories = list(dict.fromkeys(directories))
@@ -92,7 +94,7 @@ def format_directories(
             disk.make_directory(each)
             disk.write_file(each / FileKind.BOOTSTRAP, bootstrap)
         if each not in ids:
-            ids[each] = random_id()
+            ids[each] = (directory_ids or {}).get(each) or random_id()
             disk.write_file(each / FileKind.META_PROPERTIES, _meta(node_id, ids[each], cluster_id, now_ms))
     return Formatted(cluster_id, node_id, {each: ids[each] for each in directories})
 
