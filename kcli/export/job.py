@@ -45,7 +45,7 @@ from kcli.export.manifest import (
 )
 from kcli.export.offsets import MAX_OFFSET
 from kcli.export.options import Bound, SourceOptions
-from kcli.export.session import SparkSettings, spark_session
+from kcli.export.session import QUICK_START, SparkSettings, spark_session
 from kcli.export.shape import PLACE, Shape
 from kcli.export.splits import Split, plan
 from kcli.export.state import State, read_state
@@ -193,7 +193,7 @@ class Job:
                     (staging.run / DAMAGE).mkdir()
                 splits = plan(source)
                 if isinstance(self._spark, SparkSettings) and splits:
-                    with spark_session(self._spark) as spark:
+                    with spark_session(self._quick(self._spark)) as spark:
                         done = self._work(spark, staging, splits)
                 elif splits:
                     done = self._work(self._spark, staging, splits)  # type: ignore[arg-type]
@@ -202,6 +202,16 @@ class Job:
                 return self._commit(staging, manifest, state, done, began)
         except OSError as error:
             raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
+
+    def _quick(self, settings: SparkSettings) -> SparkSettings:
+        """Where Spark has nothing to sort it need not become fast, but ready."""
+        if self._in_order or not settings.is_local:
+            return settings
+        return replace(settings, conf={**QUICK_START, **settings.conf})
+
+    @property
+    def _in_order(self) -> bool:
+        return bool(self._options.sort) or self._options.latest_by_key
 
     # what was there before
 
@@ -236,13 +246,12 @@ class Job:
 
     def _work(self, spark: SparkSession, staging: Staging, splits: Sequence[Split]) -> _Done:
         options = self._options
-        two_steps = bool(options.sort) or options.latest_by_key
         cores = spark.sparkContext.defaultParallelism
         tasks = grouped(splits, cores, options.form.file_bytes)
         key, value = self._decoders(spark, staging, splits, tasks)
         shape = Shape(options.source.columns, key, value)
         work = self._task_of(staging, shape, options.form)
-        if not two_steps:
+        if not self._in_order:
             reports = self._run(spark, "writing", tasks, partial(export_splits, work), _bytes(splits))
             return _Done(reports, reports, [])
         sorted_by = [name.removeprefix("-") for name in options.sort]

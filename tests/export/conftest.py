@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from kcli.export.session import SparkSettings, spark_session
+from kcli.export.session import QUICK_START, SparkSettings, spark_session
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A quiet local Spark with two cores, set as it is by default; the data source is found by its name."""
-    conf = {"spark.sql.shuffle.partitions": "2", "spark.sql.python.filterPushdown.enabled": "false"}
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.sql.python.filterPushdown.enabled": "false", **QUICK_START}
     with spark_session(SparkSettings("local[2]", conf)) as session:
         yield session
