@@ -117,7 +117,8 @@ cdef inline Fault put_bytes(Column *column, const uint8_t *data, int64_t size) n
             return NO_MEMORY
         column.data = <uint8_t *> moved
         column.bytes_room = room
-    memcpy(column.data + column.used, data, size)
+    if size:  # where there is nothing yet, there may be no room either
+        memcpy(column.data + column.used, data, size)
     column.used += size
     return OK
 

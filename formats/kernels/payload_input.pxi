@@ -114,7 +114,7 @@ cdef class Payloads:
     def __cinit__(self, const int32_t[::1] offsets, const uint8_t[::1] data, const uint8_t[::1] valid):
         self.offsets, self.data, self.valid = offsets, data, valid
         self.count = valid.shape[0]
-        self.start = &data[0] if data.shape[0] else NULL
+        self.start = &data[0] if data.shape[0] else <const uint8_t *> b""
         if offsets.shape[0] != self.count + 1 or (self.count and offsets[self.count] > data.shape[0]):
             raise ValueError("offsets do not fit the data")
 

@@ -47,7 +47,7 @@ cdef Fault make_room(Scratch *scratch, int64_t more) noexcept nogil:
 
 cdef Fault put(Scratch *scratch, const void *data, int64_t size) noexcept nogil:
     cdef Fault fault = make_room(scratch, size)
-    if fault == OK:
+    if fault == OK and size:
         memcpy(scratch.data + scratch.size, data, size)
         scratch.size += size
     return fault
@@ -171,7 +171,8 @@ cdef Fault close_container(VariantBuffers *b, int64_t first, int64_t start, bint
         for i in range(count):
             fields[i].name = name_at(b, fields[i].id)
             id_max = max(id_max, fields[i].id)
-        qsort(fields, count, sizeof(VariantField), compare_fields)
+        if count > 1:
+            qsort(fields, count, sizeof(VariantField), compare_fields)
         for i in range(1, count):
             if fields[i].id == fields[i - 1].id:
                 return TWICE
