@@ -38,16 +38,18 @@ from kcli.export.restore_columns import BUILD_SCHEMA, LEFT_OUT, NO_SEGMENT
 from kcli.export.restore_rows import Export, origins
 from kcli.inspector.cluster_metadata import read_image
 from kcli.log.disk import Disk, DiskFile
-from kcli.log.loader import LoadOptions
+from kcli.log.loader import LoadedOffsets, LoadOptions
 from kcli.log.log_directory import LogDirectory, Partition
 from kcli.log.new_directory import new_directory
 from kcli.log.recovery import start_in_place
+from kcli.log.recovery_view import StartRefused
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
 LARGEST_SEGMENT_BYTES: Final = (1 << 31) - 1
 INT_MAX: Final = (1 << 31) - 1
 ORDER_FAULT: Final = 1
 LOG_OVERHEAD_BYTES: Final = 12
+LAST_OFFSET_DELTA: Final = slice(23, 27)
 NEVER_MS: Final = 1 << 62  # producers silent for long are for the broker to forget
 SORTED: Final = ".sorted"
 
@@ -175,10 +177,7 @@ class _PartitionWriter:
                         self._segment = base
                     self._build(part, segments)
             self._end_batch(segments)
-        loader, offsets = start_in_place(
-            self._directory, self._disk, LoadOptions(now_ms=self._options.now_ms, producer_expiration_ms=NEVER_MS)
-        )
-        assert all(event.content is None for event in loader.events), "what was written is sound"
+        offsets, count = self._start()
         self._disk.sync_directory(self._directory)
         return Restored(
             topic,
@@ -189,12 +188,31 @@ class _PartitionWriter:
             found.last_offset - found.first_offset + 1 - self._records,
             self._left_out,
             self._builder.batches,
-            len(loader.segments),
+            count,
             segments.bytes,
             offsets.log_start_offset,
             offsets.log_end_offset,
             topic_id,
         )
+
+    def _start(self) -> tuple[LoadedOffsets, int]:
+        """Start the log as after a crash, which builds what belongs beside it. Returns how many segments it has, too.
+
+        Raises UnreadableInput where records contradict each other, so that Kafka would not take them.
+        """
+        loading = LoadOptions(now_ms=self._options.now_ms, producer_expiration_ms=NEVER_MS)
+        try:
+            loader, offsets = start_in_place(self._directory, self._disk, loading)
+        except StartRefused as refused:
+            raise self._unfit(f"Kafka would not start: {refused.reason}") from None
+        for event in loader.events:
+            if event.content is not None:
+                raise self._unfit(f"Kafka would not keep all of it: {event.reason}")
+        return offsets, len(loader.segments)
+
+    def _unfit(self, reason: str) -> UnreadableInput:
+        topic, number = self._partition
+        return UnreadableInput(str(self._export.path), f"{topic}-{number}: {reason}")
 
     def _kept(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         kept = pc.not_equal(rows.column("attributes"), LEFT_OUT)
@@ -268,8 +286,10 @@ class _Segments:
         """Write whole batches. Raises OSError."""
         while batches:
             first = int.from_bytes(batches[:8], "big")
-            if self._file is None or self._base < self._wanted <= first:
-                self._roll(self._wanted if self._base < self._wanted <= first else first)
+            last = first + int.from_bytes(batches[LAST_OFFSET_DELTA], "big")
+            has_own = self._base < self._wanted <= first and last - self._wanted <= INT_MAX
+            if self._file is None or has_own:
+                self._roll(self._wanted if has_own else first)
             limit = self._size_max if self._wanted == NO_SEGMENT else LARGEST_SEGMENT_BYTES
             size = batches_within(batches, limit - self._size, self._base + INT_MAX)
             if not size and self._size:

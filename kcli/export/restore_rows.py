@@ -30,11 +30,13 @@ from kcli.errors import UnreadableInput
 from kcli.export.manifest import MANIFEST, read_manifest
 from kcli.export.restore_columns import KEY_COLUMNS, ROW_SCHEMA, Layout, layout
 from kcli.log.log_directory import Partition
+from kcli.metadata.topic_names import fault
 
 SURVEY_ROWS = 1 << 18
 READ_BUFFER_BYTES = 1 << 16
 LEAST_ROWS, MOST_ROWS = 64, 1 << 16
 COPIES = 4  # of the rows at hand: as read, as the kernel wants them, sorted, put together
+LARGEST_PARTITION = (1 << 31) - 1
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -132,7 +134,12 @@ class Export:
                 known = ranges.setdefault(partition, Found(first, last))
                 known.first_offset, known.last_offset = min(known.first_offset, first), max(known.last_offset, last)
                 known.rows += rows
-        self.topics.update(topic for topic, _ in ranges)
+        for topic, number in ranges:
+            self.topics.add(topic)
+            if (wrong := fault(topic)) is not None:
+                raise UnreadableInput(group.layout.path, wrong)
+            if not 0 <= number <= LARGEST_PARTITION:
+                raise UnreadableInput(group.layout.path, f"there is no partition {number:,}")
         is_run = in_order and len(ranges) == 1
         wanted = {partition: known for partition, known in ranges.items() if self._wants(partition)}
         for partition, known in wanted.items():

@@ -257,6 +257,15 @@ def _refused(table: pa.Table, tmp_path: Path) -> str:
     return str(caught.value).replace(str(tmp_path), "")
 
 
+def _markers() -> pa.Table:
+    return export_table(GOLDEN / "txn/data/t-quiet-0")
+
+
+def _values_and_control() -> list[tuple[bytes | None, bool]]:
+    table = _markers()
+    return list(zip(table["value"].to_pylist(), table["isControl"].to_pylist(), strict=True))
+
+
 def bad_tables() -> Iterator[tuple[str, pa.Table, str]]:
     table = export_table(GOLDEN / "codecs/data/java-none-0")
     yield "twice", pa.concat_tables([table, table.slice(17, 1)]), "/x.parquet"
@@ -269,6 +278,11 @@ def bad_tables() -> Iterator[tuple[str, pa.Table, str]]:
     codecs = pa.array(["brotli"] * table.num_rows)
     strange = table.drop_columns(["attributes", "codec"]).append_column("codec", codecs)
     yield "codec", strange, "column codec: 'brotli' is none of none, gzip, snappy, lz4, zstd"
+    elsewhere = table.set_column(2, "topic", pa.array(["../../x"] * table.num_rows))
+    yield "path", elsewhere, "Topic name is invalid: '../../x' contains one or more characters other than"
+    yield "number", table.set_column(3, "partition", pa.array([-1] * table.num_rows)), "there is no partition -1"
+    broken = pa.array([b"" if each else value for value, each in _values_and_control()], pa.binary())
+    yield "marker", _markers().set_column(1, "value", broken), "Kafka would not"
     negative = table.set_column(4, "offset", pc.subtract(table["offset"], 10))
     yield "negative", negative, "java-none-0 offset -10: its offset is negative"
 
