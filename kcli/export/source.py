@@ -18,13 +18,15 @@ from kcli.export.columns import COLUMNS, spark_schema
 from kcli.export.filters import narrow
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
-from kcli.export.splits import Split, plan
+from kcli.export.splits import SPLIT_BYTES, Split, plan
 from kcli.export.stream import KafkaLogStreamReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 NAME = "kafka-log"
+OPEN_BYTES = 1 << 20
+"""What opening a segment costs, in bytes that could be read meanwhile."""
 
 
 class KafkaLogDataSource(DataSource):
@@ -50,12 +52,27 @@ class KafkaLogDataSource(DataSource):
         return KafkaLogStreamReader(SourceOptions.parse(dict(self.options), stream=True), columns_of(schema))
 
 
-class SplitPartition(InputPartition):
-    """A split on its way to a task."""
+class SplitsPartition(InputPartition):
+    """Splits on their way to a task: one large one, or small ones in a row."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, splits: list[Split]) -> None:
         super().__init__(None)
-        self.split = split
+        self.splits = splits
+
+
+def tasks(splits: list[Split], options: SourceOptions) -> list[InputPartition]:
+    """The splits as tasks. Small ones share one: it costs more than reading them."""
+    if options.min_partitions is not None or options.max_records_per_partition is not None:
+        return [SplitsPartition([split]) for split in splits]
+    found: list[list[Split]] = []
+    room = 0
+    for split in splits:
+        if room < split.size + OPEN_BYTES:
+            found.append([])
+            room = SPLIT_BYTES
+        found[-1].append(split)
+        room -= split.size + OPEN_BYTES
+    return [SplitsPartition(each) for each in found]
 
 
 class KafkaLogReader(DataSourceReader):
@@ -66,14 +83,14 @@ class KafkaLogReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        """One for each split."""
-        return [SplitPartition(split) for split in plan(self._options)]
+        """The splits, as tasks."""
+        return tasks(plan(self._options), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one split."""
-        if isinstance(partition, SplitPartition):  # Spark makes up a partition without one where there are none
+        """The records of a task's splits."""
+        for split in partition.splits if isinstance(partition, SplitsPartition) else ():  # Spark makes up an empty one
             yield from read(
-                partition.split,
+                split,
                 self._columns,
                 on_corruption=self._options.on_corruption,
                 include_control=self._options.include_control,
