@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +41,8 @@ PAUSES_S = (0.02, 0.2)
 ROOM_BYTES = 1 << 16
 
 Identity = tuple[int, int]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,21 @@ class LiveEnd:
             offsets.follow_transactions(files, self._seen_to, end, self._unfinished)
             self._seen_to = end
         return min([end, *self._unfinished.values()])
+
+
+def steady(look: Callable[P, T]) -> Callable[P, T]:
+    """The same function, which looks again where a file went in the meantime."""
+
+    @wraps(look)
+    def again(*arguments: P.args, **named: P.kwargs) -> T:
+        for pause in PAUSES_S:
+            try:
+                return look(*arguments, **named)
+            except UnreadableInput:
+                time.sleep(pause)
+        return look(*arguments, **named)
+
+    return again
 
 
 def settled(directory: str) -> PartitionFiles:

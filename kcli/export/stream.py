@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,11 +26,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from formats.file_name import FileKind, parse, parse_directory
 from formats.kernels.columns import BatchRow
-from kcli.errors import UnreadableInput, UsageError
+from kcli.errors import UsageError
 from kcli.export import offsets
 from kcli.export.discovery import DEPTH_MAX, PartitionFiles
 from kcli.export.files import join, list_directory, name_of, open_source, stat
-from kcli.export.live import PAUSES_S, LiveEnd, LiveRange, lost, read_live, settled, unshared
+from kcli.export.live import LiveEnd, LiveRange, lost, read_live, settled, steady, unshared
 from kcli.export.options import LATEST, Bound, Isolation, Partition, SourceOptions
 from kcli.export.splits import Range, Split, bounds, chosen, log_start, partitions, splits
 from kcli.log.segment_reader import Window, read_segment
@@ -70,6 +69,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # where
 
+    @steady
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 (Spark's name)
         """Where a new query begins. Raises UnreadableInput, UsageError, DataLoss.
 
@@ -79,11 +79,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             found = self._found()
             latest = self._target or self._now(found)
-            self._initial = {}
-            for key, copies in found.items():
-                start, is_fixed = self._begin(key, copies, latest)
-                self._is_first |= not is_fixed
-                self._initial[key] = start
+            begin = {key: self._begin(key, copies, latest) for key, copies in found.items()}
+            self._initial = {key: start for key, (start, _) in begin.items()}
+            self._is_first = not all(is_fixed for _, is_fixed in begin.values())
         return as_json(self._initial)
 
     def _begin(self, key: Partition, copies: list[PartitionFiles], latest: Offsets) -> tuple[int, bool]:
@@ -97,6 +95,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return latest.get(key, 0), False
         return bounds(copies, self._options)[0], True
 
+    @steady
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
         """How far the next batch goes. Raises UnreadableInput, UsageError, DataLoss."""
         begin = from_json(start)
@@ -125,21 +124,15 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the logs went when last looked at, for the query's progress."""
         return None if self._latest is None else as_json(self._latest)
 
+    @steady
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
         """What is there now is all that this run reads. Raises UnreadableInput."""
         self._target = self._now(self._found())
 
     def _found(self) -> dict[Partition, list[PartitionFiles]]:
         """The partitions there are now, with their copies. A log directory may have none as yet."""
-        for pause in (*PAUSES_S, None):
-            try:
-                options = replace(self._options, paths=tuple(filter(_has_logs, self._options.paths)))
-                return {(copies[0].topic, copies[0].partition): copies for copies in partitions(options)}
-            except UnreadableInput:
-                if pause is None:
-                    raise
-                time.sleep(pause)
-        raise AssertionError("the last attempt returns or raises")
+        options = replace(self._options, paths=tuple(filter(_has_logs, self._options.paths)))
+        return {(copies[0].topic, copies[0].partition): copies for copies in partitions(options)}
 
     def _now(self, found: Mapping[Partition, list[PartitionFiles]]) -> Offsets:
         """Where the partitions end now."""
@@ -156,6 +149,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # what
 
+    @steady
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of a batch. Raises UnreadableInput, UsageError, DataLoss."""
         if start == end:
