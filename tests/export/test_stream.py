@@ -297,7 +297,7 @@ def test_tasks(log: Path) -> None:
         ({"minPartitions": "11"}, 11),
         ({"maxRecordsPerPartition": "100"}, 11),
         ({"maxRecordsPerPartition": "100", "minPartitions": "5"}, 11),
-        ({"minPartitions": "5000"}, 1100),
+        ({"minPartitions": "500"}, 500),
     ):
         query = Query(log.parent, **EARLIEST, **options)
         assert query.run() == 1100
@@ -498,7 +498,7 @@ def test_golden_transactions(tmp_path: Path, isolation: str) -> None:
             columns = [each.column(name).to_pylist() for name in ("topic", "partition", "offset", "value")]
             expected += list(zip(*columns, strict=True))
     assert expected
-    for limit in ("1000000", "17"):
+    for limit in ("1000000", "170"):
         query = Query(GOLDEN / "txn/data", **EARLIEST, isolation=isolation, maxOffsetsPerTrigger=limit)
         query.drain()
         assert sorted(query.rows) == sorted(expected)
