@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from kcli.errors import KcliError, UsageError
 from kcli.export.columns import COLUMNS
 from kcli.export.commit import Staging
-from kcli.export.decoding import Decoder, DecoderSpec, Survey, make_decoder
+from kcli.export.decoding import Decoder, DecoderSpec, SchemaError, Survey, make_decoder
 from kcli.export.histogram import Histogram
 from kcli.export.manifest import (
     GAPS_LISTED,
@@ -288,7 +288,11 @@ class Job:
         """None for bytes that stay bytes, and where records must be seen first."""
         if spec.format == "raw" or (spec.infers and known is None):
             return None
-        return make_decoder(spec, known)
+        try:
+            return make_decoder(spec, known)
+        except SchemaError as error:
+            where = spec.schema or spec.registry or spec.format
+            raise SchemaError(str(error) if where in str(error) else f"{where}: {error}") from error
 
     def _ordered(self, spark: SparkSession, staging: Staging, paths: Sequence[str]) -> list[Path]:
         """The rows of Parquet files in order, or the latest of each key, as Parquet files in order."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import fastavro
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -18,7 +21,7 @@ import pytest
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.export.check import check_export
 from kcli.export.decoding import DecoderSpec
-from kcli.export.job import ExportOptions, Job, Outcome, dead_letter_directory, grouped
+from kcli.export.job import ExportOptions, Job, Outcome, damage_directory, dead_letter_directory, grouped
 from kcli.export.manifest import MANIFEST, read_manifest
 from kcli.export.options import SourceOptions
 from kcli.export.splits import plan
@@ -333,3 +336,91 @@ def test_no_export(tmp_path: Path) -> None:
         check_export(tmp_path / "none")
     with pytest.raises(UnreadableInput, match="no export of kcli"):
         check_export(tmp_path)
+
+
+ORDER: dict[str, Any] = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+LATER = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
+
+
+def confluent(schema_id: int, schema: dict[str, Any], value: dict[str, Any]) -> bytes:
+    """A value behind Confluent's header."""
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, schema, value)
+    return b"\0" + schema_id.to_bytes(4, "big") + body.getvalue()
+
+
+def test_avro_whose_schema_changes(tmp_path: Path) -> None:
+    schemas = tmp_path / "schemas"
+    schemas.mkdir()
+    for schema_id, schema in ((7, ORDER), (9, LATER)):
+        (schemas / f"{schema_id}.avsc").write_text(json.dumps(schema))
+    log = tmp_path / "t-0"
+    log.mkdir()
+    values = [confluent(7, ORDER, {"id": 1}), confluent(9, LATER, {"id": 2, "note": "x"}), b"\0\0\0\0\x07", None]
+    append(log, [0, 1, 2, 3], values)
+    out = tmp_path / "out"
+    outcome = export(source(log), out, value=DecoderSpec.parse(f"avro:{schemas}"))
+    rows = ds.dataset(out).to_table(columns=["offset", "value"]).to_pylist()
+    assert rows == [
+        {"offset": 0, "value": {"id": 1, "note": None}},
+        {"offset": 1, "value": {"id": 2, "note": "x"}},
+        {"offset": 3, "value": None},
+    ]
+    assert sum(file.records for file in outcome.dead_letters) == 1
+    assert check_export(out).findings == []
+
+
+def test_a_registry_that_does_not_answer(tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [0], [confluent(7, ORDER, {"id": 1})])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(KcliError, match=r"127\.0\.0\.1") as told:
+        export(source(log), tmp_path / "out", value=DecoderSpec.parse(f"avro:{url}"))
+    assert "\n" not in str(told.value)
+    assert [each.name for each in tmp_path.iterdir()] == ["t-0"]
+
+
+@pytest.mark.parametrize("schema", ["{", '{"type": "record"}', None])
+def test_a_schema_that_is_none(schema: str | None, log: Path, tmp_path: Path) -> None:
+    path = tmp_path / "order.avsc"
+    if schema is not None:
+        path.write_text(schema)
+    with pytest.raises(KcliError, match=r"order\.avsc"):
+        export(source(log), tmp_path / "out", value=DecoderSpec.parse(f"avro:{path}"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_schema_that_does_not_fit(log: Path, tmp_path: Path) -> None:
+    """Each record is a dead letter; none is lost."""
+    path = tmp_path / "order.avsc"
+    path.write_text(
+        json.dumps(ORDER | {"fields": [{"name": "id", "type": {"type": "fixed", "name": "f", "size": 99}}]})
+    )
+    outcome = export(source(log), tmp_path / "out", value=DecoderSpec.parse(f"avro:{path}"))
+    assert (outcome.records, sum(file.records for file in outcome.dead_letters)) == (0, 10)
+    assert check_export(tmp_path / "out").findings == []
+
+
+@pytest.mark.parametrize(
+    "case", ["crc-field-flip", "zero-page-in-middle", "batch-removed", "compressed-truncated-zstd"]
+)
+def test_damage_is_skipped_and_reported(case: str, tmp_path: Path) -> None:
+    """What is sound in the log is in the table, and what is not in the table of damage."""
+    damaged = GOLDEN / "corrupt/cases" / case
+    found = {}
+    for mode in ("skip", "report"):
+        given = {"onCorruption": mode, **({"corruptionReport": "beside"} if mode == "report" else {})}
+        outcome = export(source(damaged, **given), tmp_path / mode)
+        assert check_export(tmp_path / mode).findings == []
+        found[mode] = outcome
+    assert with_pyarrow(tmp_path / "skip") == with_pyarrow(tmp_path / "report")
+    assert found["skip"].damage == ()
+    reported = found["report"].damage
+    assert found["report"].manifest.damage == reported
+    if case != "batch-removed":
+        assert len(reported) == 1
+        table = ds.dataset(damage_directory(tmp_path / "report")).to_table()
+        assert table.column("position").to_pylist() == [reported[0].position]
