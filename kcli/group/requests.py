@@ -27,8 +27,7 @@ Partition = tuple[str, int]
 # members of classic groups
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroup:
+class JoinGroup(NamedTuple):
     """A member comes, or comes again. member_id: "" for a new one."""
 
     group_id: str
@@ -46,8 +45,7 @@ class JoinGroup:
     """The leader understands that it need not assign (KIP-814)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedMember:
+class JoinedMember(NamedTuple):
     """A member as its leader is told of it."""
 
     member_id: str
@@ -55,8 +53,7 @@ class JoinedMember:
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinAnswer:
+class JoinAnswer(NamedTuple):
     """The generation that a member is in. members: told only to the leader."""
 
     error: ErrorCode = NONE
@@ -69,8 +66,7 @@ class JoinAnswer:
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroup:
+class SyncGroup(NamedTuple):
     """A member asks for its assignment; the leader brings everyone's."""
 
     group_id: str
@@ -82,8 +78,7 @@ class SyncGroup:
     assignments: Mapping[str, bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncAnswer:
+class SyncAnswer(NamedTuple):
     """A member's assignment."""
 
     error: ErrorCode = NONE
@@ -92,8 +87,7 @@ class SyncAnswer:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class Heartbeat(NamedTuple):
     """A member is alive. Answered with an ErrorCode."""
 
     group_id: str

@@ -294,6 +294,39 @@ def test_compaction_follows_the_clock(broker: Kafka) -> None:
     assert [each.offset for each in broker.records("compacted")] == [4, 5]
 
 
+def test_answers_that_are_laid_out_for_the_network_can_be_asked_for(broker: Kafka) -> None:
+    broker.create_topic("laid")
+    partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": "m"}
+    commit = {"group_id": "laid", "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+
+    def committed() -> int:
+        topics = [{"name": "laid", "partitions": [partition]}]
+        ((answered,),) = [
+            each["partitions"] for each in broker.call("OffsetCommit", 9, **commit, topics=topics)["topics"]
+        ]
+        assert answered["partition_index"] == 0
+        return int(answered["error_code"])
+
+    broker.call("FindCoordinator", key_type=0, coordinator_keys=["laid"])  # which makes their topic
+    assert eventually(lambda: committed() == 0)
+    beat = broker.call("Heartbeat", group_id="laid", generation_id=0, member_id="?", group_instance_id=None)
+    assert beat == {"throttle_time": 0, "error_code": 25}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_groups_join_although_answers_are_late(broker: Kafka) -> None:
+    from kafka import KafkaConsumer
+
+    broker.create_topic("slowly")
+    for api in ("JoinGroup", "SyncGroup"):
+        broker.faults.add(api=api, delay_ms=50)
+    client = KafkaConsumer("slowly", bootstrap_servers=broker.bootstrap_servers, group_id="slow")
+    try:
+        assert eventually(lambda: not client.poll(50) and client.assignment())
+    finally:
+        client.close()
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_sessions_of_groups_follow_the_clock(broker: Kafka) -> None:
     from kafka import KafkaConsumer

@@ -8,16 +8,18 @@ from collections.abc import Awaitable
 
 from kcli.broker.coordinators.groups import when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.network import member_layout
+from kcli.broker.network.connection import Laid
+from kcli.broker.network.messages import Call, ErrorCode
 from kcli.group.requests import Heartbeat
 
 
-def heartbeat(call: Call) -> Entity | Awaitable[Entity]:
+def heartbeat(call: Call) -> Laid | Awaitable[Laid]:
     """Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, and
     the coordinator's; none while it loads, so that members stay."""
     request = call.request
     if not request.group_id:
-        return call.respond(error_code=ErrorCode.invalid_group_id)
+        return _answer(call, ErrorCode.invalid_group_id)
     asked = Heartbeat(
         group_id=request.group_id,
         member_id=request.member_id,
@@ -31,13 +33,17 @@ def heartbeat(call: Call) -> Entity | Awaitable[Entity]:
     return when_answered(answer, lambda answer: _finished(call, answer))
 
 
-def _finished(call: Call, answer: asyncio.Future[int]) -> Entity:
+def _finished(call: Call, answer: asyncio.Future[int]) -> Laid:
     try:
-        return call.respond(error_code=ErrorCode(answer.result()))
+        return _answer(call, int(answer.result()))
     except CoordinatorError as error:
         return _failed(call, error)
 
 
-def _failed(call: Call, error: CoordinatorError) -> Entity:
+def _failed(call: Call, error: CoordinatorError) -> Laid:
     loads = error.code is ErrorCode.coordinator_load_in_progress
-    return call.respond(error_code=ErrorCode.none if loads else error.code)
+    return _answer(call, ErrorCode.none if loads else error.code)
+
+
+def _answer(call: Call, code: int) -> Laid:
+    return member_layout.heartbeat(call.messages, call.header.correlation_id, code)

@@ -11,15 +11,16 @@ from collections.abc import Awaitable
 
 from kcli.broker.coordinators.groups import java_host, milliseconds, send_group, when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.network import member_layout
+from kcli.broker.network.connection import Laid
+from kcli.broker.network.messages import Call, ErrorCode
 from kcli.group.requests import JoinAnswer, JoinGroup
 
 KNOWN_MEMBER_SINCE = 4
-NULL_PROTOCOL_SINCE = 7
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-def join_group(call: Call) -> Entity | Awaitable[Entity]:
+def join_group(call: Call) -> Laid | Awaitable[Laid]:
     """Errors: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
     INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and the coordinator's."""
     request, config = call.request, call.broker.config
@@ -55,31 +56,13 @@ def join_group(call: Call) -> Entity | Awaitable[Entity]:
     return when_answered(answer, lambda answer: _finished(call, answer))
 
 
-def _finished(call: Call, answer: asyncio.Future[JoinAnswer]) -> Entity:
+def _finished(call: Call, answer: asyncio.Future[JoinAnswer]) -> Laid:
     try:
         result = answer.result()
     except CoordinatorError as error:
         return _answer(call, error.code, JoinAnswer(member_id=""))
-    return _answer(call, ErrorCode(result.error), result)
+    return _answer(call, int(result.error), result)
 
 
-def _answer(call: Call, code: ErrorCode, answer: JoinAnswer) -> Entity:
-    protocol = answer.protocol or (None if call.version >= NULL_PROTOCOL_SINCE else "")
-    return call.respond(
-        error_code=code,
-        generation_id=answer.generation,
-        protocol_type=answer.protocol_type,
-        protocol_name=protocol,
-        leader=answer.leader,
-        skip_assignment=answer.skip_assignment,
-        member_id=answer.member_id,
-        members=tuple(
-            call.new(
-                "JoinGroupResponseMember",
-                member_id=each.member_id,
-                group_instance_id=each.instance_id,
-                metadata=each.metadata,
-            )
-            for each in answer.members
-        ),
-    )
+def _answer(call: Call, code: int, answer: JoinAnswer) -> Laid:
+    return member_layout.join_group(call.messages, call.header.correlation_id, code, answer)

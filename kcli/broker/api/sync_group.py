@@ -10,13 +10,15 @@ from collections.abc import Awaitable
 
 from kcli.broker.coordinators.groups import send_group, when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.network import member_layout
+from kcli.broker.network.connection import Laid
+from kcli.broker.network.messages import Call, ErrorCode
 from kcli.group.requests import SyncAnswer, SyncGroup
 
 PROTOCOL_SINCE = 5
 
 
-def sync_group(call: Call) -> Entity | Awaitable[Entity]:
+def sync_group(call: Call) -> Laid | Awaitable[Laid]:
     """Errors: INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
     INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS, and the coordinator's."""
     request = call.request
@@ -42,18 +44,13 @@ def sync_group(call: Call) -> Entity | Awaitable[Entity]:
     return when_answered(answer, lambda answer: _finished(call, answer))
 
 
-def _finished(call: Call, answer: asyncio.Future[SyncAnswer]) -> Entity:
+def _finished(call: Call, answer: asyncio.Future[SyncAnswer]) -> Laid:
     try:
         result = answer.result()
     except CoordinatorError as error:
         return _answer(call, error.code, SyncAnswer())
-    return _answer(call, ErrorCode(result.error), result)
+    return _answer(call, int(result.error), result)
 
 
-def _answer(call: Call, code: ErrorCode, answer: SyncAnswer) -> Entity:
-    return call.respond(
-        error_code=code,
-        protocol_type=answer.protocol_type,
-        protocol_name=answer.protocol,
-        assignment=answer.assignment,
-    )
+def _answer(call: Call, code: int, answer: SyncAnswer) -> Laid:
+    return member_layout.sync_group(call.messages, call.header.correlation_id, code, answer)

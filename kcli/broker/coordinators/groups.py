@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from ipaddress import IPv6Address
@@ -14,6 +13,7 @@ from uuid import UUID, uuid4
 from formats.message import uuid_bytes, uuid_text
 from kcli.broker.coordinators.group_metadata import GroupMetadata, topics_changed
 from kcli.broker.coordinators.runtime import CoordinatorError, Work
+from kcli.broker.network.connection import Later
 from kcli.broker.network.messages import ErrorCode
 from kcli.group.config import GroupConfig
 from kcli.group.consumer.group import CONSUMER
@@ -105,14 +105,8 @@ T = TypeVar("T")
 
 
 def when_answered(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], T]) -> T | Awaitable[T]:
-    """Finish with a machine's answer: now, if it is there, so that no task has to be made."""
-    return finish(answer) if answer.done() else _later(answer, finish)
-
-
-async def _later(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], T]) -> T:
-    with suppress(CoordinatorError):
-        await answer
-    return finish(answer)
+    """Finish with a machine's answer: now, if it is there, or once it is."""
+    return finish(answer) if answer.done() else Later(answer, finish)
 
 
 def milliseconds(duration: timedelta) -> int:

@@ -14,10 +14,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
+from functools import partial
 from inspect import isawaitable, iscoroutine
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kcli.broker.api import APIS, Api, handler, is_flexible
 from kcli.broker.network.messages import (
@@ -56,6 +58,20 @@ class Laid(list[Part]):
         head = self[0]
         assert isinstance(head, bytearray), "the first part is ours"
         head[self.throttle_at : self.throttle_at + 4] = throttle_ms.to_bytes(4)
+
+
+class Later:
+    """An answer that is made of a future's outcome, by `finish`, once the future is done: no task waits for it."""
+
+    __slots__ = ("finish", "future")
+
+    def __init__(self, future: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], Any]) -> None:
+        self.future, self.finish = future, finish
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        with suppress(Exception):
+            yield from self.future
+        return self.finish(self.future)
 
 
 class Connection:
@@ -98,7 +114,7 @@ class Connection:
         self._wanted = SIZE_BYTES  # of them, for the next request
         self._held = False  # no request is looked at: one is being answered, or the client throttled
         self._out = Outgoing(sock)
-        self._answer_task: asyncio.Task[None] | None = None
+        self._answer_task: asyncio.Future[Any] | None = None
         self._unbegun: Awaitable[Entity] | None = None  # an answer that its task has not come to yet
         self._timer: asyncio.TimerHandle | None = None
         self._is_reading = self._is_writing = False
@@ -252,7 +268,13 @@ class Connection:
         began = perf_counter_ns()
         try:
             answer = self._server.handle(api, call)
-            if not isinstance(answer, Laid) and isawaitable(answer):
+            if isinstance(answer, Laid):
+                self._answer(call, answer, began)
+            elif isinstance(answer, Later):
+                self._held = True
+                self._answer_task = answer.future
+                answer.future.add_done_callback(partial(self._is_there, call, answer, began))
+            elif isawaitable(answer):
                 self._held = True
                 if api.key == PRODUCE:  # its batches are views of the frame
                     self._server.renew_scratch()
@@ -271,19 +293,41 @@ class Connection:
         self._unbegun = None
         try:
             response = await answer
-            self._answer_task = None
-            self._held = False
-            if self.is_closed:
-                return
+        except Exception as error:  # noqa: BLE001  (as above)
+            self._end_with(call, error)
+        else:
+            self._answer_late(call, response, began)
+
+    def _is_there(self, call: Call, later: Later, began: int, _: object) -> None:
+        if self.is_closed:
+            return
+        try:
+            response = later.finish(later.future)
+        except Exception as error:  # noqa: BLE001  (as above)
+            self._end_with(call, error)
+        else:
+            self._answer_late(call, response, began)
+
+    def _answer_late(self, call: Call, response: Entity | Laid | None, began: int) -> None:
+        """What was waited for is there: answer, and go on."""
+        self._answer_task = None
+        self._held = False
+        if self.is_closed:
+            return
+        try:
             self._answer(call, response, began)
             self._flush()
             self._resume()
-        except BadRequest as error:
-            self.close(f"not a request: {error}", level=logging.WARNING)
-        except HangUp as reason:
-            self._answer_task = None
-            self.close(str(reason), level=logging.INFO)
         except Exception as error:  # noqa: BLE001  (as above)
+            self._end_with(call, error)
+
+    def _end_with(self, call: Call, error: Exception) -> None:
+        self._answer_task = None
+        if isinstance(error, BadRequest):
+            self.close(f"not a request: {error}", level=logging.WARNING)
+        elif isinstance(error, HangUp):
+            self.close(str(error), level=logging.INFO)
+        else:
             self._failed(APIS[call.header.api_key], error)
 
     def _failed(self, api: Api, error: Exception) -> None:

@@ -6,8 +6,11 @@ Source: Kafka's protocol guide, KIP-482 (compact lengths: one more than the leng
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from formats.varint import uvarint
+from kcli.broker.network.connection import Laid
+from kcli.broker.network.messages import Messages
 
 NO_TAGS = b"\0"
 
@@ -23,3 +26,28 @@ def string(text: str | None, *, flexible: bool) -> bytes:
         return b"\0" if flexible else b"\xff\xff"
     data = text.encode()
     return (uvarint(len(data) + 1) if flexible else struct.pack(">h", len(data))) + data
+
+
+def framed(kind: Messages, correlation_id: int, parts: Iterable[bytes], *, throttle_since: int) -> Laid:
+    """An answer's frame, in one part. parts: what is between the throttle time, which comes first, and the last tagged
+    fields. throttle_since: the version that brought the throttle time."""
+    has_throttle = kind.version >= throttle_since
+    frame = bytearray(4) + kind.response_header(correlation_id)
+    throttle_at = len(frame)
+    if has_throttle:
+        frame += b"\0\0\0\0"
+    for part in parts:
+        frame += part
+    if kind.flexible:
+        frame += NO_TAGS
+    frame[:4] = (len(frame) - 4).to_bytes(4)
+    answer = (Laid if has_throttle else _NoThrottle)([frame])
+    answer.throttle_at = throttle_at
+    return answer
+
+
+class _NoThrottle(Laid):
+    """An answer of a version that has no place for a throttle time."""
+
+    def set_throttle(self, throttle_ms: int) -> None:
+        """The client is not told."""

@@ -15,10 +15,10 @@ from functools import lru_cache
 from uuid import UUID
 
 from kcli.broker.network.connection import Laid
-from kcli.broker.network.layout import NO_TAGS, length, string
+from kcli.broker.network.layout import NO_TAGS, framed, length, string
 from kcli.broker.network.messages import Messages
 
-THROTTLE, FLEXIBLE = 3, 8
+THROTTLE = 3
 TOPICS_KEPT = 1_000
 PARTITIONS_KEPT = 100
 """The same partitions are committed again and again, and mostly few of a topic."""
@@ -29,29 +29,14 @@ Answered = tuple[str | UUID | None, tuple[tuple[int, int], ...]]
 """A topic's name or id, and each partition's index and error code."""
 
 
-class _NoThrottle(Laid):
-    """An answer of a version that has no place for a throttle time."""
-
-    def set_throttle(self, throttle_ms: int) -> None:
-        """The client is not told."""
-
-
 def lay_out(kind: Messages, correlation_id: int, topics: list[Answered]) -> Laid:
     """The answer's frame, in one part."""
-    flexible = kind.version >= FLEXIBLE
-    frame = bytearray(4) + kind.response_header(correlation_id)
-    throttle_at = len(frame)
-    if kind.version >= THROTTLE:
-        frame += b"\0\0\0\0"
-    frame += length(len(topics), flexible=flexible)
-    for topic, partitions in topics:
-        frame += (_kept if len(partitions) <= PARTITIONS_KEPT else _topic)(topic, partitions, flexible)
-    if flexible:
-        frame += NO_TAGS
-    frame[:4] = (len(frame) - 4).to_bytes(4)
-    answer = (Laid if kind.version >= THROTTLE else _NoThrottle)([frame])
-    answer.throttle_at = throttle_at
-    return answer
+    flexible = kind.flexible
+    parts = [
+        (_kept if len(partitions) <= PARTITIONS_KEPT else _topic)(topic, partitions, flexible)
+        for topic, partitions in topics
+    ]
+    return framed(kind, correlation_id, [length(len(parts), flexible=flexible), *parts], throttle_since=THROTTLE)
 
 
 def _topic(topic: str | UUID | None, partitions: tuple[tuple[int, int], ...], flexible: bool) -> bytes:

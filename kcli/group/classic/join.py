@@ -11,8 +11,6 @@ Source: GroupMetadataManager.classicGroupJoin; KIP-345, KIP-394, KIP-814.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kcli.coordinator import Token
 from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.classic.member import Member
@@ -186,5 +184,5 @@ def _unchanged(request: JoinGroup, group: ClassicGroup, member_id: str, old_lead
     """The generation goes on. A leader that cannot be told to skip its assignment is told of a leader that is gone."""
     told = joined(group, member_id, tells_members=request.can_skip_assignment and group.leader == member_id)
     if request.can_skip_assignment:
-        return replace(told, skip_assignment=group.leader == member_id)
-    return replace(told, leader=old_leader or "")
+        return told._replace(skip_assignment=group.leader == member_id)
+    return told._replace(leader=old_leader or "")
