@@ -297,7 +297,7 @@ def test_tasks(log: Path) -> None:
         ({"minPartitions": "11"}, 11),
         ({"maxRecordsPerPartition": "100"}, 11),
         ({"maxRecordsPerPartition": "100", "minPartitions": "5"}, 11),
-        ({"minPartitions": "500"}, 500),
+        ({"minPartitions": "550"}, 550),
     ):
         query = Query(log.parent, **EARLIEST, **options)
         assert query.run() == 1100
