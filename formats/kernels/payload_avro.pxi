@@ -316,7 +316,7 @@ cdef int compare_keys(const void *one, const void *other) noexcept nogil:
     cdef const Key *b = <const Key *> other
     if a.size != b.size:
         return -1 if a.size < b.size else 1
-    return memcmp(a.start, b.start, a.size)
+    return memcmp(a.start, b.start, a.size) if a.size else 0
 
 
 cdef inline Key key_of(const Column *column, int64_t i) noexcept nogil:

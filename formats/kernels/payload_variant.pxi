@@ -293,6 +293,8 @@ cdef class VariantDecoding(Decoding):
     def __cinit__(self, Shape shape, uint64_t seed):
         self.columns = Columns(shape)
         self.buffers.seed = seed
+        if make_room(&self.buffers.names, 1) != OK or make_room(&self.buffers.value, 1) != OK:
+            raise MemoryError
 
     def __dealloc__(self):
         free(self.buffers.text.data)

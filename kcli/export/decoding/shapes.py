@@ -135,9 +135,14 @@ def kernel_payloads(payloads: pa.BinaryArray) -> kernel.Payloads:
     return kernel.Payloads(places, b"" if data is None else memoryview(data).cast("B"), valid)
 
 
-def _array(node: Node, columns: list[kernel.FinishedColumn]) -> pa.Array:
+def _array(node: Node, columns: list[kernel.FinishedColumn], *, nullable: bool = True) -> pa.Array:
     rows, nulls, validity, data, offsets = columns[node.column]
+    if not nullable:  # null only where its struct is: Parquet's writer wants it not to be null even there
+        nulls, validity = 0, None
     buffers = [None if validity is None else pa.py_buffer(validity)]
     buffers += [pa.py_buffer(part) for part in (offsets, data) if part is not None]
-    children = [_array(child, columns) for child in node.children]
+    needed = [field.nullable for field in node.type] if pt.is_struct(node.type) else [True] * len(node.children)
+    children = [
+        _array(child, columns, nullable=may_be_null) for child, may_be_null in zip(node.children, needed, strict=True)
+    ]
     return pa.Array.from_buffers(node.type, rows, buffers, nulls, children=children or None)
