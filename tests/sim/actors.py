@@ -111,7 +111,7 @@ async def _process(world: World, producer: Producer, member: Member, positions: 
             await producer.send(transaction, number, values)
             await world.rest(100)
         await producer.send_offsets(transaction, request)
-        await world.rest(400)
+        await world.before_end(producer.name)
         await producer.end(transaction, commit=commits)
     except (Failed, Lost) as why:
         if isinstance(why, Failed) and random.random() < 0.5:

@@ -55,6 +55,7 @@ class World:
         self.is_calm = self.is_ending = False
         self._commits = 0
         self._progress: set[str] = set()
+        self._to_double: set[str] = set()
         self._lives: dict[str, Life] = {}
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
         self._failure: Exception | None = None
@@ -104,6 +105,14 @@ class World:
             delay_ms *= 2
         if delay_ms:
             await self.sleep_ms(delay_ms // 2 + self.random.randrange(delay_ms))
+
+    async def before_end(self, name: str) -> None:
+        """A transaction is about to end. It is now that another one may take its producer's place."""
+        if name in self._to_double and not self.is_calm:
+            self._to_double.discard(name)
+            self._double(name)
+            await self.sleep_ms(self.random.randrange(200, 3000))
+        await self.rest(400)
 
     def member(self, who: str, group: str, *, is_static: bool) -> Member:
         """A new member, that speaks the group's protocol, or either."""
@@ -207,9 +216,14 @@ class World:
             self.note(name, "is killed")
             self._kill(name)
             self.loop.call_later(self.random.randrange(8000) / 1000, self._revive, name)
+        elif not name.startswith(actors.PLAIN) and self.random.random() < 0.5:
+            self._to_double.add(name)
         else:
-            self.note(name, "lives twice")
-            self._spawn(name)
+            self._double(name)
+
+    def _double(self, name: str) -> None:
+        self.note(name, "lives twice")
+        self._spawn(name)
 
     def _revive(self, name: str) -> None:
         if name in self._lives and not self._tasks[name]:
