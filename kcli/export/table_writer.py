@@ -24,6 +24,8 @@ import pyarrow.parquet as pq
 
 from formats.kernels.log import crc32c
 from kcli.errors import UsageError
+from kcli.export.decoding.json_text import VARIANT
+from kcli.export.decoding.parquet_variant import mark_variants
 from kcli.export.manifest import DataFile, OffsetRange
 
 LAYOUT = ("topic", "partition", "date", "hour")
@@ -106,6 +108,7 @@ class TableWriter:
         self._open: dict[str, _Open] = {}
         self._buffered = 0
         self._done: list[StagedFile] = []
+        self._variants = [each.name for each in self._schema if each.type == VARIANT]
         leaves = list(_leaves(self._schema))
         tops = {leaf: leaf.partition(".")[0] for leaf in leaves}
         rising = [leaf for leaf in leaves if leaf in RISING]
@@ -196,6 +199,8 @@ class TableWriter:
             self._flush_rest(file)
         file.parquet.close()
         file.sink.close()
+        if self._variants:
+            mark_variants(file.path, self._variants)
         size, checksum = _sync_and_sum(file.path)
         ranges = tuple(OffsetRange(*key, *value) for key, value in sorted(file.ranges.items()))
         self._done.append(StagedFile(file.staged, file.directory, DataFile("", size, checksum, file.records, ranges)))

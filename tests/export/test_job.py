@@ -225,6 +225,17 @@ def test_dead_letters(tmp_path: Path) -> None:
     assert check_export(out).findings == []
 
 
+def test_variants_are_such_for_readers(tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    append(log, [0, 1, 2], [b'{"a": 1}', None, b'["x", 2.5]'])
+    out = tmp_path / "out"
+    export(source(log), out, value=DecoderSpec.parse("json:variant"))
+    rows = duckdb.execute(f"select typeof(value), value::json from '{out}/**/*.parquet' order by \"offset\"").fetchall()
+    assert rows == [("VARIANT", '{"a":1}'), ("VARIANT", None), ("VARIANT", '["x",2.5]')]
+    assert check_export(out).findings == []
+
+
 def test_inferred_json(tmp_path: Path) -> None:
     log = tmp_path / "t-0"
     log.mkdir()
