@@ -35,7 +35,6 @@ bench: $(BUILT)
 	$(BIN)/python -m tests.bench.serve
 	$(BIN)/python -m tests.bench.groups
 	$(BIN)/python -m tests.bench.export --why
-	$(BIN)/python -m tests.bench.export
 
 soak: $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak
