@@ -45,7 +45,7 @@ from kcli.export.manifest import (
 )
 from kcli.export.offsets import MAX_OFFSET
 from kcli.export.options import Bound, SourceOptions
-from kcli.export.session import QUICK_START, SparkSettings, spark_session
+from kcli.export.session import QUICK_START, SparkSettings, spark_context
 from kcli.export.shape import PLACE, Shape
 from kcli.export.splits import Split, plan
 from kcli.export.state import State, read_state
@@ -61,7 +61,7 @@ from kcli.export.worker import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 TASKS_PER_CORE = 2
 SMALLEST_TASK_BYTES = 4 << 20
@@ -170,7 +170,7 @@ class Job:
     def __init__(
         self,
         options: ExportOptions,
-        spark: SparkSettings | SparkSession,
+        spark: SparkSettings | SparkContext,
         watch: Callable[[Seen], None] = lambda _: None,
     ) -> None:
         options.check()
@@ -193,7 +193,7 @@ class Job:
                     (staging.run / DAMAGE).mkdir()
                 splits = plan(source)
                 if isinstance(self._spark, SparkSettings) and splits:
-                    with spark_session(self._quick(self._spark)) as spark:
+                    with spark_context(self._quick(self._spark)) as spark:
                         done = self._work(spark, staging, splits)
                 elif splits:
                     done = self._work(self._spark, staging, splits)  # type: ignore[arg-type]
@@ -244,9 +244,9 @@ class Job:
 
     # the steps on Spark
 
-    def _work(self, spark: SparkSession, staging: Staging, splits: Sequence[Split]) -> _Done:
+    def _work(self, spark: SparkContext, staging: Staging, splits: Sequence[Split]) -> _Done:
         options = self._options
-        cores = spark.sparkContext.defaultParallelism
+        cores = spark.defaultParallelism
         tasks = grouped(splits, cores, options.form.file_bytes)
         key, value = self._decoders(spark, staging, splits, tasks)
         shape = Shape(options.source.columns, key, value)
@@ -273,7 +273,7 @@ class Job:
         return Work(str(staging.run), shape, form, source.on_corruption, source.include_control)
 
     def _decoders(
-        self, spark: SparkSession, staging: Staging, splits: Sequence[Split], tasks: Sequence[Sequence[Split]]
+        self, spark: SparkContext, staging: Staging, splits: Sequence[Split], tasks: Sequence[Sequence[Split]]
     ) -> tuple[Decoder | None, Decoder | None]:
         specs = self._options.key, self._options.value
         known = [Survey(), Survey()]
@@ -294,16 +294,18 @@ class Job:
             where = spec.schema or spec.registry or spec.format
             raise SchemaError(str(error) if where in str(error) else f"{where}: {error}") from error
 
-    def _ordered(self, spark: SparkSession, staging: Staging, paths: Sequence[str]) -> list[Path]:
+    def _ordered(self, spark: SparkContext, staging: Staging, paths: Sequence[str]) -> list[Path]:
         """The rows of Parquet files in order, or the latest of each key, as Parquet files in order."""
+        from pyspark.sql import SparkSession
         from pyspark.sql import functions as f
 
-        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        spark.conf.set("spark.sql.parquet.compression.codec", "snappy")
+        session = SparkSession.builder.getOrCreate()
+        session.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        session.conf.set("spark.sql.parquet.compression.codec", "snappy")
         size = sum(Path(path).stat().st_size for path in paths)
         parts = max(1, math.ceil(size / self._options.form.file_bytes))
-        spark.conf.set("spark.sql.shuffle.partitions", str(max(parts, spark.sparkContext.defaultParallelism)))
-        rows = spark.read.parquet(*(f"file://{path}" for path in paths))
+        session.conf.set("spark.sql.shuffle.partitions", str(max(parts, spark.defaultParallelism)))
+        rows = session.read.parquet(*(f"file://{path}" for path in paths))
         if self._options.latest_by_key:
             names = rows.columns
             latest = f.max_by(f.struct(*names), f.col("offset")).alias("latest")
@@ -321,20 +323,19 @@ class Job:
         return sorted(target.glob("part-*.parquet"))
 
     def _run(
-        self, spark: SparkSession, step: str, items: Sequence[Any], task: Callable[..., TaskReport], size: int
+        self, spark: SparkContext, step: str, items: Sequence[Any], task: Callable[..., TaskReport], size: int
     ) -> list[TaskReport]:
         """Run one task for each item. Raises KcliError for the first that failed."""
-        context = spark.sparkContext
-        counters = context.accumulator(0), context.accumulator(0)
+        counters = spark.accumulator(0), spark.accumulator(0)
         with self._polling(spark, step, (counters[0], counters[1], len(items), size)):
             made = partial(_call, task, *counters)
-            reports: list[TaskReport] = context.parallelize(list(items), len(items)).map(made).collect()
+            reports: list[TaskReport] = spark.parallelize(list(items), len(items)).map(made).collect()
         for report in reports:
             if report.failure is not None:
                 raise KcliError(report.failure)
         return reports
 
-    def _polling(self, spark: SparkSession, step: str, counted: tuple[Any, Any, int, int] | None) -> _Poll:
+    def _polling(self, spark: SparkContext, step: str, counted: tuple[Any, Any, int, int] | None) -> _Poll:
         return _Poll(spark, step, counted, self._watch)
 
     # the end
@@ -414,12 +415,12 @@ class _Poll:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkContext,
         step: str,
         counted: tuple[Any, Any, int, int] | None,
         watch: Callable[[Seen], None],
     ) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
+        self._tracker = spark.statusTracker()
         self._step = step
         self._counted = counted
         self._watch = watch

@@ -24,6 +24,7 @@ from kcli.errors import KcliError, UsageError
 from kcli.export.java import find_java
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 LOG4J = """rootLogger.level = warn
@@ -36,7 +37,8 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 TASK_ATTEMPTS = 4
-QUICK_START = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+QUICK_START = {"spark.driver.extraJavaOptions": QUICK_JAVA}
 """For a JVM on this machine that only hands out work: it starts with half the CPU time, and is slower at real work."""
 MASTER_TIMEOUT_S = 10
 QUIET = {
@@ -108,7 +110,21 @@ def _checked_master(master: str) -> str:
 
 @contextmanager
 def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
-    """Start Spark, and stop it in the end. Raises UsageError (no Java, no pyspark), SparkFailed.
+    """Start Spark with all of SQL, and stop it in the end. Raises as spark_context does."""
+    with spark_context(settings) as context:
+        from pyspark.sql import SparkSession
+
+        session = SparkSession(context)
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+@contextmanager
+def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
+    """Start Spark, without SQL, which takes a third of the start; stop it in the end. Raises UsageError (no Java, no
+    pyspark), SparkFailed.
 
     SparkFailed is raised for errors of Spark's inside the `with` too.
     """
@@ -118,9 +134,9 @@ def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
     log = scratch / "spark.log"
     try:
         with _environment(settings, scratch):
-            spark = _start(settings, scratch, log)
+            context = _start(settings, scratch, log)
         try:
-            yield spark
+            yield context
         except KcliError:
             raise
         except Exception as error:
@@ -129,7 +145,7 @@ def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
                 raise
             raise SparkFailed(reason, _tail(log, str(error))) from error
         finally:
-            _stop(spark)
+            _stop(context)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -150,6 +166,7 @@ def _environment(settings: SparkSettings, scratch: Path) -> Iterator[None]:
     wanted = {
         "JAVA_HOME": str(java_home),
         "SPARK_CONF_DIR": str(conf),
+        "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
@@ -167,10 +184,9 @@ def _environment(settings: SparkSettings, scratch: Path) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _start(settings: SparkSettings, scratch: Path, log: Path) -> SparkSession:
+def _start(settings: SparkSettings, scratch: Path, log: Path) -> SparkContext:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False)
     values = QUIET | {"spark.master": settings.master, "spark.app.name": "kcli", **settings.conf}
@@ -188,13 +204,13 @@ def _start(settings: SparkSettings, scratch: Path, log: Path) -> SparkSession:
             reason = cause(error) or _said(text)
             raise SparkFailed(f"Spark does not start: {reason}", f"{error}\n{text}") from error
     context.setLogLevel("ERROR")
-    return SparkSession(context)
+    return context
 
 
-def _stop(spark: SparkSession) -> None:
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 (there is no other way to end the JVM)
+def _stop(context: SparkContext) -> None:
+    gateway: Any = context._gateway  # noqa: SLF001 (there is no other way to end the JVM)
     try:
-        spark.stop()
+        context.stop()
         gateway.shutdown()
     except Exception:  # noqa: BLE001, S110 (a JVM that has died cannot be stopped)
         pass

@@ -99,7 +99,7 @@ def child_warm(path: str, cores: int, runs: int, out: str, *, native: bool) -> l
             if native:
                 spark.read.format("kafka-log").option("columns", COLUMNS).load(path).write.parquet(out)
             else:
-                Job(ExportOptions(given, Path(out), TableFormat(codec=CODEC)), spark).run()
+                Job(ExportOptions(given, Path(out), TableFormat(codec=CODEC)), spark.sparkContext).run()
             seconds.append(time.perf_counter() - began)
     return seconds[1:]
 

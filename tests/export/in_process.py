@@ -49,14 +49,9 @@ class Tracker:
 
 
 class InProcess:
-    """A session and its context in one."""
+    """A context."""
 
     defaultParallelism = 2  # noqa: N815 (Spark's name)
-
-    @property
-    def sparkContext(self) -> Self:  # noqa: N802 (Spark's name)
-        """Itself."""
-        return self
 
     def accumulator(self, value: int) -> Count:
         """A counter."""

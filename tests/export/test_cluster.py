@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import tarfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -19,8 +21,9 @@ from tests.export.logs import append
 from tests.export.test_job import expected_rows, with_duckdb, with_pyarrow
 from tests.export.test_kill import offsets
 
-KILLS = examples(3, soak=12).max_examples
-SECOND_WORD = {"driver": b"kcli", "java": b"SparkSubmit", "worker": b"pyspark.daemon"}
+KILLS = examples(3, soak=50).max_examples
+WORKER = b"pyspark.daemon"
+VICTIMS = {"java": b"SparkSubmit", "worker": WORKER}
 
 
 def test_executors_with_a_packed_python(tmp_path: Path) -> None:
@@ -46,6 +49,9 @@ def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
     log.mkdir(parents=True)
     out, state = tmp_path / "out", tmp_path / "state"
     written = 0
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    draw = random.Random(seed)
     for number in range(KILLS):
         for _ in range(4):
             append(log, list(range(written, written + 500)))
@@ -53,31 +59,28 @@ def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
         options = ["--out", str(out), "--incremental", str(state), "--master", "local[1]"]
         command = [*KCLI, "export-to-parquet", str(log), *options]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            victim = ("java", "worker", "driver")[number % 3]
-            _kill(process, victim)
+            _kill(process, ("java", "worker", "driver")[number % 3], draw.uniform(0, 0.6))
         if out.exists():
             seen = offsets(out)
             assert len(set(seen)) == len(seen)
-    done = kcli("export-to-parquet", log, "--out", out, "--incremental", state, "--master", "local[1]", cwd=tmp_path)
+    done = kcli("export-to-parquet", log, "--out", out, "--incremental", state, "--master", "local[1]", timeout=600)
     assert (done.status, done.stderr) == (0, "")
     assert sorted(ds.dataset(out).to_table(columns=["offset"])["offset"].to_pylist()) == list(range(written))
     assert check_export(out).findings == []
 
 
-def _kill(process: subprocess.Popen[bytes], victim: str) -> None:
-    """End one process of an export as soon as it is there."""
-    while process.poll() is None:
-        if victim == "driver":
-            if any(b"pyspark.daemon" in command for _, command in _below(process.pid)):
-                process.kill()
-                return
-        else:
-            for pid, command in _below(process.pid):
-                if SECOND_WORD[victim] in command:
-                    os.kill(pid, signal.SIGKILL)
-                    process.wait()
-                    return
+def _kill(process: subprocess.Popen[bytes], victim: str, delay_s: float) -> None:
+    """End one process of an export, some time after its first Python worker is there."""
+    while process.poll() is None and not any(WORKER in command for _, command in _below(process.pid)):
         time.sleep(0.02)
+    time.sleep(delay_s)
+    with suppress(ProcessLookupError):
+        if victim == "driver":
+            process.kill()
+        for pid, command in _below(process.pid):
+            if VICTIMS.get(victim, b"none") in command:
+                os.kill(pid, signal.SIGKILL)
+    process.wait()
 
 
 def _below(top: int) -> list[tuple[int, bytes]]:

@@ -30,7 +30,7 @@ KILLS = 2
 def test_export_equals_the_truth(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     seen: list[Seen] = []
-    Job(ExportOptions(source(GOLDEN / "codecs/data/mixed-0"), out), spark, seen.append).run()
+    Job(ExportOptions(source(GOLDEN / "codecs/data/mixed-0"), out), spark.sparkContext, seen.append).run()
     expected = expected_rows("codecs/expected/truth/mixed.jsonl.gz")
     assert with_pyarrow(out) == with_duckdb(out) == expected
     assert all(each.bytes <= each.bytes_total for each in seen)
@@ -39,7 +39,7 @@ def test_export_equals_the_truth(spark: SparkSession, tmp_path: Path) -> None:
 def test_sorted(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ExportOptions(source(GOLDEN / "codecs/data"), out, TableFormat(("topic",)), sort=("-timestamp", "offset"))
-    outcome = Job(options, spark).run()
+    outcome = Job(options, spark.sparkContext).run()
     for path in out.rglob("*.parquet"):
         table = pq.ParquetFile(path).read()
         order = [(-time_us, offset) for time_us, offset in zip(table["timestamp"].cast("int64").to_pylist(),
@@ -55,7 +55,9 @@ def test_latest_by_key(spark: SparkSession, tmp_path: Path) -> None:
     append(log, list(range(8)))
     append(log, [8, 9, 10], [b"last", None, b"keyless"], [b"k0", b"k1", None])
     out = tmp_path / "out"
-    outcome = Job(ExportOptions(source(log), out, latest_by_key=True, value=DecoderSpec(format="string")), spark).run()
+    outcome = Job(
+        ExportOptions(source(log), out, latest_by_key=True, value=DecoderSpec(format="string")), spark.sparkContext
+    ).run()
     table = ds.dataset(out).to_table().sort_by("offset")
     rows = list(zip(*(table[name].to_pylist() for name in ("key", "value", "offset")), strict=True))
     assert rows == [(b"k2", "v6", 6), (b"k3", "v7", 7), (b"k0", "last", 8)]
@@ -68,7 +70,7 @@ def test_latest_by_key(spark: SparkSession, tmp_path: Path) -> None:
 def test_errors_of_tasks_are_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     given = source(GOLDEN / "corrupt/cases/crc-field-flip")
     with pytest.raises(KcliError, match=r"CRC is .*; onCorruption") as told:
-        Job(ExportOptions(given, tmp_path / "out"), spark).run()
+        Job(ExportOptions(given, tmp_path / "out"), spark.sparkContext).run()
     assert "\n" not in str(told.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -85,7 +87,7 @@ def test_killed_workers_are_replaced(spark: SparkSession, tmp_path: Path) -> Non
     killer = threading.Thread(target=_kill_workers, args=(ended, killed))
     killer.start()
     try:
-        Job(ExportOptions(SourceOptions.parse({"path": str(log)}), out), spark).run()
+        Job(ExportOptions(SourceOptions.parse({"path": str(log)}), out), spark.sparkContext).run()
     finally:
         ended.set()
         killer.join()
