@@ -85,6 +85,9 @@ def import_from_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
         for restored in _restored(export, out, codec, segment_bytes, ids, cluster_id, node_id):
             progress.clear()
             rows.append(restored)
+            if restored.has_open_ends:
+                place = f"{restored.topic}-{restored.partition}"
+                note(f"kcli: {place}: transactions without their ends (--include-control): the records are in none now")
             if output is Format.JSONL:
                 write_text(json_line(asdict(restored)))
     except OSError as error:
@@ -99,7 +102,9 @@ def _export(directory: Path, topics: list[str], memory_bytes: int) -> Export:
     try:
         from kcli.export.restore_rows import Export
     except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is not installed: pip install 'kcli[spark]'") from None
+        raise UsageError(
+            f"{error.name} is not installed, which this command needs: pip install 'kcli[spark]'"
+        ) from None
     export = Export(directory, topics=topics, memory_bytes=memory_bytes)
     if missing := [name for name in topics if name not in export.topics]:
         there = ", ".join(sorted(export.topics)) or "none"

@@ -34,7 +34,7 @@ from formats.kernels.log import (
 from formats.message_compiler import uuid_text
 from formats.properties import PartitionMetadata, build_partition_metadata
 from kcli.errors import KcliError, UnreadableInput
-from kcli.export.restore_columns import BUILD_SCHEMA, LEFT_OUT, NO_SEGMENT
+from kcli.export.restore_columns import BUILD_SCHEMA, LEFT_OUT, NO_SEGMENT, TRANSACTIONAL
 from kcli.export.restore_rows import Export, origins
 from kcli.inspector.cluster_metadata import read_image
 from kcli.log.disk import Disk, DiskFile
@@ -76,6 +76,8 @@ class Restored:
     """A partition, as it is now or, in a dry run, as far as the survey tells (None for what it does not).
 
     missing: offsets between the first and the last that no record has. left_out: control records, see restore_columns.
+    has_open_ends: there were transactions and no control record, so that nobody could tell how they ended: the records
+    are in none now.
     """
 
     topic: str
@@ -91,6 +93,7 @@ class Restored:
     log_start_offset: int | None = None
     log_end_offset: int | None = None
     topic_id: str | None = None
+    has_open_ends: bool = False
 
 
 def survey(export: Export) -> Iterator[Restored]:
@@ -158,6 +161,8 @@ class _PartitionWriter:
         self._by_name = options.segment_bytes is None
         self._segment = NO_SEGMENT
         self._left_out = 0
+        found = export.partitions[partition]
+        self._ends_are_missing = found.has_transactions and not found.has_control
         self._records = 0
 
     def write(self, scratch: Path, topic_id: str | None) -> Restored:
@@ -193,6 +198,7 @@ class _PartitionWriter:
             offsets.log_start_offset,
             offsets.log_end_offset,
             topic_id,
+            self._ends_are_missing,
         )
 
     def _start(self) -> tuple[LoadedOffsets, int]:
@@ -221,6 +227,10 @@ class _PartitionWriter:
             self._left_out += left_out
             rows = rows.filter(kept)
         self._records += rows.num_rows
+        if self._ends_are_missing:
+            at = rows.schema.get_field_index("attributes")
+            plain = pc.bit_wise_and(rows.column("attributes"), ~TRANSACTIONAL)
+            rows = rows.set_column(at, rows.schema.field(at), plain)
         return rows
 
     def _build(self, rows: pa.RecordBatch, segments: _Segments) -> None:

@@ -25,12 +25,13 @@ from formats.compression import CODEC_NAMES
 from formats.file_name import FileKind, parse
 from formats.kernels.log import BUILD_COLUMNS, BUILD_UNKNOWN_TIMESTAMP
 from kcli.errors import UnreadableInput
+from kcli.log.log_directory import Partition
 
 KEY_COLUMNS: Final = ("topic", "partition", "offset")
 PRODUCER_COLUMNS: Final = ("attributes", "producerId", "producerEpoch", "sequence")
 BATCH_COLUMNS: Final = ("batchOffset", "batchLastOffset", "batchPosition", "batchTimestamp")
 MORE_COLUMNS: Final = ("timestampType", "headers", "leaderEpoch", "magic", "codec", "segment", "isControl")
-CONTROL, DELETE_HORIZON, APPEND_TIME = 0x20, 0x40, 8
+TRANSACTIONAL, CONTROL, DELETE_HORIZON, APPEND_TIME = 0x10, 0x20, 0x40, 8
 CODEC_AND_TIME_TYPE = 0x0F
 NO_SEGMENT = LEFT_OUT = -1
 
@@ -80,6 +81,12 @@ class Layout:
         else:
             partitions = self._numbers(batch, "partition")
         return pa.table([topics, partitions, self._numbers(batch, "offset")], names=list(KEY_COLUMNS))
+
+    def having(self, batch: pa.RecordBatch, bit: int, keys: pa.Table) -> list[Partition]:
+        """The partitions in which a row's attributes have the bit."""
+        found = keys.filter(pc.not_equal(pc.bit_wise_and(self._numbers(batch, "attributes", 0), bit), 0))
+        groups = found.group_by(["topic", "partition"]).aggregate([]).to_pylist() if found.num_rows else []
+        return [(row["topic"], row["partition"]) for row in groups]
 
     def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         attributes = self._attributes(batch)

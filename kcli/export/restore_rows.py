@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -28,38 +28,36 @@ import pyarrow.parquet as pq
 
 from kcli.errors import UnreadableInput
 from kcli.export.manifest import MANIFEST, read_manifest
-from kcli.export.restore_columns import KEY_COLUMNS, ROW_SCHEMA, Layout, layout
+from kcli.export.restore_columns import CONTROL, KEY_COLUMNS, ROW_SCHEMA, TRANSACTIONAL, Layout, layout
 from kcli.log.log_directory import Partition
 from kcli.metadata.topic_names import fault
 
 SURVEY_ROWS = 1 << 18
 READ_BUFFER_BYTES = 1 << 16
 LEAST_ROWS, MOST_ROWS = 64, 1 << 16
+ROW_BYTES = 8 * len(ROW_SCHEMA)  # numbers that are constant, or take less in a file
 COPIES = 4  # of the rows at hand: as read, as the kernel wants them, sorted, put together
 LARGEST_PARTITION = (1 << 31) - 1
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class RowGroup(NamedTuple):
-    """A row group: its rows, their bytes once decoded as the file states them, its share of the file's bytes."""
+    """A row group: how many rows it has, and its share of the file's bytes."""
 
     layout: Layout
     number: int
     rows: int
-    size: int
     stored_bytes: int
 
 
 class Run(NamedTuple):
     """Rows of one partition in the order of their offsets: a whole row group (group), or batches of a file of runs.
 
-    path: the Parquet file that they are from. size: bytes in memory, roughly.
+    path: the Parquet file that they are from.
     """
 
     first_offset: int
     last_offset: int
-    rows: int
-    size: int
     path: str
     group: RowGroup | None = None
     file: Path | None = None
@@ -68,11 +66,16 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """What there is of a partition: its offsets, how many rows, and after `sort` all of them as runs."""
+    """What there is of a partition: its offsets, how many rows, and after `sort` all of them as runs.
+
+    has_transactions, has_control: whether there are records in transactions, and control records, which end those.
+    """
 
     first_offset: int
     last_offset: int
     rows: int = 0
+    has_transactions: bool = False
+    has_control: bool = False
     runs: list[Run] = field(default_factory=list)
 
 
@@ -115,14 +118,12 @@ class Export:
             self.bytes += size
             per_row = size / max(1, file.metadata.num_rows)
             for number in range(file.num_row_groups):
-                stated = file.metadata.row_group(number)
-                rows = stated.num_rows
-                if rows:
-                    group = RowGroup(known, number, rows, max(1, stated.total_byte_size), int(per_row * rows))
+                if rows := file.metadata.row_group(number).num_rows:
+                    group = RowGroup(known, number, rows, int(per_row * rows))
                     self._survey_group(file, group)
 
     def _survey_group(self, file: pq.ParquetFile, group: RowGroup) -> None:
-        columns = [name for name in KEY_COLUMNS if group.layout.has(name)]
+        columns = [name for name in (*KEY_COLUMNS, "attributes") if group.layout.has(name)]
         ranges: dict[Partition, Found] = {}
         in_order, before = True, -1
         for batch in file.iter_batches(SURVEY_ROWS, row_groups=[group.number], columns=columns):
@@ -134,6 +135,11 @@ class Export:
                 known = ranges.setdefault(partition, Found(first, last))
                 known.first_offset, known.last_offset = min(known.first_offset, first), max(known.last_offset, last)
                 known.rows += rows
+            if group.layout.has_producers:
+                for partition in group.layout.having(batch, TRANSACTIONAL, keys):
+                    ranges[partition].has_transactions = True
+                for partition in group.layout.having(batch, CONTROL, keys):
+                    ranges[partition].has_control = True
         for topic, number in ranges:
             self.topics.add(topic)
             if (wrong := fault(topic)) is not None:
@@ -147,9 +153,10 @@ class Export:
             found.first_offset = min(found.first_offset, known.first_offset)
             found.last_offset = max(found.last_offset, known.last_offset)
             found.rows += known.rows
+            found.has_transactions |= known.has_transactions
+            found.has_control |= known.has_control
             if is_run:
-                offsets_of = known.first_offset, known.last_offset
-                found.runs.append(Run(*offsets_of, group.rows, group.size, group.layout.path, group))
+                found.runs.append(Run(known.first_offset, known.last_offset, group.layout.path, group))
         if wanted and not is_run:
             self._unsorted.append(group)
 
@@ -161,7 +168,7 @@ class Export:
     def sort(self, directory: Path) -> None:
         """Sort what is not in order into runs, files in `directory`. Raises OSError."""
         for group in self._unsorted:
-            for batch in self._read(group, _rows_within(group.size, group.rows, self._memory_bytes)):
+            for batch in self._read(group, self._memory_bytes):
                 self._sort_slice(group.layout, batch, directory)
         self._unsorted.clear()
 
@@ -174,7 +181,7 @@ class Export:
             for partition, length, first, last in sorted(_sums(keys)):  # in the order of the rows
                 if self._wants(partition):
                     part = rows.slice(start, length)
-                    run = Run(first, last, length, part.nbytes, known.path, None, runs.path, runs.write(part))
+                    run = Run(first, last, known.path, None, runs.path, runs.write(part))
                     self.partitions[partition].runs.append(run)
                 start += length
 
@@ -195,13 +202,11 @@ class Export:
         yield from self._merge(runs)
 
     def _merged(self, runs: Sequence[Run], directory: Path) -> Run:
-        rows = size = 0
         with self._run_file(directory) as file:
             for batch in self._merge(runs):
                 file.write(batch)
-                rows, size = rows + batch.num_rows, size + batch.nbytes
         last = max(run.last_offset for run in runs)
-        return Run(runs[0].first_offset, last, rows, size, runs[0].path, None, file.path, range(file.batches))
+        return Run(runs[0].first_offset, last, runs[0].path, None, file.path, range(file.batches))
 
     def _merge(self, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
         """A block at a time: all rows up to the offset at which the first of the batches at hand ends."""
@@ -221,18 +226,22 @@ class Export:
 
     def _run(self, run: Run, memory_bytes: int) -> Iterator[pa.RecordBatch]:
         if run.group is not None:
-            for batch in self._read(run.group, _rows_within(run.size, run.rows, memory_bytes)):
+            for batch in self._read(run.group, memory_bytes):
                 yield run.group.layout.rows(batch)
         else:
             with pa.OSFile(str(run.file), "rb") as source, pa.ipc.open_file(source) as file:
                 for number in run.batches:
                     yield file.get_batch(number)
 
-    def _read(self, group: RowGroup, rows: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, group: RowGroup, memory_bytes: int) -> Iterator[pa.RecordBatch]:
+        """A row group, so many rows at a time as fit: some are read to see how large they are, for what files state of
+        sizes says little of columns with few values."""
         known = group.layout
-        columns = list(known.names)
+        reading: dict[str, Any] = {"row_groups": [group.number], "columns": list(known.names)}
         with _reading(known.path), pq.ParquetFile(known.path, buffer_size=READ_BUFFER_BYTES, pre_buffer=False) as file:
-            for batch in file.iter_batches(rows, row_groups=[group.number], columns=columns):
+            some = next(file.iter_batches(min(group.rows, LEAST_ROWS), **reading))
+            rows = _rows_within(some.nbytes + ROW_BYTES * some.num_rows, some.num_rows, memory_bytes)
+            for batch in file.iter_batches(rows, **reading):
                 self.advance(group.stored_bytes * batch.num_rows // group.rows)
                 yield batch
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ BACKUP = {"columns": "*", "includeControl": "true", "includeInternalTopics": "tr
 PLAIN = {"includeHeaders": "true"}
 
 
-def export_table(source: Path, options: dict[str, str] | None = None) -> pa.Table:
+def export_table(source: Path, options: Mapping[str, str] = BACKUP) -> pa.Table:
     """The records of logs as the data source gives them."""
-    parsed = SourceOptions.parse({"path": str(source), **(BACKUP if options is None else options)})
+    parsed = SourceOptions.parse({"path": str(source), **options})
     batches = [
         batch for split in plan(parsed) for batch in read(split, parsed.columns, include_control=parsed.include_control)
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -26,11 +28,11 @@ from kcli.log.disk import Disk, DiskFile
 from kcli.log.log_directory import LogDirectory
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN, read_jsonl, truth
-from tests.export.parquet_logs import PLAIN, export_table, log_records, write_parquet
+from tests.export.parquet_logs import BACKUP, PLAIN, export_table, log_records, write_parquet
 from tests.log.crash_disk import Crash, CrashDisk
 
 NOW_MS = 1_795_262_000_000
-SETS = ("codecs/data", "txn/data", "txn/data-tv0", "compact/before", "compact/after", "compact/after2")
+SETS = ("codecs/data", "txn/data", "txn/data-tv0", "compact/after", "compact/after2")
 
 
 def imported(parquet: Path, target: Path, *, disk: Disk | None = None, **options: Any) -> list[Restored]:
@@ -228,6 +230,27 @@ def test_without_producers_control_records_are_left_out(tmp_path: Path) -> None:
     assert not any(record["is_transactional"] or record["is_control"] for record in dumped)
     assert "without sequence: no producers, transactions and control records" in notes(Export(parquet).layouts)
     assert is_sound(tmp_path / "logs")
+
+
+def test_transactions_without_their_ends(tmp_path: Path) -> None:
+    """Exported without control records: nobody could tell when, and how, the transactions ended."""
+    options = {name: value for name, value in BACKUP.items() if name != "includeControl"}
+    parquet = write_parquet(export_table(GOLDEN / "txn/data/t-txn-0", options), tmp_path / "parquet")
+    (restored,) = imported(parquet, tmp_path / "logs")
+    assert restored.has_open_ends
+    again, original = log_records(tmp_path / "logs/t-txn-0"), log_records(GOLDEN / "txn/data/t-txn-0")
+    assert not any(record["is_transactional"] for record in again)
+    kept = [record | {"is_transactional": False} for record in original if not record["is_control"]]
+    assert again == kept
+    assert is_sound(tmp_path / "logs")
+
+
+def test_without_arrow(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['pyarrow'] = None; from kcli.cli import main; main()"
+    arguments = ["import-from-parquet", str(tmp_path), "--dry-run"]
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "kcli: pyarrow is not installed, which this command needs: pip install 'kcli[spark]'\n"
 
 
 def test_text_is_encoded(tmp_path: Path) -> None:
@@ -435,7 +458,7 @@ def test_nothing_there(tmp_path: Path) -> None:
 def test_compacted_logs_have_the_truth(tmp_path: Path) -> None:
     """What a consumer read of the compacted topics, through export and import."""
     imported(write_parquet(export_table(GOLDEN / "compact/after2"), tmp_path / "parquet"), tmp_path / "logs")
-    again = {}
+    again: dict[str, set[tuple[Any, ...]]] = {}
     for row in export_table(tmp_path / "logs", PLAIN).to_pylist():
         again.setdefault(row["topic"], set()).add((row["partition"], row["offset"], row["key"], row["value"]))
     for path in sorted((GOLDEN / "compact/expected/truth/after2").glob("*.jsonl.gz")):

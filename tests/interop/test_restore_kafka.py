@@ -62,8 +62,8 @@ def consumed(address: str, topics: Collection[str], isolation: str) -> dict[str,
         assert message is not None, "nothing for 30 s"
         topic, number = message.topic(), message.partition()
         assert topic is not None
-        if message.error() is not None:
-            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+        if (error := message.error()) is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
             open_ones.discard((topic, number))
             continue
         kind, timestamp = message.timestamp()

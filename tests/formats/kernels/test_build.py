@@ -21,6 +21,7 @@ from formats.kernels.log import (
     batches_within,
 )
 from formats.record_batch import BatchHeader, Record, RecordBatch, RecordHeader, build_batch, parse_batch
+from tests.conftest import examples
 from tests.formats.kernels.logs import FIELD, HEADERS
 
 ITEM = pa.struct([("key", pa.large_binary()), ("value", pa.large_binary())])
@@ -121,11 +122,13 @@ def built(made: list[dict[str, Any]], cuts: list[int], builder: BatchBuilder | N
     return bytes(out) + bytes(builder.out)
 
 
+@examples(40, soak=5000)
 @given(logs(), st.lists(st.integers(0, 20), max_size=3))
 def test_a_backup_gives_the_batches_that_were(batches: list[RecordBatch], cuts: list[int]) -> None:
     assert built(rows(batches), cuts) == b"".join(map(build_batch, batches))
 
 
+@examples(40, soak=5000)
 @given(logs(), st.integers(1, 300), st.lists(st.integers(0, 20), max_size=3))
 def test_records_alone_give_batches_of_their_own(batches: list[RecordBatch], batch_bytes: int, cuts: list[int]) -> None:
     """Nothing is known of batches: they hold the records with their offsets and times, and no others."""
@@ -150,6 +153,7 @@ def _headers(headers: list[dict[str, Any]] | None) -> tuple[RecordHeader, ...]:
     return tuple(RecordHeader(header["key"], header["value"]) for header in headers or ())
 
 
+@examples(40, soak=5000)
 @given(logs(), st.integers(0, 4))
 def test_another_codec(batches: list[RecordBatch], codec: int) -> None:
     data = built(rows(batches), [], BatchBuilder(codec=codec))
@@ -220,6 +224,7 @@ def _batches(data: bytes) -> list[RecordBatch]:
     return found
 
 
+@examples(40, soak=5000)
 @given(logs(), st.integers(0, 2000), st.integers(0, 200))
 def test_batches_within(batches: list[RecordBatch], room: int, beyond: int) -> None:
     written = [build_batch(batch) for batch in batches]
