@@ -141,6 +141,8 @@ def run(
         raise
     finally:
         bar.clear()
+    for topic, partition, first, last in outcome.lost:
+        note(f"kcli: {topic}-{partition}: offsets {first:,} to {last:,} were deleted before they could be exported")
     if output is Format.JSONL:
         write_text("".join(json_line(line) for line in _json(options, outcome)))
     else:

@@ -93,6 +93,8 @@ class ExportOptions:
                 raise UsageError(f"--sort {name!r} is no column to sort by")
         if self.latest_by_key and self.state is not None:
             raise UsageError("--latest-by-key makes the whole table, --incremental adds to one: give one of them")
+        if self.state is not None and self.source.start.time_ms is not None:
+            raise UsageError("--incremental begins where the run before ended: give no --from-time")
         for name, spec in (("key", self.key), ("value", self.value)):
             if spec.format != "raw" and name not in self.source.columns:
                 raise UsageError(f"--{name}-format decodes the {name}s, which --columns leaves out")
@@ -147,7 +149,8 @@ class TopicOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What this run did. files and dead_letters are this run's; manifest is all of it."""
+    """What this run did. files and dead_letters are this run's; manifest is all of it. superseded: records that a table
+    by key leaves out. lost: offsets (topic, partition, first, last) that were deleted since the increment before."""
 
     manifest: Manifest
     topics: tuple[TopicOutcome, ...]
@@ -157,6 +160,7 @@ class Outcome:
     seconds: float
     finished_earlier: bool
     superseded: int = 0
+    lost: tuple[tuple[str, int, int, int], ...] = ()
 
     @property
     def records(self) -> int:
@@ -384,6 +388,7 @@ class Job:
             time.monotonic() - began,
             staging.finished_earlier,
             superseded=read - rows if options.latest_by_key else 0,
+            lost=_lost(state, extents),
         )
 
     def _columns(self, done: _Done, before: Manifest | None) -> tuple[tuple[str, str], ...]:
@@ -534,6 +539,15 @@ def _extents(reports: Sequence[TaskReport]) -> list[Extent]:
         whole = joined(gaps)
         found.append(Extent(topic, partition, start, end, records, end - start - records, whole[:GAPS_LISTED]))
     return found
+
+
+def _lost(state: State | None, extents: Sequence[Extent]) -> tuple[tuple[str, int, int, int], ...]:
+    found = []
+    for each in extents:
+        due = state.next.get((each.topic, each.partition)) if state else None
+        if due is not None and each.start > due:
+            found.append((each.topic, each.partition, due, each.start - 1))
+    return tuple(found)
 
 
 def _followed(before: Sequence[Extent], now: Sequence[Extent]) -> tuple[Extent, ...]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.dataset as ds
+import pytest
 
 from kcli.export.check import check_export
 from tests.cli.run import KCLI, kcli
@@ -43,6 +44,7 @@ def test_executors_with_a_packed_python(tmp_path: Path) -> None:
     assert with_pyarrow(out) == with_duckdb(out) == expected_rows("codecs/expected/truth/mixed.jsonl.gz")
 
 
+@pytest.mark.hypothesis  # for make soak
 def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
     """Runs of an incremental export, each with one of its processes killed; the last one is let be."""
     log = tmp_path / "logs" / "t-0"

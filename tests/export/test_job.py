@@ -174,6 +174,19 @@ def test_incremental(log: Path, tmp_path: Path) -> None:
     assert (extent.start, extent.end, extent.records, extent.missing) == (0, 15, 15, 0)
 
 
+def test_incremental_tells_what_was_deleted(log: Path, tmp_path: Path) -> None:
+    """Retention was quicker than the export: offsets 10 to 19 are a gap, and are told."""
+    out, state = tmp_path / "out", tmp_path / "state"
+    export(source(log), out, state=state)
+    (log / "00000000000000000000.log").unlink()
+    append(log, list(range(20, 25)))
+    (log / "00000000000000000000.log").rename(log / "00000000000000000020.log")
+    outcome = export(source(log), out, state=state)
+    assert outcome.lost == (("t", 0, 10, 19),)
+    assert outcome.manifest.partitions[0].gaps == ((10, 19),)
+    assert offsets_in(out) == [*range(10), *range(20, 25)]
+
+
 def test_incremental_meets_new_partitions(log: Path, tmp_path: Path) -> None:
     out, state = tmp_path / "out", tmp_path / "state"
     export(source(log.parent), out, state=state)

@@ -38,6 +38,7 @@ def offsets(out: Path) -> list[tuple[int, int]]:
     return seen
 
 
+@pytest.mark.hypothesis  # for make soak
 def test_kill_at_any_moment(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
