@@ -34,6 +34,7 @@ bench: $(BUILT)
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.serve
 	$(BIN)/python -m tests.bench.groups
+	$(BIN)/python -m tests.bench.decoding
 	$(BIN)/python -m tests.bench.export --why
 
 soak: $(BUILT)

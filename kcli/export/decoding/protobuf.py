@@ -158,7 +158,7 @@ def _main_file(compiled: bytes) -> FileDescriptor:
         raise SchemaError(f"not a set of Protobuf descriptors: {error}") from error
 
 
-def _message(source: SchemaSource, start: bytes) -> Descriptor:
+def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
     """The message that payloads with this header are. Raises SchemaError."""
     assert source.compiled is not None
     file = _main_file(source.compiled)
@@ -202,7 +202,7 @@ def _indexes(start: bytes) -> Sequence[int]:
 @lru_cache(maxsize=256)
 def type_of(source: SchemaSource, header: bytes) -> pa.DataType:
     """The type of the message behind this header. Raises SchemaError."""
-    message = _message(source, header)
+    message = message_of(source, header)
     if not message.fields:
         raise SchemaError(f"message {message.full_name} has no fields")
     return _Types().message_type(message, ())
@@ -246,7 +246,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> kernel.ProtoProgram:
     """The program that reads the messages of all these schemas, by their headers, into the columns of one type."""
     compiler = _Compiler()
-    roots = {start: compiler.message(_message(source, start), root) for start, source in sources.items()}
+    roots = {start: compiler.message(message_of(source, start), root) for start, source in sources.items()}
     messages: list[kernel.ProtoMessage] = [(one[0], one[1], one[2], one[3]) for one in compiler.messages]
     return kernel.ProtoProgram(shape(root), messages, compiler.symbols, roots, header)
 

@@ -29,7 +29,7 @@ def test_readers_see_variants(tmp_path: Path) -> None:
     assert "v (Variant(1)) {" in str(pq.ParquetFile(path).schema)
     assert str(pq.ParquetFile(path).schema).count("Variant") == 1  # not the one inside of `plain`
     assert pq.read_table(path).equals(table)
-    rows = duckdb.sql(f"select typeof(v), v::json from '{path}'").fetchall()
+    rows = duckdb.execute(f"select typeof(v), v::json from '{path}'").fetchall()
     assert rows == [("VARIANT", '{"a":1,"b":[1.5,"x"]}'), ("VARIANT", None), ("VARIANT", "[true]"), ("VARIANT", None)]
 
 

@@ -75,7 +75,7 @@ def sources() -> dict[str, SchemaSource]:
 
 
 def message_class(source: SchemaSource) -> Any:
-    return message_factory.GetMessageClass(protobuf_language._message(source, b""))
+    return message_factory.GetMessageClass(protobuf_language.message_of(source))
 
 
 def decode(source: SchemaSource, payloads: list[bytes | None]) -> tuple[pa.Array, list[str | None]]:
