@@ -132,7 +132,8 @@ class _Reader:
             [COLUMNS[name].kernel for name in columns if COLUMNS[name].kernel], BATCH_BYTES, BATCH_RECORDS
         )
         self._constants: dict[str, pa.Array] = {}
-        self._decoder = decoded_json(split.topic) if "decoded" in columns else None
+        is_decoded = "decoded" in columns and (include_control or decoder_of(split.topic) is not None)
+        self._decoder = decoded_json(split.topic) if is_decoded else None
         self._decoded: list[str | None] = []
         self._source = open_source(split.segment)
         self._last = -1  # largest offset so far
@@ -179,6 +180,7 @@ class _Reader:
         if split.committed and self._aborted is None and has_transactions(batches):
             self._aborted = aborted_ranges(self._segments(), window.position, split.stop, split.aborted)
         drop_batches(batches, control=not self._include_control, aborted=self._aborted)
+        has_decoded = self._decoder is not None and (decoder_of(split.topic) is not None or _has_control(batches))
         for buffer in decode(window, records):
             records.select(from_offset=split.from_offset, to_offset=split.to_offset)
             if records.is_payload and batches.field(records.run_start, MAGIC) < KNOWN_MAGIC:
@@ -189,7 +191,11 @@ class _Reader:
             while at < records.count:
                 first, at = at, rows.add(records, at)
                 if self._decoder is not None:
-                    self._decoded += [self._decode(batches, records.row(i), buffer) for i in range(first, at)]
+                    self._decoded += (
+                        [self._decode(batches, records.row(i), buffer) for i in range(first, at)]
+                        if has_decoded
+                        else [None] * (at - first)
+                    )
                 if rows.is_full:
                     yield self._take()
         i = batches.first_fault()
@@ -369,12 +375,12 @@ class _Reader:
 
     def _other(self, name: str, count: int) -> pa.Array:
         """A column that does not come from the kernel."""
-        if name == "decoded":
+        if self._decoder is not None and name == "decoded":
             return pa.array(self._decoded, pa.string())
         known = self._constants.get(name)
         if known is None or len(known) < count:
             split = self._split
-            value = {"topic": split.topic, "partition": split.partition, "segment": name_of(split.segment)}[name]
+            value = {"topic": split.topic, "partition": split.partition, "segment": name_of(split.segment)}.get(name)
             known = self._constants[name] = pa.repeat(pa.scalar(value, COLUMNS[name].arrow), count)
         return known[:count]
 
@@ -385,6 +391,13 @@ def _next_unsound(batches: BatchTable, i: int) -> int:
     while i >= 0 and not batches.field(i, FAULTS) & UNSOUND:
         i = batches.first_fault(i + 1)
     return i
+
+
+def _has_control(batches: BatchTable) -> bool:
+    """Is one of the batches a control batch?"""
+    return any(
+        batches.field(i, ATTRIBUTES) & CONTROL and batches.field(i, MAGIC) >= KNOWN_MAGIC for i in range(batches.count)
+    )
 
 
 def _offsets(window: Window, i: int) -> set[int]:
