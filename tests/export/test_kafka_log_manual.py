@@ -1,0 +1,18 @@
+"""kcli-kafka-log(7) has every option and column of the data source."""
+
+import re
+from pathlib import Path
+
+from kcli.export.columns import COLUMNS
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = re.sub(r"\s+", " ", (ROOT / "man/kcli-kafka-log.7").read_text())
+
+
+def test_options_and_columns() -> None:
+    code = (ROOT / "kcli/export/options.py").read_text()
+    options = re.findall(r"given\.(?:text|names|flag|choice|word)\(\s*\"([\w.]+)\"", code)
+    for side in re.findall(r"given\.bound\(\"(\w+)\"", code):
+        options += [f"{side}Offsets", f"{side}OffsetsByTimestamp", f"{side}Timestamp"]
+    assert len(options) > 20
+    assert not [name for name in [*options, *COLUMNS] if not re.search(rf"\b{re.escape(name)}\b", PAGE)]
