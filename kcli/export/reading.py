@@ -308,7 +308,7 @@ class _Reader:
     def _settle(self, last: int, to_offset: int, *, at_end: bool = False) -> Iterator[pa.RecordBatch]:
         """What was found hides the offsets between these: read them from another copy, or say that nobody can."""
         split = self._split
-        first, behind = max(last + 1, split.from_offset), min(to_offset, split.to_offset)
+        first, behind = max(last + 1, split.from_offset, split.first_offset), min(to_offset, split.to_offset)
         if first >= behind and (at_end or split.copies):
             self._findings.settle(is_missed=False)
             return

@@ -1,0 +1,82 @@
+"""Splits together hold every batch once, wherever they are cut, and no more than is asked for."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kcli.errors import UsageError
+from kcli.export.options import SourceOptions
+from kcli.export.splits import DataLoss, plan
+from tests.conftest import GOLDEN
+from tests.export.tables import load
+
+CODECS = GOLDEN / "codecs/data"
+
+
+@pytest.mark.parametrize("options", [{"minPartitions": "100000"}, {"maxRecordsPerPartition": "1"}])
+def test_every_batch_is_in_one_split(options: dict[str, str]) -> None:
+    whole = plan(SourceOptions.parse({"path": str(CODECS)}))
+    splits = plan(SourceOptions.parse({"path": str(CODECS), **options}))
+    assert len(splits) > 2 * len(whole)
+    assert pickle.loads(pickle.dumps(splits)) == splits
+    assert sum(split.size for split in splits) == sum(split.size for split in whole)
+    assert load(CODECS, columns="topic,partition,offset", **options) == load(CODECS, columns="topic,partition,offset")
+
+
+@pytest.mark.parametrize("start", [0, 1, 37, 100, 149, 150, 297])
+def test_ranges(start: int) -> None:
+    for end in (start + 1, start + 40, 298):
+        found = load(
+            CODECS,
+            subscribe="java-none",
+            columns="partition,offset",
+            startingOffsets=f'{{"java-none":{{"0":{start},"1":-1}}}}',
+            endingOffsets=f'{{"java-none":{{"0":{end}}}}}',
+        )
+        assert found["offset"].to_pylist() == list(range(start, min(end, 298)))
+
+
+def test_only_what_is_needed_is_planned() -> None:
+    def size(**options: str) -> int:
+        return sum(split.size for split in plan(SourceOptions.parse({"path": str(CODECS / "java-none-0"), **options})))
+
+    assert size(startingOffsets='{"java-none":{"0":290}}') < size() / 4
+    assert size(endingOffsets='{"java-none":{"0":10}}') < size() / 4
+
+
+def test_times() -> None:
+    def offsets(**options: str) -> list[int]:
+        found: list[int] = load(CODECS / "java-none-0", columns="offset", **options)["offset"].to_pylist()
+        return found
+
+    assert offsets(startingTimestamp="1700000918131")[0] == 31
+    assert offsets(startingTimestamp="1700000918132", endingTimestamp="1700001408926") == list(range(32, 46))
+    with pytest.raises(UsageError, match="no record at or after"):
+        offsets(startingTimestamp="9700000000000")
+    assert offsets(startingTimestamp="9700000000000", startingOffsetsByTimestampStrategy="latest") == []
+    assert len(offsets(endingTimestamp="9700000000000")) == 298
+
+
+def test_the_high_watermark_bounds_and_the_log_start_is_where_it_begins(tmp_path: Path) -> None:
+    shutil.copytree(CODECS / "mixed-0", tmp_path / "mixed-0")
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nmixed 0 17\n")
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nmixed 0 250\n")
+    assert load(tmp_path, columns="offset")["offset"].to_pylist() == list(range(17, 250))
+    assert load(tmp_path, columns="offset", beyondHighWatermark="true")["offset"].to_pylist() == list(range(17, 298))
+    with pytest.raises(DataLoss, match="offset 5 is gone, the log starts at 17"):
+        load(tmp_path, startingOffsets='{"mixed":{"0":5}}')
+    lenient = load(tmp_path, columns="offset", startingOffsets='{"mixed":{"0":5}}', failOnDataLoss="false")
+    assert lenient["offset"].to_pylist() == list(range(17, 250))
+
+
+def test_what_comes_behind_the_high_watermark_is_no_damage(tmp_path: Path) -> None:
+    shutil.copytree(CODECS / "mixed-0", tmp_path / "mixed-0")
+    last = max((tmp_path / "mixed-0").glob("*.log"))
+    with last.open("ab") as file:
+        file.write(b"torn")
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nmixed 0 298\n")
+    assert len(load(tmp_path, columns="offset")) == 298
