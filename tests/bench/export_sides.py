@@ -1,4 +1,4 @@
-"""What exports are measured beside, each in a process that stays warm: python -m tests.bench.export_sides SIDE ARG.
+"""What exports are measured beside, each in a process that stays: python -m tests.bench.export_sides SIDE ARG CODEC.
 
     kcli MASTER         kcli's job, in one Spark session
     spark MASTER        df.write.parquet of Spark's, from the data source kafka-log, in one Spark session
@@ -24,77 +24,80 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kcli.export.columns import arrow_schema
+from kcli.export.columns import STANDARD, arrow_schema
 from kcli.export.job import ExportOptions, Job
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
-from kcli.export.session import SparkSettings, spark_session
+from kcli.export.session import QUICK_START, SparkSettings, spark_context, spark_session
 from kcli.export.splits import plan
+from kcli.export.table_writer import TableFormat
 from tests.bench.export_logs import Log
 from tests.bench.measure import BenchError
 
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-CODEC = "zstd"
-ROW_GROUP = 100_000
+MESSAGES, ROW_GROUP = 20_000, 200_000
 FEW_VALUES = ["topic", "partition", "timestampType"]
 WAIT_S = 10
 Side: TypeAlias = Callable[[Log, Path], float]
 
 
-def writer(out: Path) -> pq.ParquetWriter:
+def writer(out: Path, codec: str) -> pq.ParquetWriter:
     """pyarrow's writer of the columns; keys and values are not tried against a dictionary, which is slower."""
-    return pq.ParquetWriter(out, arrow_schema(COLUMNS), compression=CODEC, use_dictionary=FEW_VALUES)
+    return pq.ParquetWriter(out, arrow_schema(STANDARD), compression=codec, use_dictionary=FEW_VALUES)
 
 
 # sides
 
 
 @contextmanager
-def kcli(master: str) -> Iterator[Side]:
+def kcli(master: str, codec: str) -> Iterator[Side]:
     """kcli's job."""
-    with spark_session(SparkSettings(master)) as spark:
+    with spark_context(SparkSettings(master, QUICK_START)) as spark:
 
         def export(log: Log, out: Path) -> float:
             began = time.perf_counter()
-            Job(ExportOptions(_source(log), out), spark.sparkContext).run()
+            Job(ExportOptions(_source(log), out, TableFormat(codec=codec)), spark).run()
             return time.perf_counter() - began
 
         yield export
 
 
 @contextmanager
-def by_spark(master: str) -> Iterator[Side]:
+def by_spark(master: str, codec: str) -> Iterator[Side]:
     """Spark's own writer."""
     with spark_session(SparkSettings(master)) as spark:
 
         def export(log: Log, out: Path) -> float:
             began = time.perf_counter()
-            rows = spark.read.format("kafka-log").option("columns", ",".join(COLUMNS)).load(str(log.path))
-            rows.write.option("compression", CODEC).parquet(str(out))
+            rows = spark.read.format("kafka-log").option("columns", ",".join(STANDARD)).load(str(log.path))
+            rows.write.option("compression", codec).parquet(str(out))
             return time.perf_counter() - began
 
         yield export
 
 
 @contextmanager
-def consumer(address: str) -> Iterator[Side]:
+def consumer(address: str, codec: str) -> Iterator[Side]:
     """A consumer that asks for one partition from its beginning on."""
     from confluent_kafka import Consumer, TopicPartition
 
     settings = {"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False}
+    settings |= {"fetch.message.max.bytes": 10_000_000}
 
     def export(log: Log, out: Path) -> float:
         began = time.perf_counter()
         client = Consumer(settings)
         client.assign([TopicPartition(log.topic, 0, 0)])
-        with writer(out) as file:
-            left = log.records
+        with writer(out, codec) as file:
+            left, batches = log.records, []
             while left:
-                messages = client.consume(min(ROW_GROUP, left), WAIT_S)
+                messages = client.consume(min(MESSAGES, left), WAIT_S)
                 if not messages:
                     raise BenchError(f"no message in {WAIT_S} s")
-                file.write_batch(_columns(messages))
+                batches.append(_columns(messages))
                 left -= len(messages)
+                if left == 0 or sum(batch.num_rows for batch in batches) >= ROW_GROUP:
+                    file.write_table(pa.Table.from_batches(batches))
+                    batches.clear()
         client.close()
         return time.perf_counter() - began
 
@@ -106,10 +109,6 @@ def _columns(messages: Sequence[Any]) -> pa.RecordBatch:
         if message.error() is not None:
             raise BenchError(str(message.error()))
     times = [message.timestamp() for message in messages]
-    headers = [
-        None if (pairs := message.headers()) is None else [{"key": key, "value": value} for key, value in pairs]
-        for message in messages
-    ]
     values = [
         [message.key() for message in messages],
         [message.value() for message in messages],
@@ -118,23 +117,22 @@ def _columns(messages: Sequence[Any]) -> pa.RecordBatch:
         [message.offset() for message in messages],
         [time_ms * 1000 for _, time_ms in times],
         [kind - 1 for kind, _ in times],
-        headers,
     ]
-    schema = arrow_schema(COLUMNS)
+    schema = arrow_schema(STANDARD)
     arrays = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @contextmanager
-def pyarrow(_: str) -> Iterator[Side]:
+def pyarrow(_: str, codec: str) -> Iterator[Side]:
     """Columns of kcli's reader, read before the clock starts."""
 
     def export(log: Log, out: Path) -> float:
         table = pa.Table.from_batches(
-            (batch for split in plan(_source(log)) for batch in read(split, COLUMNS)), arrow_schema(COLUMNS)
+            (batch for split in plan(_source(log)) for batch in read(split, STANDARD)), arrow_schema(STANDARD)
         )
         began = time.perf_counter()
-        with writer(out) as file:
+        with writer(out, codec) as file:
             file.write_table(table, ROW_GROUP)
         return time.perf_counter() - began
 
@@ -142,7 +140,7 @@ def pyarrow(_: str) -> Iterator[Side]:
 
 
 def _source(log: Log) -> SourceOptions:
-    return SourceOptions.parse({"path": str(log.path), "columns": ",".join(COLUMNS)})
+    return SourceOptions.parse({"path": str(log.path), "columns": ",".join(STANDARD)})
 
 
 SIDES = {"kcli": kcli, "spark": by_spark, "consumer": consumer, "pyarrow": pyarrow}
@@ -151,16 +149,16 @@ SIDES = {"kcli": kcli, "spark": by_spark, "consumer": consumer, "pyarrow": pyarr
 # processes
 
 
-def command(side: str, argument: str, log: Log | None = None, out: Path | None = None) -> list[str]:
+def command(side: str, argument: str, codec: str, log: Log | None = None, out: Path | None = None) -> list[str]:
     """The command of a side; with a log, it does that once."""
     once = [] if log is None else [log.topic, str(log.records), str(log.value_bytes), str(out)]
-    return [sys.executable, "-m", "tests.bench.export_sides", side, argument, *once]
+    return [sys.executable, "-m", "tests.bench.export_sides", side, argument, codec, *once]
 
 
 @contextmanager
-def warm(side: str, argument: str) -> Iterator[Side]:
+def warm(side: str, argument: str, codec: str) -> Iterator[Side]:
     """A side in a process of its own."""
-    process = subprocess.Popen(command(side, argument), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command(side, argument, codec), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     ask, answers = process.stdin, process.stdout
@@ -191,8 +189,8 @@ def remove(out: Path) -> None:
 
 def main() -> None:
     """Be a side."""
-    side, argument, *once = sys.argv[1:]
-    with SIDES[side](argument) as export:
+    side, argument, codec, *once = sys.argv[1:]
+    with SIDES[side](argument, codec) as export:
         for words in [once] if once else map(json.loads, sys.stdin):
             topic, records, value_bytes, out = words
             print(export(Log(topic, int(records), int(value_bytes)), Path(out)), flush=True)
