@@ -223,6 +223,14 @@ cdef void cut_back(Table *table, int32_t c, int64_t count) noexcept nogil:
         column.count = count
 
 
+cdef void forget(Column *column) noexcept nogil:
+    free(column.valid)
+    free(column.data)
+    free(column.offsets)
+    column.valid = column.data = NULL
+    column.offsets = NULL
+
+
 cdef class Shape:
     """A type as a tree of columns: rows of (kind, meaning, children, precision, scale). See the module."""
 
@@ -281,9 +289,7 @@ cdef class Columns:
         cdef int32_t i
         if self.table.columns != NULL and self.table.columns != self.shape.table.columns:
             for i in range(self.table.n_columns):
-                free(self.table.columns[i].valid)
-                free(self.table.columns[i].data)
-                free(self.table.columns[i].offsets)
+                forget(&self.table.columns[i])
             free(self.table.columns)
 
     cdef list finish(self):
@@ -305,7 +311,9 @@ cdef class Columns:
             offsets = bytes(4)
             if column.count:
                 offsets = PyBytes_FromStringAndSize(<char *> column.offsets, (column.count + 1) * sizeof(int32_t))
-        return column.count, nulls, pack_bits(column.valid, column.count) if nulls else None, data, offsets
+        validity = pack_bits(column.valid, column.count) if nulls else None
+        forget(column)  # at once: else all values would be there twice
+        return column.count, nulls, validity, data, offsets
 
 
 cdef bytes pack_bits(const uint8_t *values, int64_t count):
