@@ -15,6 +15,7 @@ Writing in the workers also gives exact file sizes, statistics and counts, and t
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 import uuid
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 TASKS_PER_CORE = 2
+SPLITS_PER_CORE = 4  # so that tasks of about the same size can be made of them
 SMALLEST_TASK_BYTES = 4 << 20
 POLL_S = 0.2
 DAMAGE = "damage"
@@ -195,7 +197,7 @@ class Job:
                 if source.corruption_report is not None:
                     source = replace(source, corruption_report=str(staging.run / DAMAGE))
                     (staging.run / DAMAGE).mkdir()
-                splits = plan(source)
+                splits = plan(replace(source, min_partitions=SPLITS_PER_CORE * (os.cpu_count() or 1)))
                 if isinstance(self._spark, SparkSettings) and splits:
                     with spark_context(self._quick(self._spark)) as spark:
                         done = self._work(spark, staging, splits)
@@ -486,7 +488,7 @@ def grouped(splits: Sequence[Split], cores: int, file_bytes: int) -> list[list[S
     tasks: list[list[Split]] = [[]]
     size = 0
     for split in splits:
-        if tasks[-1] and size + split.size > target:
+        if tasks[-1] and size + split.size // 2 > target:
             tasks.append([])
             size = 0
         tasks[-1].append(split)
