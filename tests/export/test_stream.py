@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from kcli.export import offsets as whole_log
 from kcli.export.corruption import CorruptLog
 from kcli.export.discovery import refresh
 from kcli.export.live import LiveEnd
-from kcli.export.source import KafkaLogDataSource
+from kcli.export.source import KafkaLogDataSource, KafkaLogReader
 from kcli.export.splits import DataLoss
 from kcli.export.stream import KafkaLogStreamReader, as_json, from_json
+from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import Source
 from tests.conftest import GOLDEN
 from tests.export.logs import append
 from tests.export.micro_batches import Crashed, Query
@@ -94,14 +97,16 @@ def test_room_behind_the_end(log: Path) -> None:
 
 
 def test_only_what_is_new_is_looked_at(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kcli.export import live
-
     append(log, range(1000))
     known = LiveEnd()
     assert known.log_end(refresh(str(log))) == 1000
     starts = []
-    original = live.read_segment
-    monkeypatch.setattr(live, "read_segment", lambda *a, **k: starts.append(k["start"]) or original(*a, **k))
+
+    def watched(source: Source, *, start: int) -> Iterator[Window | Damage]:
+        starts.append(start)
+        return read_segment(source, start=start)
+
+    monkeypatch.setattr("kcli.export.live.read_segment", watched)
     assert known.log_end(refresh(str(log))) == 1000
     assert not starts
     behind = (log / "00000000000000000000.log").stat().st_size
@@ -492,6 +497,7 @@ def test_golden_transactions(tmp_path: Path, isolation: str) -> None:
         {"path": str(GOLDEN / "txn/data"), "isolation": isolation, "beyondHighWatermark": "true"}
     )
     reader = source.reader(source.schema())
+    assert isinstance(reader, KafkaLogReader)
     expected = []
     for split in reader.partitions():
         for each in reader.read(split):
