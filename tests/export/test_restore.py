@@ -20,14 +20,18 @@ import pytest
 from formats.compression import ZSTD
 from formats.file_name import FileKind
 from kcli.errors import KcliError, UnreadableInput
+from kcli.export.job import ExportOptions, Job
+from kcli.export.options import SourceOptions
 from kcli.export.restore import DoubledOffset, Restored, RestoreOptions, restore
 from kcli.export.restore_columns import notes
 from kcli.export.restore_rows import Export, hive_columns
+from kcli.export.table_writer import TableFormat
 from kcli.inspector.verify import Verification
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.log_directory import LogDirectory
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN, read_jsonl, truth
+from tests.export.in_process import InProcess
 from tests.export.parquet_logs import BACKUP, PLAIN, export_table, log_records, write_parquet
 from tests.log.crash_disk import Crash, CrashDisk
 
@@ -108,6 +112,19 @@ def test_old_formats_come_back_as_magic_2(tmp_path: Path) -> None:
             if record["timestamp_type"] == "NoTimestampType":
                 record["timestamp_type"] = "CreateTime"
         assert after == before, each
+    assert is_sound(logs)
+
+
+@pytest.mark.parametrize("partition_by", [(), ("topic",), ("partition", "date"), ("topic", "partition", "hour")])
+def test_through_the_export_job(partition_by: tuple[str, ...], tmp_path: Path) -> None:
+    """What `kcli export-to-parquet` writes, in its layouts, found through its manifest."""
+    original, out, logs = GOLDEN / "txn/data", tmp_path / "backup", tmp_path / "logs"
+    options = SourceOptions.parse({"path": str(original), **BACKUP})
+    Job(ExportOptions(options, out, TableFormat(partition_by)), InProcess()).run()  # type: ignore[arg-type]
+    (out / "left-over.parquet").write_bytes(b"not in the manifest")
+    imported(out, logs)
+    for each in partitions(original):
+        assert log_records(logs / each) == log_records(original / each), each
     assert is_sound(logs)
 
 
