@@ -1,6 +1,8 @@
 """Bytes and text."""
 
 import pickle
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -28,6 +30,11 @@ def test_what_is_not_utf8_is_named_and_keeps_nothing_else_back() -> None:
     values, reasons = make_decoder("string").decode(pa.array([b"a", b"ab\xff", None, b"c"], pa.binary()))
     assert values.to_pylist() == ["a", None, None, "c"]
     assert reasons.to_pylist() == [None, "not UTF-8 at byte 2: invalid start byte", None, None]
+
+
+def test_no_spark_is_needed() -> None:
+    code = "import sys; sys.modules['pyspark'] = None; import kcli.export.decoding as d; d.make_decoder('json:a INT')"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
