@@ -7,10 +7,10 @@ A checkpoint is what Spark writes: the end of each batch before it is run (`plan
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
-from pyspark import cloudpickle
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
@@ -70,7 +70,7 @@ class Query:
         self.tasks = len(tasks)
         rows = []
         for task in tasks:
-            read, partition = cloudpickle.loads(cloudpickle.dumps((self._new_reader().read, task)))
+            read, partition = pickle.loads(pickle.dumps((self._new_reader().read, task)))
             for batch in read(partition):
                 columns = [batch.column(name).to_pylist() for name in ("topic", "partition", "offset", "value")]
                 rows += list(zip(*columns, strict=True))
