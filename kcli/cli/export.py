@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -104,6 +105,8 @@ def export_options(  # noqa: PLR0913 (one parameter an option)
     state: Path | None,
 ) -> ExportOptions:
     """What to export, and how. Raises UsageError."""
+    if re.match(r"[a-z][a-z0-9+.-]*:/", str(out)):
+        raise UsageError(f"--out {str(out)!r} is no directory: tables are made on a file system that can rename")
     return ExportOptions(
         source=source,
         out=out,

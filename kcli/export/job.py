@@ -8,7 +8,7 @@
     commit    rename, manifest, state (commit.py)
 
 Why not `df.write.parquet`: records then go from Python through Arrow to the JVM, become rows, and columns again in
-Spark's writer. The measurements are in tests/bench/EXPORT.md; `python -m tests.bench.export --why` takes them again.
+Spark's writer, which took five times as long; `python -m tests.bench.export` measures both.
 Writing in the workers also gives exact file sizes, statistics and counts, and the same result for every reader.
 """
 

@@ -64,6 +64,7 @@ USAGE = {
     "isolation": ([str(MIXED), "--out", "x", "--isolation", "some"], "isolation='some'"),
     "format": ([str(MIXED), "--out", "x", "--value-format", "xml"], "'xml' is no format of payloads"),
     "partition": ([str(MIXED), "--out", "x", "--partition", "t"], "--partition 't' is not TOPIC-N"),
+    "URL": ([str(MIXED), "--out", "s3://bucket/x"], "is no directory"),
     "check": (["--check", "nothing"], "nothing: no such directory"),
     "check and more": (["--check", "x", "--out", "y"], "--check takes no other sources"),
 }
