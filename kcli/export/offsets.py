@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from formats import txn_index
 from formats.errors import FormatError
 from formats.file_name import FileKind
-from formats.kernels.columns import BatchRow
+from formats.kernels.columns import BASE_OFFSET, BatchRow
 from formats.kernels.log import RecordTable, drop_batches
 from formats.producer_snapshot import ProducerEntry
 from formats.producer_snapshot import parse as parse_snapshot
+from formats.txn_index import AbortedTxn
 from kcli.errors import UnreadableInput
 from kcli.export.discovery import PartitionFiles, SegmentFile
 from kcli.export.files import open_source, read_file
@@ -84,7 +86,25 @@ def last_stable_offset(files: PartitionFiles, end: int) -> int:
     """Where readers of committed records stop, who otherwise would at `end`. Raises UnreadableInput."""
     at, unfinished = snapshot_transactions(files, end)
     follow_transactions(files, at, end, unfinished)
+    for entry in indexed_aborts(files) if unfinished else ():
+        begun = unfinished.get(entry.producer_id, end)
+        if entry.first_offset <= begun <= entry.last_offset < end and not _is_readable(files, entry.last_offset):
+            del unfinished[entry.producer_id]  # the marker's bytes are damaged
     return min([end, *unfinished.values()])
+
+
+def _is_readable(files: PartitionFiles, offset: int) -> bool:
+    """Is there a sound batch with that offset?"""
+    segment, _ = next(files.following(offset))
+    source = open_source(segment.address)
+    try:
+        for window in sound_windows(source, find(source, segment, ALL.narrowed(from_offset=offset))):
+            window.batches.select(from_offset=offset)
+            if window.batches.count:
+                return window.batches.field(0, BASE_OFFSET) <= offset
+        return False
+    finally:
+        source.close()
 
 
 def snapshot_transactions(files: PartitionFiles, end: int) -> tuple[int, dict[int, int]]:
@@ -116,6 +136,19 @@ def follow_transactions(files: PartitionFiles, at: int, end: int, unfinished: di
                 unfinished.setdefault(producer, offset)
             else:
                 unfinished.pop(producer, None)
+
+
+def indexed_aborts(files: PartitionFiles) -> list[AbortedTxn]:
+    """What the sound transaction indexes of a partition list."""
+    found: list[AbortedTxn] = []
+    for segment in files.segments:
+        address = segment.index(FileKind.TXN_INDEX)
+        if address is not None:
+            try:
+                found += txn_index.parse(read_file(address))
+            except (FormatError, UnreadableInput):
+                continue  # the markers tell it
+    return found
 
 
 def _latest_snapshot(files: PartitionFiles, end: int) -> tuple[int, list[ProducerEntry]]:

@@ -19,7 +19,6 @@ from kcli.export import offsets
 from kcli.export.discovery import PartitionFiles, SegmentFile, discover
 from kcli.export.files import inode_of, open_source, read_file
 from kcli.export.options import EARLIEST, LATEST, Isolation, SourceOptions
-from kcli.export.transactions import indexed_aborts
 from kcli.inspector.seek import indexed_batch
 from kcli.log.source import Source
 
@@ -167,7 +166,7 @@ def chosen(copies: list[PartitionFiles], start: int, end: int) -> list[Range]:
 def _splits(wanted: Range, options: SourceOptions, split_bytes: int) -> Iterator[Split]:
     files = wanted.files
     committed = options.isolation is Isolation.READ_COMMITTED
-    aborts = indexed_aborts(files) if committed else []
+    aborts = offsets.indexed_aborts(files) if committed else []
     following = takewhile(lambda pair: pair[0].base_offset < wanted.end, files.following(wanted.start))
     for segment, next_base in following:
         to_offset = wanted.end if next_base is None else min(next_base, wanted.end)

@@ -13,15 +13,11 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from formats import txn_index
-from formats.errors import FormatError
-from formats.file_name import FileKind
 from formats.kernels.columns import ATTRIBUTES, BASE_OFFSET, LAST_OFFSET, MAGIC, POSITION, PRODUCER_ID, SIZE, START
 from formats.kernels.log import BatchTable
 from formats.txn_index import AbortedTxn
-from kcli.errors import UnreadableInput
-from kcli.export.discovery import PartitionFiles, SegmentFile
-from kcli.export.files import open_source, read_file
+from kcli.export.discovery import SegmentFile
+from kcli.export.files import open_source
 from kcli.export.offsets import sound_windows
 from kcli.log.producer_state import read_control
 from kcli.log.read_only_survey import ABORT, COMMIT, CONTROL, TRANSACTIONAL
@@ -30,19 +26,6 @@ from kcli.log.segment_reader import Window
 BEFORE_ALL = -(1 << 63)
 ZEROS = slice(62, 66)
 KIND_AT = 69
-
-
-def indexed_aborts(files: PartitionFiles) -> list[AbortedTxn]:
-    """What the sound transaction indexes of a partition list."""
-    found: list[AbortedTxn] = []
-    for segment in files.segments:
-        address = segment.index(FileKind.TXN_INDEX)
-        if address is not None:
-            try:
-                found += txn_index.parse(read_file(address))
-            except (FormatError, UnreadableInput):
-                continue  # the markers tell it
-    return found
 
 
 def aborted_ranges(
