@@ -24,6 +24,7 @@ from tests.interop.test_recover_kafka import REPAIRS
 NODE = f"kcli-restore-{os.getpid()}"
 CASES = [
     ("codecs/data", "codecs/expected/truth", ""),
+    ("compact/after", "compact/expected/truth/after", ""),
     ("legacy/data", "legacy/expected/truth", ""),
     ("txn/data", "txn/expected/data", ".read_uncommitted"),
     ("txn/data", "txn/expected/data", ".read_committed"),
@@ -39,7 +40,7 @@ def kafka(*arguments: str) -> str:
 @contextmanager
 def opened(directory: Path) -> Iterator[str]:
     """The address of a Kafka on a copy of the directory."""
-    address = kafka("open", str(directory), NODE).strip()
+    address = kafka("open", str(directory), NODE, "log.cleaner.enable=false").strip()
     try:
         yield address
     finally:
@@ -51,8 +52,9 @@ def opened(directory: Path) -> Iterator[str]:
 
 def consumed(address: str, topics: Collection[str], isolation: str) -> dict[str, list[dict[str, Any]]]:
     """All records of the topics, by partition."""
-    settings = {"bootstrap.servers": address, "group.id": "restore", "enable.auto.commit": False}
-    consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": isolation})
+    settings = {"bootstrap.servers": address, "group.id": "restore", "isolation.level": isolation}
+    reading = {"enable.auto.commit": False, "auto.offset.reset": "earliest", "enable.partition.eof": True}
+    consumer = Consumer({**settings, **reading})
     known = consumer.list_topics(timeout=30).topics
     open_ones = {(topic, number) for topic in topics for number in known[topic].partitions}
     consumer.assign([TopicPartition(topic, number, 0) for topic, number in open_ones])
