@@ -146,3 +146,31 @@ def test_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
         meanwhile.finish()
         first += STRIDE
     assert bool(losses) == strict
+
+
+@pytest.mark.parametrize("on_corruption", ["fail", "skip"])
+def test_another_file_where_the_index_led(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_corruption: str) -> None:
+    """Its place of an offset is no place in the file that has the name when it is opened."""
+    log, cleaned = tmp_path / "logs/t-0", tmp_path / "cleaned"
+    for directory in (log, cleaned):
+        directory.mkdir(parents=True)
+    for offset in range(30):
+        if offset == 19:
+            place = name(log, 0).stat().st_size
+        append(log, [offset])
+    name(log, 0).with_suffix(".index").write_bytes((19).to_bytes(4) + place.to_bytes(4))
+    append(log, range(30, 40), segment=30)
+    append(cleaned, range(30))
+    assert name(cleaned, 0).stat().st_size < place
+
+    def late(*arguments: Any, **named: Any) -> Any:
+        if name(cleaned, 0).exists():
+            name(log, 0).with_suffix(".index").unlink()
+            name(cleaned, 0).replace(name(log, 0))
+        return reading.read(*arguments, **named)
+
+    monkeypatch.setattr(live, "read", late)
+    query = Query(log.parent, startingOffsets='{"t": {"0": 22}}', onCorruption=on_corruption)
+    query.run()
+    assert not name(cleaned, 0).exists()
+    assert query.offsets() == list(range(22, 40))
