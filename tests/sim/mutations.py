@@ -19,7 +19,7 @@ from types import FunctionType
 
 from tests.sim.run import simulate
 
-SEEDS = 100
+SEEDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
