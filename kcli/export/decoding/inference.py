@@ -4,6 +4,7 @@
     [..], {..}              array of what its items have in common, struct of all fields seen, sorted by name
     null, {}, []            nothing is known: where nothing else is ever seen, a string
 
+Integers in a place where fractions were seen too are doubles, from 2^53 on the nearest, as in Spark.
 Where values have nothing in common (3 here, "x" there) the type is string, and shows each value's own JSON.
 """
 

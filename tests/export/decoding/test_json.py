@@ -47,7 +47,10 @@ def payloads(*values: Any) -> pa.BinaryArray:
 
 
 def same(decoded: Any, value: Any) -> bool:
-    """Whether a column shows the value: fields that it has not are null; text may stand for what has no one type."""
+    """Whether a column shows the value: fields that it has not are null, text may stand for what has no one type.
+
+    Integers among fractions are doubles, as in Spark: from 2^53 on the nearest.
+    """
     if isinstance(decoded, str) and not isinstance(value, str):
         return bool(json.loads(decoded) == value)
     if isinstance(decoded, dict):
@@ -55,7 +58,7 @@ def same(decoded: Any, value: Any) -> bool:
         return known and all(same(item, value.get(name)) for name, item in decoded.items())
     if isinstance(decoded, list):
         return len(decoded) == len(value) and all(map(same, decoded, value))
-    return bool(decoded == value)
+    return bool(decoded == (float(value) if isinstance(decoded, float) else value))
 
 
 @given(st.lists(VALUES, max_size=6), st.booleans())
