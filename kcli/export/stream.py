@@ -78,7 +78,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if self._initial is None:
             found = self._found()
-            latest = self._target or self._now(found)
+            latest = self._now(found) if self._target is None else self._target
             begin = {key: self._begin(key, copies, latest) for key, copies in found.items()}
             self._initial = {key: start for key, (start, _) in begin.items()}
             self._is_first = not all(is_fixed for _, is_fixed in begin.values())
@@ -103,10 +103,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._is_first = False
             return start
         found = self._found()
-        self._latest = latest = self._target or self._now(found)
+        self._latest = latest = self._now(found) if self._target is None else self._target
         for key in begin.keys() - found.keys():
             lost(f"{_shown(key)} is not there any more", self._options)
-        ends = {key: end for key, end in latest.items() if key in found}
+        ends = {key: latest.get(key, begin.get(key, 0)) for key in found if key in latest or key in begin}
         for key in begin.keys() & ends.keys():
             if ends[key] < begin[key]:
                 lost(f"{_shown(key)}: the log ends at {ends[key]:,}, before {begin[key]:,}", self._options)

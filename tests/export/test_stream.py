@@ -273,6 +273,24 @@ def test_available_now(log: Path) -> None:
     assert query.available_now() == 0
 
 
+def test_available_now_where_nothing_is_yet(tmp_path: Path) -> None:
+    """What comes later is not read, nor forgotten where a partition was away for a moment."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    query = Query(logs, **EARLIEST)
+    query.reader.prepareForTriggerAvailableNow()
+    (logs / "t-0").mkdir()
+    append(logs / "t-0", range(5))
+    assert query.drain() == 0
+    assert query.available_now() == 5
+    (logs / "t-0").rename(tmp_path / "away")
+    query.start()
+    query.reader.prepareForTriggerAvailableNow()
+    (tmp_path / "away").rename(logs / "t-0")
+    assert query.drain() == 0
+    assert query.at() == {"t": {"0": 5}}
+
+
 def size_of(log: Path, offset: int) -> int:
     """Where the batch with an offset begins."""
     data = (log / "00000000000000000000.log").read_bytes()
