@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
@@ -231,7 +230,6 @@ def main() -> int:
     parser.add_argument("--why", action="store_true", help="df.write.parquet of the data source, too")
     parser.add_argument("--only", choices=("speed", "memory", "avro"), help="only this part, and write nothing")
     options = parser.parse_args()
-    os.environ["KAFKA_PERF"] = "1"
     try:
         kit.set_up()
     except kit.KafkaUnavailableError as unavailable:
