@@ -204,7 +204,7 @@ cdef class ArrowRows:
                 key_bytes[0] += n
                 self.size += n
             if self.with_values:
-                n = max(r.value_length, <int64_t>0)
+                n = max(r.value_length, <int64_t>0) if r.value_start >= 0 else 0
                 value_bytes[0] += n
                 self.size += n
             if self.with_headers and r.headers_count:
@@ -467,12 +467,12 @@ def has_transactions(BatchTable table not None):
 
 
 def drop_invalid(RecordTable records not None):
-    """Forget the rows of the slice whose own CRC does not hold: messages in a wrapper of magic 0 or 1."""
+    """Forget messages of magic 0 or 1 whose own CRC does not hold, inside a wrapper, or whose value has no place."""
     cdef Py_ssize_t i, kept = 0
     if records.exports:
         raise BufferError("a view of the table is still held")
     for i in range(records.count):
-        if records.at(i).valid:
+        if records.at(i).valid and records.at(i).value_start >= 0:
             if kept != i:
                 records.at(kept)[0] = records.at(i)[0]
             kept += 1

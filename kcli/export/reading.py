@@ -183,7 +183,7 @@ class _Reader:
         has_decoded = self._decoder is not None and (decoder_of(split.topic) is not None or _has_control(batches))
         for buffer in decode(window, records):
             records.select(from_offset=split.from_offset, to_offset=split.to_offset)
-            if records.is_payload and batches.field(records.run_start, MAGIC) < KNOWN_MAGIC:
+            if batches.first_fault() >= 0:
                 drop_invalid(records)
             if self._doubled:
                 drop_offsets(records, DOUBLED, self._doubled)
