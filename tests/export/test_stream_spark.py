@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +94,10 @@ def test_tails_a_broker(spark: SparkSession, tmp_path: Path) -> None:
         done = threading.Event()
 
         def produce() -> None:
-            for i in range(200):
+            for i in count():
                 kafka.produce("orders", *(f"{i}-{j}-" + "x" * 10_000 for j in range(2)))
-                if done.wait(0.02):
+                if done.wait(0.05):
                     break
-            done.set()
 
         copy = Copy(spark, tmp_path, kafka.data_dir, startingOffsets="earliest")
         thread = threading.Thread(target=produce)
