@@ -44,12 +44,13 @@ from formats.kernels.log import (
     odd_offsets,
 )
 from kcli.errors import UnreadableInput
+from kcli.export import offsets
 from kcli.export.columns import COLUMNS, arrow_schema
 from kcli.export.corruption import CorruptLog, Findings
 from kcli.export.discovery import SegmentFile, refresh
 from kcli.export.files import inode_of, name_of, open_source, parent_of, stat
 from kcli.export.options import Isolation, OnCorruption, SourceOptions
-from kcli.export.splits import MAX_OFFSET, Range, Split, splits
+from kcli.export.splits import MAX_OFFSET, DataLoss, Range, Split, chosen, splits
 from kcli.export.transactions import aborted_ranges
 from kcli.inspector.decoded import decoded_json, decoder_of
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
@@ -83,7 +84,7 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """The records of the split as record batches with these columns, in the order of the file.
 
-    Raises UnreadableInput, and CorruptLog with onCorruption=fail.
+    Raises UnreadableInput, DataLoss, and CorruptLog with onCorruption=fail.
     """
     try:
         reader = _Reader(split, columns, on_corruption, include_control)
@@ -101,11 +102,18 @@ def read(
 
 
 def _anew(split: Split) -> list[Split]:
-    """Where the offsets of a split are now, whose segment was cleaned or deleted since. Raises UnreadableInput."""
+    """Where the offsets of a split are now, whose segment was cleaned or deleted since.
+
+    Raises DataLoss where no copy has them any more, and UnreadableInput; with may_vanish neither.
+    """
     first, last = max(split.first_offset, split.from_offset), min(split.next_offset, split.to_offset)
     try:
-        wanted = Range(refresh(parent_of(split.segment)), first, last, split.copies)
-        pieces = splits([wanted], _options(split))
+        files = [refresh(directory) for directory in (parent_of(split.segment), *split.copies)]
+        begins = min((offsets.log_start(each) for each in files if each.segments), default=last)
+        if first < begins and not split.may_vanish:
+            name = f"{split.topic}-{split.partition}"
+            raise DataLoss(f"{name}: offset {first:,} was deleted meanwhile, the log starts at {begins:,}")
+        pieces = splits(chosen(files, first, last), _options(split))
     except UnreadableInput:
         if not split.may_vanish:
             raise

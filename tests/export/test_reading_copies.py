@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from kcli.errors import UnreadableInput
 from kcli.export.corruption import CorruptLog
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
-from kcli.export.splits import plan
+from kcli.export.splits import DataLoss, Split, plan
 from tests.conftest import GOLDEN
 from tests.export.tables import load
 
@@ -101,3 +102,25 @@ def test_segments_that_are_replaced_or_deleted_meanwhile(brokers: list[Path]) ->
     shutil.rmtree(first.parent)
     with pytest.raises(UnreadableInput, match="No such file"):
         list(read(splits[0], ("offset",)))
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_what_is_deleted_meanwhile_is_read_from_a_copy_or_told(brokers: list[Path], copies: int) -> None:
+    paths = json.dumps([str(each) for each in brokers[:copies]])
+    told, tolerant = (
+        plan(SourceOptions.parse({"paths": paths, "columns": "offset", "failOnDataLoss": fail}))
+        for fail in ("true", "false")
+    )
+    planned = {split.segment.split("/java-none-0/")[0] for split in told}
+    [used] = [broker for broker in brokers if str(broker) in planned]
+    segments(used)[0].unlink()
+
+    def found(splits: list[Split]) -> list[int]:
+        return [at for split in splits for batch in read(split, ("offset",)) for at in batch["offset"].to_pylist()]
+
+    if copies == 2:
+        assert found(told) == found(tolerant) == ALL
+        return
+    with pytest.raises(DataLoss, match="offset 0 was deleted meanwhile"):
+        found(told)
+    assert found(tolerant) == ALL[int(segments(used)[0].stem) :]
