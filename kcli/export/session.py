@@ -191,6 +191,8 @@ def _start(settings: SparkSettings, scratch: Path, log: Path) -> SparkContext:
     conf = SparkConf(loadDefaults=False)
     values = QUIET | {"spark.master": settings.master, "spark.app.name": "kcli", **settings.conf}
     values.setdefault("spark.local.dir", str(scratch))
+    if settings.is_local and not settings.environment:
+        values.setdefault("spark.python.daemon.module", "kcli.export.daemon")
     if settings.environment:
         values["spark.archives"] = f"{settings.environment}#environment"
     for name, value in values.items():
