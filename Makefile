@@ -23,7 +23,7 @@ demo: $(BUILT)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash samples/demo.sh
 
 test: lint
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 lint: $(BUILT)
 	$(BIN)/ruff check
