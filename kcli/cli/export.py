@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcli.cli.options import Format, time_text
 from kcli.cli.output import aligned, json_line, note, write_text
-from kcli.cli.progress import size_text
+from kcli.cli.progress import StatusLine, bar, size_text
 from kcli.errors import UsageError
 from kcli.export.decoding import DecoderSpec
 from kcli.export.job import ExportOptions, Job, Outcome, Seen, TopicOutcome, damage_directory, dead_letter_directory
@@ -133,17 +131,17 @@ def run(
     debug: bool,
 ) -> int:
     """Export, and show what was done. Returns the exit status."""
-    bar = _Bar()
-    bar.show(Seen("starting Spark", 0, 0, 0, 0, 0))
+    line = _Bar()
+    line.show(Seen("starting Spark", 0, 0, 0, 0, 0))
     try:
-        outcome = Job(options, SparkSettings(master, conf, environment), bar.show).run()
+        outcome = Job(options, SparkSettings(master, conf, environment), line.show).run()
     except SparkFailed as error:
-        bar.clear()
+        line.clear()
         if debug and error.trace:
             note(error.trace.rstrip())
         raise
     finally:
-        bar.clear()
+        line.clear()
     for topic, partition, first, last in outcome.lost:
         note(f"kcli: {topic}-{partition}: offsets {first:,} to {last:,} were deleted before they could be exported")
     if output is Format.JSONL:
@@ -158,12 +156,12 @@ def check(directory: Path, output: Format) -> int:
     from kcli.export.check import check_export
 
     began = time.monotonic()
-    bar = _Bar()
+    line = _Bar()
     findings = 0
     try:
-        proof = check_export(directory, bar.show)
+        proof = check_export(directory, line.show)
     finally:
-        bar.clear()
+        line.clear()
     for finding in proof.findings:
         findings += 1
         if output is Format.JSONL:
@@ -184,27 +182,23 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-class _Bar:
-    """A line on stderr, where that is a terminal: what Spark has done, of how much, how fast, and how long still."""
+class _Bar(StatusLine):
+    """What Spark has done, of how much, how fast, and how long still."""
 
     def __init__(self) -> None:
-        self._shown = os.isatty(2)
-        self._drawn = False
+        super().__init__()
         self._step = ""
         self._began = time.monotonic()
 
     def show(self, seen: Seen) -> None:
         """Draw it anew."""
-        if not self._shown:
-            return
         now = time.monotonic()
         if seen.step != self._step:
             self._step, self._began = seen.step, now
         parts = [seen.step]
         share = seen.bytes / seen.bytes_total if seen.bytes_total else seen.tasks_done / max(1, seen.tasks)
         if seen.tasks:
-            filled = int(20 * min(1.0, share))
-            parts.append(f"[{'#' * filled}{'.' * (20 - filled)}] {seen.tasks_done}/{seen.tasks} tasks")
+            parts.append(f"{bar(share)} {seen.tasks_done}/{seen.tasks} tasks")
         seconds = max(now - self._began, 0.001)
         if seen.records:
             parts.append(f"{seen.records:,} records")
@@ -213,16 +207,7 @@ class _Bar:
             parts.append(f"{size_text(seen.bytes)} of {size_text(seen.bytes_total)}, {rate}/s")
         if 0 < share < 1:
             parts.append(f"{seconds / share - seconds:.0f} s left")
-        sys.stderr.write("\r\x1b[K" + "  ".join(parts))
-        sys.stderr.flush()
-        self._drawn = True
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._drawn = False
+        self.draw("  ".join(parts))
 
 
 def _text(options: ExportOptions, outcome: Outcome) -> str:

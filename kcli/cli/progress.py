@@ -23,38 +23,54 @@ def size_text(size: float) -> str:
     return f"{size / 1000:,.1f} TB"
 
 
-class Progress:
-    """The line. `total()` gives the bytes there are to read; it is only asked where there is a terminal."""
+class StatusLine:
+    """A line on stderr that is drawn over and over, where that is a terminal; else nothing."""
+
+    def __init__(self) -> None:
+        self.is_shown = os.isatty(2)
+        self._drawn = False
+
+    def draw(self, text: str) -> None:
+        """Show this in place of what was there."""
+        if self.is_shown:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+            self._drawn = True
+
+    def clear(self) -> None:
+        """Take the line away, so that others can be written."""
+        if self._drawn:
+            self.draw("")
+            self._drawn = False
+
+
+def bar(share: float) -> str:
+    """How much of all is done, from 0 to 1, as a bar."""
+    filled = int(20 * min(1.0, share))
+    return f"[{'#' * filled}{'.' * (20 - filled)}]"
+
+
+class Progress(StatusLine):
+    """Bytes read, of how many. `total()` gives those there are; it is only asked where there is a terminal."""
 
     INTERVAL_S = 0.1
 
     def __init__(self, total: Callable[[], int]) -> None:
-        self._shown = os.isatty(2)
-        self._total = total() if self._shown else 0
+        super().__init__()
+        self._total = total() if self.is_shown else 0
         self._done = 0
         self._began = self._last = time.monotonic()
-        self._drawn = False
 
     def advance(self, size: int) -> None:
         """So many more bytes have been read."""
         self._done += size
         now = time.monotonic()
-        if not self._shown or now - self._last < self.INTERVAL_S:
+        if not self.is_shown or now - self._last < self.INTERVAL_S:
             return
         self._last = now
-        rate = self._done / (now - self._began)
-        filled = int(20 * min(1, self._done / max(1, self._total)))
-        bar = "#" * filled + "." * (20 - filled)
-        sys.stderr.write(f"\r\x1b[K[{bar}] {size_text(self._done)} of {size_text(self._total)}, {size_text(rate)}/s")
-        sys.stderr.flush()
-        self._drawn = True
-
-    def clear(self) -> None:
-        """Take the line away, so that others can be written."""
-        if self._drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._drawn = False
+        rate = size_text(self._done / (now - self._began))
+        done = bar(self._done / max(1, self._total))
+        self.draw(f"{done} {size_text(self._done)} of {size_text(self._total)}, {rate}/s")
 
 
 class Watched:
