@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 from tests.conftest import GOLDEN, SAMPLES
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = ("formats", "kcli", "pyspark_kafka_log")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 
@@ -59,5 +60,5 @@ def test_package_holds_all_modules_and_data(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "setup.py", "--quiet", *build], cwd=ROOT, check=True, capture_output=True)
     packed = {path.relative_to(tmp_path / "lib").as_posix() for path in (tmp_path / "lib").rglob("*") if path.is_file()}
     kinds = {".py", ".pyi", ".json", ".typed"}
-    sources = (path for package in ("formats", "kcli") for path in (ROOT / package).rglob("*") if path.suffix in kinds)
+    sources = (path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.suffix in kinds)
     assert packed == {path.relative_to(ROOT).as_posix() for path in sources}

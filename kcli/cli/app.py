@@ -56,7 +56,7 @@ COMMANDS = {
     "export-to-parquet": Target(
         "kcli.cli.export_to_parquet",
         "export_to_parquet",
-        "Export logs to Parquet, with Spark and without Kafka; or prove an export against its sources.",
+        "Export logs to Parquet, with Spark and without Kafka.",
     ),
     "import-from-parquet": Target(
         "kcli.cli.import_from_parquet",
