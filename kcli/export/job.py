@@ -55,6 +55,7 @@ from kcli.export.worker import (
     SplitReport,
     TaskReport,
     Work,
+    call,
     export_file,
     export_splits,
     merged_gaps,
@@ -334,7 +335,7 @@ class Job:
         """Run one task for each item. Raises KcliError for the first that failed."""
         counters = spark.accumulator(0), spark.accumulator(0)
         with self._polling(spark, step, (counters[0], counters[1], len(items), size)):
-            made = partial(_call, task, *counters)
+            made = partial(call, task, *counters)
             reports: list[TaskReport] = spark.parallelize(list(items), len(items)).map(made).collect()
         for report in reports:
             if report.failure is not None:
@@ -411,10 +412,6 @@ class _Done:
     read: Sequence[TaskReport]
     made: Sequence[TaskReport]
     dead_first: Sequence[StagedFile]
-
-
-def _call(task: Callable[..., TaskReport], records: Any, done: Any, item: Any) -> TaskReport:
-    return task(item, records, done)
 
 
 class _Poll:

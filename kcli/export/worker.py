@@ -44,6 +44,11 @@ class Counter(Protocol):
         """Count so much more."""
 
 
+def call(task: Callable[..., TaskReport], records: Counter, done: Counter, item: Any) -> TaskReport:
+    """Run a task on an item, as Spark maps one. It is here so that workers need not import what drives them."""
+    return task(item, records, done)
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """What all tasks share. dead_keys: records without a key are dead letters: a table by key has no place for them."""
