@@ -7,7 +7,7 @@ the rest   by name, through option `columns`; numbers that a record does not hav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -101,9 +101,13 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
     return pa.schema([pa.field(name, COLUMNS[name].arrow) for name in names])
 
 
-def ddl_schema(names: Sequence[str]) -> str:
-    """The same as Spark DDL."""
-    return ", ".join(f"`{name}` {COLUMNS[name].ddl}" for name in names)
+def spans(keys: pa.Table) -> Iterator[tuple[tuple[str, int], int, int, int]]:
+    """Of each partition in a table with topic, partition and offset, in any order: it, its rows, its lowest and highest
+    offset."""
+    groups = keys.group_by(["topic", "partition"])
+    sums = groups.aggregate([("offset", "count"), ("offset", "min"), ("offset", "max")])
+    for row in sums.to_pylist():
+        yield (row["topic"], row["partition"]), row["offset_count"], row["offset_min"], row["offset_max"]
 
 
 def spark_schema(names: Sequence[str]) -> StructType:

@@ -3,14 +3,13 @@
     where it ends   behind the last whole, sound batch of the last segment; only what is new since is looked at. Torn
                     bytes or zeros behind it are a batch being written, or room kept for one (`log.preallocate`)
     what is read    offsets, not bytes: which files have them is asked only when they are opened, and asked again
-                    where a file went, or another took its name, in between
+                    where a file went, or another took its name, in between (reading.py)
 
 A file that is open stays as it was, whatever becomes of its name. Source: UnifiedLog, LocalLog.replaceSegments.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,25 +21,23 @@ import pyarrow.compute as pc
 
 from formats.kernels.columns import BatchRow
 from formats.kernels.log import drop_batches
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import UnreadableInput
 from kcli.export import offsets
 from kcli.export.corruption import CorruptLog
 from kcli.export.discovery import PartitionFiles, refresh
-from kcli.export.files import is_remote, local, open_source
+from kcli.export.files import inode_of, is_remote, open_source
 from kcli.export.options import SourceOptions
 from kcli.export.reading import read
-from kcli.export.splits import DataLoss, Range, Split, splits
+from kcli.export.splits import Range, Split, lost, splits
 from kcli.inspector.selection import ALL
 from kcli.log.read_only_survey import UNSOUND
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import Source
 
-log = logging.getLogger("kcli.export")
 PAUSES_S = (0.02, 0.2)
 """Between attempts: the renames of a compaction take milliseconds."""
 ROOM_BYTES = 1 << 16
 
-Identity = tuple[int, int]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -55,15 +52,11 @@ class LiveRange:
     copies: tuple[str, ...] = ()
 
 
-class _Replaced(KcliError):
-    """Another file took a segment's name."""
-
-
 class LiveEnd:
     """Where one copy of a partition ends, and how far it is stable, as its log grows."""
 
     def __init__(self) -> None:
-        self._segment: tuple[str, Identity] | None = None
+        self._segment: tuple[str, int] | None = None
         self._end = 0
         self._seen_to = -1  # transactions before this offset are known
         self._unfinished: dict[int, int] = {}
@@ -77,7 +70,7 @@ class LiveEnd:
         segment = files.segments[-1]
         source = open_source(segment.address)
         try:
-            known = segment.address, _identity(segment.address)
+            known = segment.address, inode_of(segment.address)
             if self._segment != known or self.position > source.size() or not self._grow(source):
                 self._segment, self._end = known, segment.base_offset
                 self.position = offsets.find(source, segment, ALL.narrowed(from_offset=offsets.MAX_OFFSET))
@@ -146,13 +139,6 @@ def unshared(options: SourceOptions) -> SourceOptions:
     return replace(options, min_partitions=None, max_records_per_partition=None)
 
 
-def lost(what: str, options: SourceOptions) -> None:
-    """Records are gone that were to be read. Raises DataLoss, unless failOnDataLoss=false: then a warning says so."""
-    if options.fail_on_data_loss:
-        raise DataLoss(f"{what}; failOnDataLoss=false goes on with what there is")
-    log.warning("%s", what)
-
-
 def read_live(wanted: LiveRange, columns: Sequence[str], options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """The records of a range as record batches with these columns, each record once.
 
@@ -163,69 +149,34 @@ def read_live(wanted: LiveRange, columns: Sequence[str], options: SourceOptions)
     at, is_read = wanted.start, False
     while not is_read:
         try:
-            for split, opened in _splits(replace(wanted, start=at), options):
-                batches = read(
+            for split in _splits(replace(wanted, start=at), options):
+                for batch in read(
                     split, asked, on_corruption=options.on_corruption, include_control=options.include_control
-                )
-                for batch in _of(batches, split.segment, opened):
+                ):
                     yield batch.select(columns)
                     at = max(at, pc.max(batch.column("offset")).as_py() + 1)
                     pauses = iter(PAUSES_S)
             is_read = True
-        except (UnreadableInput, CorruptLog, _Replaced):
+        except (UnreadableInput, CorruptLog):
             if (pause := next(pauses, None)) is None:
                 raise
             time.sleep(pause)
 
 
-def _splits(wanted: LiveRange, options: SourceOptions) -> Iterator[tuple[Split, Identity]]:
-    """Where the offsets are now, and which file each of the segments is. Raises UnreadableInput, DataLoss."""
+def _splits(wanted: LiveRange, options: SourceOptions) -> Iterator[Split]:
+    """Where the offsets are now. Raises UnreadableInput, DataLoss."""
     files = settled(wanted.directory)
-    identities = {segment.address: _identity(segment.address) for segment in files.segments}
     whose = f"{files.topic}-{files.partition}"
     start, end = max(wanted.start, offsets.log_start(files)), wanted.end
     if start > wanted.start:
-        lost(f"{whose}: offset {wanted.start:,} is gone, the log starts at {start:,}", options)
+        lost(f"{whose}: offset {wanted.start:,} is gone, the log starts at {start:,}", fails=options.fail_on_data_loss)
     last = LiveEnd()
     if (log_end := last.log_end(files)) < end:
-        lost(f"{whose}: offset {end - 1:,} is gone, the log ends at {log_end:,}", options)
+        lost(f"{whose}: offset {end - 1:,} is gone, the log ends at {log_end:,}", fails=options.fail_on_data_loss)
     for split in splits([Range(files, start, end, wanted.copies)], unshared(options)):
         if split.stop is None and split.segment == files.segments[-1].address:
             split = replace(split, stop=last.position)  # noqa: PLW2901 (what is behind is being written)
-        yield split, identities[split.segment]
-
-
-def _of(batches: Iterator[pa.RecordBatch], segment: str, opened: Identity) -> Iterator[pa.RecordBatch]:
-    """The record batches, if they are of that file. Raises _Replaced."""
-    checked = False
-    while True:
-        try:
-            batch = next(batches, None)
-        except (CorruptLog, UnreadableInput):
-            _same(segment, opened)
-            raise
-        if not checked:
-            _same(segment, opened)
-            checked = True
-        if batch is None:
-            return
-        yield batch
-
-
-def _same(segment: str, opened: Identity) -> None:
-    if _identity(segment) != opened:
-        raise _Replaced(f"{segment}: another file took its name, again and again")
-
-
-def _identity(address: str) -> Identity:
-    """Tells a file from another of its name. Raises UnreadableInput."""
-    if is_remote(address):
-        return 0, 0
-    try:
-        status = local(address).stat()
-    except OSError as error:
-        raise UnreadableInput(str(local(address)), error.strerror or str(error)) from error
-    return status.st_dev, status.st_ino
+        yield split
 
 
 def _is_room(source: Source, position: int) -> bool:

@@ -2,7 +2,6 @@
 
     log start     as the checkpoint says, if that lies behind where the first segment begins; else there
     log end       behind the last sound batch of the last segment
-    high water    as the checkpoint says, if the log reaches there; else the log end
     last stable   before the first transaction without a marker: the latest sound snapshot, and the log behind it
 
 Source: UnifiedLog, ProducerStateManager.
@@ -48,15 +47,18 @@ def _first_offset(segment: SegmentFile) -> int:
     """Where a segment begins: by its name, or, where that lies above its first batch, by that."""
     source = open_source(segment.address)
     try:
-        for part in read_segment(source, resync=False, window_bytes=PEEK_BYTES):
-            if isinstance(part, Window):
-                row = BatchRow._make(part.batches.row(0))
-                if not row.faults and row.base_offset >= 0:
-                    return min(segment.base_offset, row.base_offset)
-            break
-        return segment.base_offset
+        row = batch_at(source, 0)
     finally:
         source.close()
+    if row is None or row.faults or row.base_offset < 0:
+        return segment.base_offset
+    return min(segment.base_offset, row.base_offset)
+
+
+def batch_at(source: Source, position: int) -> BatchRow | None:
+    """The batch that begins at a byte, sound or not; None where none does. Raises UnreadableInput."""
+    part = next(read_segment(source, start=position, resync=False, window_bytes=PEEK_BYTES), None)
+    return BatchRow._make(part.batches.row(0)) if isinstance(part, Window) else None
 
 
 def log_end(files: PartitionFiles) -> int:
@@ -74,12 +76,6 @@ def log_end(files: PartitionFiles) -> int:
         return end
     finally:
         source.close()
-
-
-def high_watermark(files: PartitionFiles) -> int:
-    """How far consumers see. Raises UnreadableInput."""
-    end = log_end(files)
-    return end if files.high_watermark is None else min(end, files.high_watermark)
 
 
 def last_stable_offset(files: PartitionFiles, end: int) -> int:

@@ -27,13 +27,10 @@ from formats.kernels.columns import (
     RecordRow,
 )
 from formats.kernels.log import (
-    FAULT_BAD_CRC,
     FAULT_BAD_INNER,
-    FAULT_BAD_MAGIC,
     FAULT_NEGATIVE_COUNT,
     FAULT_OFFSET_OUT_OF_RANGE,
     FAULT_OFFSETS_NOT_INCREASING,
-    FAULT_SHORT_HEADER,
     ArrowRows,
     BatchTable,
     RecordTable,
@@ -50,11 +47,11 @@ from kcli.export.corruption import CorruptLog, Findings
 from kcli.export.discovery import SegmentFile, refresh
 from kcli.export.files import inode_of, name_of, open_source, parent_of, stat
 from kcli.export.options import Isolation, OnCorruption, SourceOptions
-from kcli.export.splits import MAX_OFFSET, DataLoss, Range, Split, chosen, splits
+from kcli.export.splits import MAX_OFFSET, Range, Split, chosen, lost, splits
 from kcli.export.transactions import aborted_ranges
 from kcli.inspector.decoded import decoded_json, decoder_of
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
-from kcli.log.read_only_survey import CONTROL
+from kcli.log.read_only_survey import CONTROL, UNSOUND
 from kcli.log.segment_reader import Window, read_segment
 
 __all__ = ["CorruptLog", "read"]
@@ -63,8 +60,6 @@ BATCH_BYTES = 4 << 20
 BATCH_RECORDS = 1 << 16
 SLICE_RECORDS = 1 << 14
 OFFSETS_PER_SEGMENT = 1 << 31
-UNSOUND = FAULT_BAD_CRC | FAULT_BAD_MAGIC | FAULT_SHORT_HEADER
-"""No client takes anything from such a batch."""
 CORRUPT = UNREADABLE | FAULT_NEGATIVE_COUNT | FAULT_BAD_INNER | FAULT_OFFSETS_NOT_INCREASING | FAULT_OFFSET_OUT_OF_RANGE
 """Of such a batch some records may be read."""
 MISPLACED, DOUBLED = 1 << 30, 1 << 31
@@ -72,7 +67,6 @@ MISPLACED, DOUBLED = 1 << 30, 1 << 31
 LOW = 0
 KNOWN_MAGIC = 2
 CODEC_LABELS = [*CODEC_NAMES, "5", "6", "7"]
-PEEK_BYTES = 1 << 12
 
 
 def read(
@@ -110,13 +104,15 @@ def _anew(split: Split) -> list[Split]:
     try:
         files = [refresh(directory) for directory in (parent_of(split.segment), *split.copies)]
         begins = min((offsets.log_start(each) for each in files if each.segments), default=last)
-        if first < begins and not split.may_vanish:
+        if first < begins:
             name = f"{split.topic}-{split.partition}"
-            raise DataLoss(f"{name}: offset {first:,} was deleted meanwhile, the log starts at {begins:,}")
+            what = f"{name}: offset {first:,} was deleted meanwhile, the log starts at {begins:,}"
+            lost(what, fails=not split.may_vanish)
         pieces = splits(chosen(files, first, last), _options(split))
-    except UnreadableInput:
+    except UnreadableInput as error:
         if not split.may_vanish:
             raise
+        lost(str(error), fails=False)
         return []
     return [replace(piece, corruption_report=split.corruption_report) for piece in pieces]
 
@@ -296,7 +292,7 @@ class _Reader:
         before: set[int] = set()
         for first, last, position in self._seen:
             if first <= batch.last_offset and last >= batch.base_offset:
-                for part in read_segment(self._source, start=position, resync=False, window_bytes=PEEK_BYTES):
+                for part in read_segment(self._source, start=position, resync=False, window_bytes=offsets.PEEK_BYTES):
                     if isinstance(part, Window):
                         before |= _offsets(part, 0)
                     break
@@ -308,9 +304,9 @@ class _Reader:
         """The first offset behind the split."""
         split = self._split
         if split.stop is not None:
-            for part in read_segment(self._source, start=split.stop, resync=False, window_bytes=PEEK_BYTES):
-                if isinstance(part, Window):
-                    return part.batches.field(0, BASE_OFFSET)
+            following = offsets.batch_at(self._source, split.stop)
+            if following is not None:
+                return following.base_offset
         return split.to_offset
 
     def _settle(self, last: int, to_offset: int, *, at_end: bool = False) -> Iterator[pa.RecordBatch]:

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kcli.errors import UnreadableInput
+from kcli.export.columns import spans
 from kcli.export.manifest import MANIFEST, read_manifest
 from kcli.export.restore_columns import CONTROL, KEY_COLUMNS, ROW_SCHEMA, TRANSACTIONAL, Layout, layout
 from kcli.log.log_directory import Partition
@@ -131,7 +132,7 @@ class Export:
             offsets = keys.column("offset").combine_chunks()
             in_order = in_order and offsets[0].as_py() > before and _increases(offsets)
             before = offsets[-1].as_py()
-            for partition, rows, first, last in _sums(keys):
+            for partition, rows, first, last in spans(keys):
                 known = ranges.setdefault(partition, Found(first, last))
                 known.first_offset, known.last_offset = min(known.first_offset, first), max(known.last_offset, last)
                 known.rows += rows
@@ -178,7 +179,7 @@ class Export:
         keys, rows = keys.take(order), known.rows(batch).take(order)
         start = 0
         with self._run_file(directory) as runs:
-            for partition, length, first, last in sorted(_sums(keys)):  # in the order of the rows
+            for partition, length, first, last in sorted(spans(keys)):  # in the order of the rows
                 if self._wants(partition):
                     part = rows.slice(start, length)
                     run = Run(first, last, known.path, None, runs.path, runs.write(part))
@@ -357,14 +358,6 @@ def _numbers(column: pa.Array) -> memoryview:
 
 def _increases(offsets: pa.Array) -> bool:
     return len(offsets) < 2 or bool(pc.all(pc.greater(offsets[1:], offsets[:-1])).as_py())
-
-
-def _sums(keys: pa.Table) -> Iterator[tuple[Partition, int, int, int]]:
-    """Of each partition, in any order: it, its rows, its first and last offset."""
-    groups = keys.group_by(["topic", "partition"])
-    sums = groups.aggregate([("offset", "count"), ("offset", "min"), ("offset", "max")])
-    for row in sums.to_pylist():
-        yield (row["topic"], row["partition"]), row["offset_count"], row["offset_min"], row["offset_max"]
 
 
 def _rows_within(size: int, rows: int, memory_bytes: int) -> int:

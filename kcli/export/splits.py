@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
@@ -22,12 +23,20 @@ from kcli.export.options import EARLIEST, LATEST, Isolation, SourceOptions
 from kcli.inspector.seek import indexed_batch
 from kcli.log.source import Source
 
+log = logging.getLogger("kcli.export")
 SPLIT_BYTES = 64 << 20
 MAX_OFFSET = offsets.MAX_OFFSET
 
 
 class DataLoss(KcliError):
     """Offsets that were asked for are not there any more, with failOnDataLoss."""
+
+
+def lost(what: str, *, fails: bool) -> None:
+    """Records are gone that were to be read. Raises DataLoss, unless failOnDataLoss=false: then a warning says so."""
+    if fails:
+        raise DataLoss(f"{what}; failOnDataLoss=false goes on with what there is")
+    log.warning("%s", what)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,21 +25,18 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from formats.file_name import FileKind, parse, parse_directory
-from formats.kernels.columns import BatchRow
 from kcli.errors import UsageError
 from kcli.export import offsets
 from kcli.export.discovery import DEPTH_MAX, PartitionFiles
 from kcli.export.files import join, list_directory, name_of, open_source, stat
-from kcli.export.live import LiveEnd, LiveRange, lost, read_live, settled, steady, unshared
+from kcli.export.live import LiveEnd, LiveRange, read_live, settled, steady, unshared
 from kcli.export.options import LATEST, Bound, Isolation, Partition, SourceOptions
-from kcli.export.splits import Range, Split, bounds, chosen, log_start, partitions, splits
-from kcli.log.segment_reader import Window, read_segment
+from kcli.export.splits import Range, Split, bounds, chosen, log_start, lost, partitions, splits
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Offsets = dict[Partition, int]
-PEEK_BYTES = 1 << 12
 
 
 class LivePartition(InputPartition):
@@ -105,11 +102,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._found()
         self._latest = latest = self._now(found) if self._target is None else self._target
         for key in begin.keys() - found.keys():
-            lost(f"{_shown(key)} is not there any more", self._options)
+            self._lost(f"{_shown(key)} is not there any more")
         ends = {key: latest.get(key, begin.get(key, 0)) for key in found if key in latest or key in begin}
         for key in begin.keys() & ends.keys():
             if ends[key] < begin[key]:
-                lost(f"{_shown(key)}: the log ends at {ends[key]:,}, before {begin[key]:,}", self._options)
+                self._lost(f"{_shown(key)}: the log ends at {ends[key]:,}, before {begin[key]:,}")
         if isinstance(limit, ReadMaxRows):
             starts = {key: begin[key] if key in begin else log_start(found[key]) for key in ends}
             ends = _limited(starts, ends, limit.max_rows)
@@ -147,6 +144,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = min(end, max(marks))
         return known.stable(best, end) if self._options.isolation is Isolation.READ_COMMITTED else end
 
+    def _lost(self, what: str) -> None:
+        lost(what, fails=self._options.fail_on_data_loss)
+
     # what
 
     @steady
@@ -161,7 +161,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin.get(key, -1) >= to:
                 continue
             if key not in found:
-                lost(f"{_shown(key)} is not there any more", self._options)
+                self._lost(f"{_shown(key)} is not there any more")
                 continue
             copies = found[key]
             at = begin.get(key, 0)
@@ -169,7 +169,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 copies = [settled(each.directory) for each in copies]
                 first = log_start(copies)
             if first > at:
-                lost(f"{_shown(key)}: offset {at:,} is gone, the log starts at {first:,}", self._options)
+                self._lost(f"{_shown(key)}: offset {at:,} is gone, the log starts at {first:,}")
             ranges += chosen(copies, max(at, first), to)
         return list(map(LivePartition, self._parts(ranges)))
 
@@ -252,11 +252,10 @@ def _base_offset(segment: str, position: int) -> int | None:
     """The offset of the batch that begins there, None where none does. Raises UnreadableInput."""
     source = open_source(segment)
     try:
-        for part in read_segment(source, start=position, resync=False, window_bytes=PEEK_BYTES):
-            return BatchRow._make(part.batches.row(0)).base_offset if isinstance(part, Window) else None
-        return None
+        batch = offsets.batch_at(source, position)
     finally:
         source.close()
+    return None if batch is None else batch.base_offset
 
 
 def _has_logs(path: str, depth: int = DEPTH_MAX) -> bool:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from formats.kernels.log import crc32c
 from kcli.errors import UsageError
+from kcli.export.columns import spans
 from kcli.export.decoding.json_text import VARIANT
 from kcli.export.decoding.parquet_variant import mark_variants
 from kcli.export.manifest import DataFile, OffsetRange
@@ -37,10 +38,12 @@ BUFFERED_BYTES = 96 << 20
 HASH_CHUNK_BYTES = 4 << 20
 US_PER_HOUR = 3_600_000_000
 FEW_VALUES = frozenset(
-    {"topic", "partition", "timestampType", "leaderEpoch", "producerId", "producerEpoch", "attributes"}
+    {
+        *("topic", "partition", "timestampType", "leaderEpoch", "producerId", "producerEpoch", "attributes", "magic"),
+        *("codec", "segment", "isControl", "batchPosition", "batchOffset", "batchLastOffset", "batchTimestamp"),
+        *("batchMaxTimestamp", "keyReason", "valueReason"),
+    }
 )
-FEW_VALUES |= {"magic", "codec", "segment", "batchPosition", "batchOffset", "batchLastOffset", "batchTimestamp"}
-FEW_VALUES |= {"batchMaxTimestamp", "isControl", "keyReason", "valueReason"}
 RISING = frozenset({"offset", "timestamp", "timestampMs", "sequence"})
 
 
@@ -185,18 +188,13 @@ class TableWriter:
         return file
 
     def _flush(self, file: _Open) -> None:
-        if file.buffered:
-            table = pa.Table.from_batches(file.buffered, self._schema)
-            file.parquet.write_table(table, row_group_size=max(table.num_rows, 1))
-            self._buffered -= file.buffered_bytes
-            file.buffered, file.buffered_bytes = [], 0
+        self._write_out(file)
         if file.sink.tell() >= self._form.file_bytes:
             self._finish(file)
 
     def _finish(self, file: _Open) -> None:
         self._open.pop(file.directory, None)
-        if file.buffered:
-            self._flush_rest(file)
+        self._write_out(file)
         file.parquet.close()
         file.sink.close()
         if self._variants:
@@ -205,7 +203,10 @@ class TableWriter:
         ranges = tuple(OffsetRange(*key, *value) for key, value in sorted(file.ranges.items()))
         self._done.append(StagedFile(file.staged, file.directory, DataFile("", size, checksum, file.records, ranges)))
 
-    def _flush_rest(self, file: _Open) -> None:
+    def _write_out(self, file: _Open) -> None:
+        """What is buffered becomes a row group."""
+        if not file.buffered:
+            return
         table = pa.Table.from_batches(file.buffered, self._schema)
         file.parquet.write_table(table, row_group_size=max(table.num_rows, 1))
         self._buffered -= file.buffered_bytes
@@ -256,22 +257,11 @@ def _note(ranges: dict[tuple[str, int], list[int]], rows: pa.RecordBatch) -> Non
     first, last = topic[0], partition[0]
     if pc.all(pc.equal(partition, last)).as_py() and pc.all(pc.equal(topic, first)).as_py():
         low_high = pc.min_max(offset)
-        found = [(first.as_py(), last.as_py(), rows.num_rows, low_high["min"].as_py(), low_high["max"].as_py())]
+        found = [((first.as_py(), last.as_py()), rows.num_rows, low_high["min"].as_py(), low_high["max"].as_py())]
     else:
-        table = pa.table({"topic": topic, "partition": partition, "offset": offset})
-        grouped = table.group_by(["topic", "partition"]).aggregate([("offset", "count"), ("offset", "min_max")])
-        found = [
-            (
-                row["topic"],
-                row["partition"],
-                row["offset_count"],
-                row["offset_min_max"]["min"],
-                row["offset_min_max"]["max"],
-            )
-            for row in grouped.to_pylist()
-        ]
-    for name, number, count, low, high in found:
-        known = ranges.setdefault((name, number), [0, low, high])
+        found = list(spans(pa.table({"topic": topic, "partition": partition, "offset": offset})))
+    for key, count, low, high in found:
+        known = ranges.setdefault(key, [0, low, high])
         known[0] += count
         known[1] = min(known[1], low)
         known[2] = max(known[2], high)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -48,9 +47,8 @@ class SchemaDecoder(ProgramDecoder):
         super().__init__(settle(language.type_of(self.source, b"")))
         _ = self.program
 
-    @cached_property
-    def program(self) -> Program:
-        """Made where it is used."""
+    def make_program(self) -> Program:
+        """See ProgramDecoder."""
         return self.language.module.program(self.root, {b"": self.source}, kernel.NO_HEADER)
 
 
@@ -86,9 +84,8 @@ class RegistryDecoder(ProgramDecoder):
         super().__init__(settle(unify_all(types)))
         _ = self.program
 
-    @cached_property
-    def program(self) -> Program:
-        """Made where it is used, anew when a schema is added."""
+    def make_program(self) -> Program:
+        """See ProgramDecoder; anew when a schema is added."""
         module = self.language.module
         return module.program(self.root, self.sources, module.header)
 

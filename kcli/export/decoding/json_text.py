@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -31,9 +30,8 @@ class JsonDecoder(ProgramDecoder):
         self.strict = strict
         _ = self.program
 
-    @cached_property
-    def program(self) -> kernel.JsonProgram:
-        """Made where it is used."""
+    def make_program(self) -> kernel.JsonProgram:
+        """See ProgramDecoder."""
         return json_program(self.root, strict=self.strict)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ class Program(Protocol):
         ...
 
 
-class ProgramDecoder:
+class ProgramDecoder(ABC):
     """A decoder whose program does not travel: a pickle has only what it is made of."""
 
     def __init__(self, kind: pa.DataType) -> None:
@@ -33,7 +34,11 @@ class ProgramDecoder:
     @cached_property
     def program(self) -> Program:
         """Made where it is used."""
-        raise NotImplementedError
+        return self.make_program()
+
+    @abstractmethod
+    def make_program(self) -> Program:
+        """Make it of what a pickle has. Raises SchemaError."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in {"root", "program"}}
