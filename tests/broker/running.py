@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
@@ -25,7 +26,7 @@ from kcli.log.disk import Disk
 from kcli.testing.wire import message, plain
 
 T = TypeVar("T")
-TIMEOUT_S = 20.0
+TIMEOUT_S = 30.0
 Address = tuple[str, int]
 
 
@@ -68,6 +69,33 @@ class Client:
         """Send a request and wait for its answer."""
         self.socket.sendall(self.frame(api, version, request))
         return self.answer(api, version)
+
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Make a topic of one replica; its answer, once all its partitions are led: real Kafka's controller answers
+        before its broker has them."""
+        values = [{"name": key, "value": value} for key, value in (configs or {}).items()]
+        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": ()}
+        made = self.call("create_topics", 7, topics=[topic | {"configs": values}], timeout=10_000, validate_only=False)
+        found: dict[str, Any] = made["topics"][0]
+        assert found["error_code"] == 0, found
+        self.wait_for_leaders(name)
+        return found
+
+    def wait_for_leaders(self, topic: str) -> None:
+        """Until the broker answers for each partition of a topic that was made a moment ago."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while not self._is_led(topic):
+            assert time.monotonic() < deadline, f"{topic} has no leaders"
+            time.sleep(0.02)
+
+    def _is_led(self, topic: str) -> bool:
+        (known,) = self.call("metadata", 12, topics=[{"name": topic, "topic_id": None}])["topics"]
+        latest = {"current_leader_epoch": -1, "timestamp": -1}
+        asked = [latest | {"partition_index": each["partition_index"]} for each in known["partitions"]]
+        topics = [{"name": topic, "partitions": asked}]
+        answer = self.call("list_offsets", 7, replica_id=-1, isolation_level=0, topics=topics)
+        found = [each["error_code"] for each in answer["topics"][0]["partitions"]]
+        return known["error_code"] == 0 and bool(found) and not any(found)
 
     def answer(self, api: str, version: int) -> dict[str, Any]:
         """The next answer. Raises Closed."""

@@ -10,7 +10,7 @@ from tests.broker.running import Address, Client
 from tests.log.batches import batch
 
 NONE = ErrorCode.none
-WAIT_S = 10.0
+WAIT_S = 30.0
 OPEN: list[Client] = []
 """Connections that a test has made, for a fixture to close."""
 

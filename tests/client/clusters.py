@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from tests.broker.running import Client
 from tests.cli.run import KCLI, Ended, kcli
 from tests.interop import kit
 
@@ -65,10 +66,13 @@ class Cluster:
         return kcli(*arguments, input=data, env=os.environ | {"KCLI_BOOTSTRAP_SERVER": self.address})
 
     def topic(self, *options: str) -> str:
-        """A new topic, made with these options of `kcli topics create`."""
+        """A new topic, made with these options of `kcli topics create`, once it is led."""
         name = f"t{next(_numbers)}-{os.getpid()}"
         ended = self.run("topics", "create", name, *options)
         assert ended == ("", "", 0)
+        host, _, port = self.address.rpartition(":")
+        with Client((host, int(port))) as client:
+            client.wait_for_leaders(name)
         return name
 
 

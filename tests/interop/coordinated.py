@@ -12,7 +12,7 @@ from tests.broker.running import Client
 from tests.broker.transactional import NONE, Transactional, find_coordinator, until_ready
 
 Request = dict[str, Any]
-WAIT_S = 20.0
+WAIT_S = 30.0
 NOBODY = "nobody"
 
 
@@ -29,14 +29,7 @@ class World:
     def build(self) -> None:
         """What all cases find."""
         for name in ("t", "u"):
-            new: Request = {
-                "name": name,
-                "num_partitions": 2,
-                "replication_factor": 1,
-                "assignments": [],
-                "configs": [],
-            }
-            self.call("create_topics", 7, topics=[new | {"configs": []}], timeout=10_000, validate_only=False)
+            self.client.create_topic(name, 2)
         for key_type in (0, 1):
             find_coordinator(self.client, key_type, "x")
         self.member, self.generation = self._join("classic")

@@ -359,9 +359,8 @@ def topics_change(script: Script) -> None:
     """They come, grow, go, and come again: the next heartbeat after that begins a new epoch."""
     name = "changing"
     script.enter("m", name, "t")
-    topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
     for _ in range(2):
-        script.client.call("create_topics", 7, topics=(topic,), timeout=1000)
+        script.client.create_topic(name, 1)
         time.sleep(ARRIVES_S)
         script.beat("m", 2)
         script.describe()
@@ -494,11 +493,8 @@ def play(broker: Broker) -> dict[str, list[Any]]:
     host, _, port = broker.address.rpartition(":")
     answers = {}
     with Client((host, int(port))) as client:
-        topics = tuple(
-            {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": (), "configs": ()}
-            for name, count in TOPICS.items()
-        )
-        client.call("create_topics", 7, topics=topics, timeout=1000)
+        for name, count in TOPICS.items():
+            client.create_topic(name, count)
         entries = tuple({"name": name, "config_operation": 0, "value": value} for name, value in QUICK.items())
         resources = tuple({"resource_type": 32, "resource_name": each.__name__, "configs": entries} for each in SCRIPTS)
         client.call("incremental_alter_configs", 1, resources=resources, validate_only=False)

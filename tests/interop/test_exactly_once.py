@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -169,15 +168,7 @@ def test_every_input_is_processed_exactly_once(
     try:
         with Client(loop.node.address) as admin:
             for name in ("input", "output"):
-                topic: dict[str, Any] = {
-                    "name": name,
-                    "num_partitions": PARTITIONS,
-                    "replication_factor": 1,
-                    "assignments": [],
-                    "configs": [],
-                }
-                answer = admin.call("create_topics", 7, topics=[topic], timeout=10_000, validate_only=False)
-                assert answer["topics"][0]["error_code"] == 0
+                admin.create_topic(name, PARTITIONS)
         feeder = Feeder(loop.address)
         feeder.start()
         loop.run_client()

@@ -266,8 +266,7 @@ def play(broker: Broker) -> dict[str, list[Any]]:
     host, _, port = broker.address.rpartition(":")
     answers = {}
     with Client((host, int(port))) as client, Client((host, int(port))) as other:
-        topic = {"name": TOPIC, "num_partitions": 2, "replication_factor": 1, "assignments": (), "configs": ()}
-        client.call("create_topics", 7, topics=(topic,), timeout=1000)
+        client.create_topic(TOPIC, 2)
         coordinator(client)
         time.sleep(1)
         for play_one in SCRIPTS:

@@ -98,11 +98,7 @@ class Cluster:
     # what is done
 
     def create(self, client: Client, name: str, partitions: int, configs: dict[str, str]) -> None:
-        values = [{"name": key, "value": value} for key, value in configs.items()]
-        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": []}
-        topics = [{**topic, "configs": values}]
-        answer = client.call("create_topics", 7, topics=topics, timeout=10_000, validate_only=False)["topics"][0]
-        assert answer["error_code"] == 0, answer
+        answer = client.create_topic(name, partitions, configs)
         self.ids[name], self.partitions[name], self.configs[name] = answer["topic_id"], partitions, dict(configs)
 
     def delete(self, client: Client, name: str) -> None:

@@ -90,10 +90,8 @@ class Script:
         return client
 
     def create(self, name: str, partitions: int) -> None:
-        topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": []}
         client = self.client()
-        answer = client.call("create_topics", 7, topics=[topic], timeout=10_000, validate_only=False)
-        assert answer["topics"][0]["error_code"] == 0
+        client.create_topic(name, partitions)
         deadline = time.monotonic() + WAIT_S
         for number in range(partitions):
             while leader_of(client, name, number) != 1:
