@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLES = Path(__file__).parents[1] / "samples"
+FIRST_PORT, PORTS_PER_WORKER = 22_000, 500  # below those that Linux gives to clients
 
 Json = dict[str, Any]
 
@@ -66,6 +68,13 @@ def data_unchanged() -> Iterator[None]:
     before = files_below(GOLDEN) | files_below(SAMPLES)
     yield
     assert files_below(GOLDEN) | files_below(SAMPLES) == before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ports_of_our_own(worker_id: str) -> None:
+    """Brokers that are started at the same time by several workers look for free ports in different places."""
+    worker = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
+    os.environ.setdefault("KAFKA_KIT_PORT", str(FIRST_PORT + worker * PORTS_PER_WORKER))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

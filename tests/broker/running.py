@@ -90,12 +90,13 @@ class Client:
 
     def _is_led(self, topic: str) -> bool:
         (known,) = self.call("metadata", 12, topics=[{"name": topic, "topic_id": None}])["topics"]
+        if known["error_code"] or not known["partitions"]:
+            return False
         latest = {"current_leader_epoch": -1, "timestamp": -1}
         asked = [latest | {"partition_index": each["partition_index"]} for each in known["partitions"]]
         topics = [{"name": topic, "partitions": asked}]
         answer = self.call("list_offsets", 7, replica_id=-1, isolation_level=0, topics=topics)
-        found = [each["error_code"] for each in answer["topics"][0]["partitions"]]
-        return known["error_code"] == 0 and bool(found) and not any(found)
+        return not any(each["error_code"] for each in answer["topics"][0]["partitions"])
 
     def answer(self, api: str, version: int) -> dict[str, Any]:
         """The next answer. Raises Closed."""

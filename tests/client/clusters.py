@@ -13,6 +13,8 @@ from tests.broker.running import Client
 from tests.cli.run import KCLI, Ended, kcli
 from tests.interop import kit
 
+_numbers = count()
+
 
 @contextmanager
 def real_kafka() -> Iterator[str]:
@@ -21,11 +23,8 @@ def real_kafka() -> Iterator[str]:
         kit.set_up()
     except kit.KafkaUnavailableError as unavailable:
         pytest.skip(f"real Kafka: {unavailable}")
-    name = f"client-{os.getpid()}"
-    port = {"KAFKA_KIT_PORT": str(20_000 + os.getpid() % 10_000)}  # several workers may start one at the same time
-    started = subprocess.run(
-        [kit.SCRIPT, "start", name], capture_output=True, text=True, check=False, env=os.environ | port, timeout=120
-    )
+    name = f"client-{os.getpid()}-{next(_numbers)}"
+    started = subprocess.run([kit.SCRIPT, "start", name], capture_output=True, text=True, check=False, timeout=120)
     try:
         assert started.returncode == 0, started.stderr
         yield started.stdout.split()[-1]
@@ -50,8 +49,6 @@ KAFKA = pytest.param(real_kafka, id="kafka", marks=pytest.mark.kafka)
 KCLI_SERVE = pytest.param(kcli_serve, id="kcli")
 CLUSTERS = [KAFKA, KCLI_SERVE]
 WITH_TRANSACTIONS = [KAFKA]
-
-_numbers = count()
 
 
 class Cluster:

@@ -1,6 +1,5 @@
 """Real Kafka for the tests of this directory; they are skipped, with the reason, where it cannot run."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,14 +9,6 @@ from tests.conftest import GOLDEN
 from tests.interop import kit
 
 KafkaDump = Callable[..., kit.Output]
-FIRST_PORT, PORTS_PER_WORKER = 22_000, 500  # below those that Linux gives to clients
-
-
-@pytest.fixture(scope="session", autouse=True)
-def ports_of_our_own(worker_id: str) -> None:
-    """Brokers that are started at the same time by several workers look for free ports in different places."""
-    worker = int(worker_id.removeprefix("gw")) if worker_id.startswith("gw") else 0
-    os.environ.setdefault("KAFKA_KIT_PORT", str(FIRST_PORT + worker * PORTS_PER_WORKER))
 
 
 @pytest.fixture(scope="session")

@@ -59,6 +59,7 @@ def member(broker: Broker, client_id: str, **config: Any) -> Iterator[Callable[[
         auto_commit_interval_ms=100,
         heartbeat_interval_ms=200,
         session_timeout_ms=6000,
+        metadata_max_age_ms=500,  # who leads the group may not know the topic yet
         **config,
     )
     stop = threading.Event()
