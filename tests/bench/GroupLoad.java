@@ -16,6 +16,7 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -76,17 +77,25 @@ public class GroupLoad {
         config.put("max.block.ms", 300_000);
         config.put("key.serializer", ByteArraySerializer.class);
         config.put("value.serializer", ByteArraySerializer.class);
-        byte[] value = new byte[RECORD_BYTES];
-        try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config)) {
-            producer.initTransactions();
-            while (true) {
-                producer.beginTransaction();
-                for (int i = 0; i < RECORDS; i++) {
-                    producer.send(new ProducerRecord<>(topic, value));
-                }
-                producer.commitTransaction();
-                done.addAndGet(RECORDS);
+        while (true) {
+            try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config)) {
+                transact(producer, topic);
+            } catch (InvalidTxnStateException refused) {  // real Kafka's, now and then, of a new producer's first one
+                System.err.println(name + ": " + refused);
             }
+        }
+    }
+
+    static void transact(KafkaProducer<byte[], byte[]> producer, String topic) {
+        byte[] value = new byte[RECORD_BYTES];
+        producer.initTransactions();
+        while (true) {
+            producer.beginTransaction();
+            for (int i = 0; i < RECORDS; i++) {
+                producer.send(new ProducerRecord<>(topic, value));
+            }
+            producer.commitTransaction();
+            done.addAndGet(RECORDS);
         }
     }
 }

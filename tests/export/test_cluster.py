@@ -22,9 +22,10 @@ from tests.export.logs import append
 from tests.export.test_job import expected_rows, with_duckdb, with_pyarrow
 from tests.export.test_kill import offsets
 
-KILLS = examples(3, soak=50).max_examples
-WORKER = b"pyspark.daemon"
-VICTIMS = {"java": b"SparkSubmit", "worker": WORKER}
+KILLS = examples(4, soak=50).max_examples
+WORKER = b".daemon"
+VICTIMS = {"java": b"SparkSubmit", "worker": WORKER, "executor": b"CoarseGrainedExecutorBackend"}
+MASTERS = {"executor": "local-cluster[1,1,1024]"}
 
 
 def test_executors_with_a_packed_python(tmp_path: Path) -> None:
@@ -46,11 +47,11 @@ def test_executors_with_a_packed_python(tmp_path: Path) -> None:
 
 @pytest.mark.hypothesis  # for make soak
 def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
-    """Runs of an incremental export, each with one of its processes killed; the last one is let be."""
+    """Runs of an incremental export, each with some of its processes killed; the last one is let be."""
     log = tmp_path / "logs" / "t-0"
     log.mkdir(parents=True)
     out, state = tmp_path / "out", tmp_path / "state"
-    written = 0
+    written = hits = 0
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     draw = random.Random(seed)
@@ -58,31 +59,36 @@ def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
         for _ in range(4):
             append(log, list(range(written, written + 500)))
             written += 500
-        options = ["--out", str(out), "--incremental", str(state), "--master", "local[1]"]
+        victim = ("java", "worker", "driver", "executor")[number % 4]
+        options = ["--out", str(out), "--incremental", str(state), "--master", MASTERS.get(victim, "local[1]")]
         command = [*KCLI, "export-to-parquet", str(log), *options]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            _kill(process, ("java", "worker", "driver")[number % 3], draw.uniform(0, 0.6))
+            hits += _kill(process, victim, draw.uniform(0, 0.6))
         if out.exists():
             seen = offsets(out)
             assert len(set(seen)) == len(seen)
+    assert hits > KILLS // 2, "most are killed before they are done"
     done = kcli("export-to-parquet", log, "--out", out, "--incremental", state, "--master", "local[1]", timeout=600)
     assert (done.status, done.stderr) == (0, "")
     assert sorted(ds.dataset(out).to_table(columns=["offset"])["offset"].to_pylist()) == list(range(written))
     assert check_export(out).findings == []
 
 
-def _kill(process: subprocess.Popen[bytes], victim: str, delay_s: float) -> None:
-    """End one process of an export, some time after its first Python worker is there."""
+def _kill(process: subprocess.Popen[bytes], victim: str, delay_s: float) -> bool:
+    """End processes of an export, some time after its first Python worker is there. Was there one to end?"""
     while process.poll() is None and not any(WORKER in command for _, command in _below(process.pid)):
         time.sleep(0.02)
     time.sleep(delay_s)
-    with suppress(ProcessLookupError):
-        if victim == "driver":
-            process.kill()
-        for pid, command in _below(process.pid):
-            if VICTIMS.get(victim, b"none") in command:
+    is_hit = victim == "driver" and process.poll() is None
+    if is_hit:
+        process.kill()
+    for pid, command in _below(process.pid) if victim in VICTIMS else ():
+        if VICTIMS[victim] in command:
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+                is_hit = True
     process.wait()
+    return is_hit
 
 
 def _below(top: int) -> list[tuple[int, bytes]]:
