@@ -14,6 +14,7 @@ from kcli.cli.options import Format, time_text
 from kcli.cli.output import aligned, json_line, note, write_text
 from kcli.cli.progress import StatusLine, bar, size_text
 from kcli.errors import UsageError
+from kcli.export.class_archive import make_soon
 from kcli.export.decoding import DecoderSpec
 from kcli.export.job import ExportOptions, Job, Outcome, Seen, TopicOutcome, damage_directory, dead_letter_directory
 from kcli.export.options import SourceOptions
@@ -133,8 +134,9 @@ def run(
     """Export, and show what was done. Returns the exit status."""
     line = _Bar()
     line.show(Seen("starting Spark", 0, 0, 0, 0, 0))
+    settings = SparkSettings(master, conf, environment)
     try:
-        outcome = Job(options, SparkSettings(master, conf, environment), line.show).run()
+        outcome = Job(options, settings, line.show).run()
     except SparkFailed as error:
         line.clear()
         if debug and error.trace:
@@ -148,6 +150,8 @@ def run(
         write_text("".join(json_line(line) for line in _json(options, outcome)))
     else:
         write_text(_text(options, outcome))
+    if settings.is_one_process:
+        make_soon()
     return 0
 
 

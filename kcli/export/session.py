@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import socket
 import sys
@@ -21,12 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kcli.errors import KcliError, UsageError
-from kcli.export.java import find_java
+from kcli.export import class_archive
+from kcli.export.java import Java, find_java
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+LOG4J_FILE = "log4j2.properties"
 LOG4J = """rootLogger.level = warn
 rootLogger.appenderRef.file.ref = console
 appender.console.type = Console
@@ -38,7 +41,8 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 
 TASK_ATTEMPTS = 4
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-QUICK_START = {"spark.driver.extraJavaOptions": QUICK_JAVA}
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+QUICK_START = {JAVA_OPTIONS: QUICK_JAVA}
 """For a JVM on this machine that only hands out work: it starts with half the CPU time, and is slower at real work."""
 MASTER_TIMEOUT_S = 10
 QUIET = {
@@ -74,6 +78,11 @@ class SparkSettings:
     def is_local(self) -> bool:
         """Workers are processes on this machine and see its files."""
         return self.master.startswith("local")
+
+    @property
+    def is_one_process(self) -> bool:
+        """Driver and executor are one JVM."""
+        return re.match(r"local(\[|$)", self.master) is not None
 
 
 def needs(*modules: str) -> None:
@@ -133,8 +142,9 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
     scratch = Path(tempfile.mkdtemp(prefix="kcli-spark-"))
     log = scratch / "spark.log"
     try:
-        with _environment(settings, scratch):
-            context = _start(settings, scratch, log)
+        java = find_java()
+        with _environment(settings, java, scratch):
+            context = _start(settings, java, scratch, log)
         try:
             yield context
         except KcliError:
@@ -151,20 +161,21 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
 
 
 @contextmanager
-def _environment(settings: SparkSettings, scratch: Path) -> Iterator[None]:
+def _environment(settings: SparkSettings, java: Java, scratch: Path) -> Iterator[None]:
     """The variables that PySpark and its launcher look at, while the JVM starts."""
-    java_home = find_java().spark_home(scratch)
-    conf = scratch / "conf"
     given = os.environ.get("SPARK_CONF_DIR")
-    conf.mkdir()
-    if given and Path(given).is_dir():
-        for each in Path(given).iterdir():
-            if each.is_file() and not each.name.startswith("log4j"):
-                shutil.copy(each, conf)
-    (conf / "log4j2.properties").write_text(LOG4J)
+    conf = class_archive.configuration_directory() if settings.is_one_process and not given else None
+    if conf is None:
+        conf = scratch / "conf"
+        conf.mkdir()
+        if given and Path(given).is_dir():
+            for each in Path(given).iterdir():
+                if each.is_file() and not each.name.startswith("log4j"):
+                    shutil.copy(each, conf)
+        (conf / LOG4J_FILE).write_text(LOG4J)
     python = "./environment/bin/python" if settings.environment else sys.executable
     wanted = {
-        "JAVA_HOME": str(java_home),
+        "JAVA_HOME": str(java.spark_home(scratch)),
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
         "PYSPARK_PYTHON": python,
@@ -184,7 +195,7 @@ def _environment(settings: SparkSettings, scratch: Path) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _start(settings: SparkSettings, scratch: Path, log: Path) -> SparkContext:
+def _start(settings: SparkSettings, java: Java, scratch: Path, log: Path) -> SparkContext:
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -195,6 +206,11 @@ def _start(settings: SparkSettings, scratch: Path, log: Path) -> SparkContext:
         values.setdefault("spark.python.daemon.module", "kcli.export.daemon")
     if settings.environment:
         values["spark.archives"] = f"{settings.environment}#environment"
+    if settings.is_one_process:
+        (scratch / LOG4J_FILE).write_text(LOG4J)
+        given = values.get(JAVA_OPTIONS, "")
+        log_options = shlex.quote(f"-Dlog4j2.configurationFile={scratch / LOG4J_FILE}")
+        values[JAVA_OPTIONS] = " ".join(filter(None, [given, log_options, class_archive.options(java)]))
     for name, value in values.items():
         conf.set(name, value)
     with log.open("ab") as output:

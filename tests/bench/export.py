@@ -26,6 +26,7 @@ from statistics import median
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kcli.export import class_archive
 from kcli.export.columns import STANDARD
 from kcli.export.decoding import make_decoder
 from kcli.export.manifest import read_manifest
@@ -235,6 +236,7 @@ def main() -> int:
     except kit.KafkaUnavailableError as unavailable:
         print(f"bench: the consumer reads from real Kafka: {unavailable}", file=sys.stderr)
         return 1
+    class_archive.make()  # as on any machine from its second export on
     (WORK / "out").mkdir(parents=True, exist_ok=True)
     wanted = (options.only,) if options.only else ("speed", "memory", "avro")
     rows: list[ServeFigure] = []
