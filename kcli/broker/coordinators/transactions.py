@@ -56,6 +56,8 @@ def coordinate(broker: Broker) -> Work:
     return Work(
         make=lambda _: TransactionMachine(config, lambda: broker.image.features.get(FEATURE, 0)),
         act=_Transactions(broker).act,
+        commit_timeout_ms=broker.config.number("request.timeout.ms"),
+        changes_nothing=lambda _: True,  # transactions change by their records only
     )
 
 
