@@ -67,6 +67,8 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         """Finalized levels by name, metadata.version among them; kraft.version is not in these records."""
         self.brokers: dict[int, Broker] = {}
+        self.registered_at: dict[int, int] = {}
+        """Where in the log each broker last registered: one that has read so far has seen itself register."""
         self.controllers: dict[int, Controller] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = -1
@@ -78,6 +80,7 @@ class MetadataImage:
         self._lenient = lenient
         self._changes = Changes()
         self._transaction: list[tuple[str, dict[str, Any]]] | None = None
+        self._at = -1
         self._replays: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
             "RegisterBrokerRecord": self._register_broker,
             "UnregisterBrokerRecord": self._unregister_broker,
@@ -159,6 +162,7 @@ class MetadataImage:
         Raises InconsistentRecord, also for a message that is no metadata record, and BadValue for a text that is no
         uuid; both before anything is changed, except within the End of a transaction.
         """
+        self._at = offset
         match name:
             case "BeginTransactionRecord":
                 if self._transaction is not None:
@@ -267,9 +271,11 @@ class MetadataImage:
 
     def _register_broker(self, record: dict[str, Any]) -> None:
         self._set_broker(Broker.of(record))
+        self.registered_at[record["brokerId"]] = self._at
 
     def _unregister_broker(self, record: dict[str, Any]) -> None:
         self.brokers.pop(record["brokerId"], None)
+        self.registered_at.pop(record["brokerId"], None)
         self._changes.brokers.add(record["brokerId"])
 
     def _fence_broker(self, record: dict[str, Any]) -> None:
