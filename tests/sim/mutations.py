@@ -149,9 +149,9 @@ MUTATIONS = [
     ),
     Mutation(
         "a transaction is complete before its markers are written",
-        "kcli.broker.coordinators.transactions:_Transactions._write",
-        "left.append((topic, partition))",
-        "pass",
+        "kcli.broker.coordinators.markers:Markers._hear",
+        "self._try_again(ending, place)",
+        "ending.left.discard(place)",
     ),
     Mutation(
         "what was decided before a crash is not gone on with",

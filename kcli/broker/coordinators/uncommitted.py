@@ -89,7 +89,7 @@ class Uncommitted:
 
     def _moved(self) -> None:
         """Something about the partition has. What follows may change it: not before it has done with this."""
-        if self._look is None and self._is_committed(self._held[0]):
+        if self._look is None and self._held and self._is_committed(self._held[0]):
             self._look = asyncio.get_running_loop().call_soon(self._go_on)
 
     def _is_committed(self, held: _Held) -> bool:
