@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.coordinators.producer_ids import ProducerIds
 from kcli.broker.coordinators.runtime import Coordinator, Work
+from kcli.broker.network.peers import Network, NoNetwork
+from kcli.broker.to_controller import ToController
 from kcli.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 class Broker:
     """One node. Everything here belongs to the event loop's thread.
 
-    advertised: listener name -> host and port that clients are told.
+    advertised: listener name -> host and port that clients are told. is_alone: it is all of its cluster. network: to
+    other nodes; controller: to the active one, which may be this one.
     """
 
     config: BrokerConfig
@@ -39,12 +42,16 @@ class Broker:
     quotas: Quotas
     advertised: dict[str, tuple[str, int]]
     is_read_only: bool = False
+    is_alone: bool = True
+    network: Network = field(default_factory=NoNetwork)
+    controller: ToController = field(init=False)
     producer_ids: ProducerIds = field(init=False)
     groups: Coordinator = field(init=False)
     transactions: Coordinator = field(init=False)
 
     def __post_init__(self) -> None:
         """What needs nothing but the others."""
+        self.controller = ToController(self)
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
         self.groups = Coordinator(self, GROUPS_TOPIC, self._coordinate_groups)
         self.transactions = Coordinator(self, TRANSACTIONS_TOPIC, self._coordinate_transactions)

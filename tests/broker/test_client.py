@@ -234,8 +234,10 @@ def test_fetch_responses_are_read_as_kio_reads_them() -> None:
         for name in ("diverging_epoch", "current_leader", "snapshot_id"):
             theirs = getattr(expected, name)
             assert getattr(full, name)._asdict() == {each: getattr(theirs, each) for each in theirs.__slots__}
+        assert full.records is not None
         assert bytes(full.records) == b"abc"
         assert (full.error_code, full.log_start_offset) == (ErrorCode.offset_out_of_range, 1)
+        assert full.aborted_transactions is not None
         assert [tuple(each) for each in full.aborted_transactions] == [(11, 12)]
         assert (nothing.records, nothing.aborted_transactions) == (None, None)
         assert [each.host for each in found.node_endpoints] == (["here"] if version >= 16 else [])

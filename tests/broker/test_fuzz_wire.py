@@ -36,7 +36,8 @@ from hypothesis import strategies as st
 from formats.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from formats.file_name import parse_directory
 from formats.kernels.log import crc32c
-from kcli.broker.api import APIS, is_flexible
+from kcli.broker.api import BROKER_APIS as APIS
+from kcli.broker.api import is_flexible
 from kcli.broker.network.messages import entity_writer, messages
 from tests.broker.running import Address, Client, Closed, ServedNode, running_node
 from tests.conftest import examples

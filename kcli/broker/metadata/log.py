@@ -28,6 +28,7 @@ from formats.file_name import METADATA_DIRECTORY
 from kcli.broker.clock import Clock
 from kcli.broker.metadata.activation import BEGIN, END, TRANSACTIONS, activation, read_bootstrap
 from kcli.broker.metadata.config import MetadataLogConfig
+from kcli.broker.metadata.errors import MetadataLogClosed, MetadataLogFailed, TooManyRecords
 from kcli.broker.metadata.load import Replay, open_log
 from kcli.broker.metadata.quorum import Quorum
 from kcli.broker.metadata.records import CONTROL, decode_value, encode, split
@@ -52,18 +53,6 @@ Listener = Callable[[Sequence[Record]], None]
 """Hears of the records of one append, once they are committed and in the image."""
 
 logger = logging.getLogger("kcli.broker")
-
-
-class MetadataLogFailed(KcliError):
-    """A write or a flush failed: the node must stop. What was waiting may or may not be in the log."""
-
-
-class MetadataLogClosed(KcliError):
-    """The node is shutting down."""
-
-
-class TooManyRecords(KcliError):
-    """More records than fit into one batch, at a metadata.version without transactions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from inspect import isawaitable, iscoroutine
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from kcli.broker.api import APIS, Api, handler, is_flexible
+from kcli.broker.api import APIS, BROKER_APIS, CONTROLLER_APIS, CONTROLLERS, Api, handler, is_flexible
 from kcli.broker.network.messages import (
     API_VERSIONS,
     PRODUCE,
@@ -79,6 +79,7 @@ class Connection:
 
     __slots__ = (
         "_answer_task",
+        "_apis",
         "_fd",
         "_held",
         "_is_reading",
@@ -108,6 +109,7 @@ class Connection:
         self.client_host = peer[0]
         self.peer = f"{peer[0]}:{peer[1]}"
         self.listener = listener
+        self._apis = CONTROLLER_APIS if listener in server.config.controller_listener_names else BROKER_APIS
         self.last_active = server.loop.time()
         self.is_closed = False
         self._rest = bytearray()  # bytes of requests not yet looked at
@@ -251,7 +253,7 @@ class Connection:
 
     def _request(self, frame: memoryview) -> None:
         header = read_header(frame, is_flexible)
-        api = APIS.get(header.api_key)
+        api = self._apis.get(header.api_key)
         if api is None or not api.least <= header.version <= api.most:
             if header.api_key != API_VERSIONS:
                 raise BadRequest(f"API key {header.api_key} version {header.version}, which this broker does not speak")
@@ -387,9 +389,14 @@ class Connection:
 
 
 def handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:
-    """Give a request to its handler. See Server.handle."""
-    if call.broker.is_read_only:
+    """Give a request to its handler, or to the active controller. See Server.handle."""
+    broker = call.broker
+    if broker.is_read_only:
         from kcli.broker.read_only.requests import answer
 
         return answer(api, call)
+    if api.on is CONTROLLERS:
+        return broker.controller.answer(call)
+    if api.forwards and not broker.is_alone:
+        return broker.controller.forward(call)
     return handler(api.key)(call)

@@ -41,6 +41,7 @@ class PartitionAnswer:
     aborted: tuple[AbortedTxn, ...] | None = None
     region: FileRegion | None = None
     diverging: tuple[int, int] | None = None
+    preferred_replica: int = UNKNOWN
 
     @property
     def size(self) -> int:
@@ -110,7 +111,7 @@ def _head_of(answer: PartitionAnswer, version: int, part: bytearray) -> None:
             if flexible:
                 part += NO_TAGS
     if version >= PREFERRED_REPLICA:
-        part += b"\xff\xff\xff\xff"
+        part += answer.preferred_replica.to_bytes(4, signed=True)
 
 
 def _tagged(answer: PartitionAnswer) -> bytes:

@@ -56,6 +56,14 @@ class Network(Protocol):
         ...
 
 
+class NoNetwork:
+    """Of a node that is all of its cluster."""
+
+    def channel(self, host: str, port: int, client_id: str) -> Channel:  # noqa: ARG002
+        """Raises Unanswered."""
+        raise Unanswered(f"{host}:{port}: this node is alone")
+
+
 @cache
 def api_named(name: str) -> Api:
     """The API with a handler of that name. Raises KeyError."""
