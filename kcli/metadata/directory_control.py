@@ -18,8 +18,8 @@ from kcli.metadata.placement import is_online
 from kcli.metadata.registration_control import check_epoch
 from kcli.metadata.result import ErrorCode, Refused, Result
 
-Assignments = Mapping[UUID, Mapping[UUID, Sequence[int]]]
-"""Directory id -> topic id -> numbers of partitions."""
+Assignments = Sequence[tuple[UUID, Sequence[tuple[UUID, Sequence[int]]]]]
+"""Directory ids, with topic ids, with numbers of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class AssignmentAnswer:
     code: ErrorCode
 
 
-Answers = dict[UUID, dict[UUID, list[AssignmentAnswer]]]
+Answers = list[tuple[UUID, list[tuple[UUID, list[AssignmentAnswer]]]]]
 
 
 def assign_replicas(
@@ -49,13 +49,15 @@ def assign_replicas(
         raise Refused(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     check_epoch(image, broker_id, broker_epoch)
     defaults = broker_defaults(broker_properties)
-    answers: Answers = {}
+    answers: Answers = []
     records: list[Record] = []
     missing: set[tuple[UUID, int]] = set()
-    for directory, topics in assignments.items():
-        its_answers = answers.setdefault(directory, {})
-        for topic_id, numbers in topics.items():
-            answered = its_answers.setdefault(topic_id, [])
+    for directory, topics in assignments:
+        its_answers: list[tuple[UUID, list[AssignmentAnswer]]] = []
+        answers.append((directory, its_answers))
+        for topic_id, numbers in topics:
+            answered: list[AssignmentAnswer] = []
+            its_answers.append((topic_id, answered))
             for number in numbers:
                 code = _fault(image, broker_id, topic_id, number)
                 answered.append(AssignmentAnswer(number, code))

@@ -107,6 +107,12 @@ class Heartbeats:
                 return key
         return None
 
+    def next_expiry_ms(self) -> float | None:
+        """When the next broker will have been silent for too long, unless it is heard of; None where there is none."""
+        if not self._contacts:
+            return None
+        return min(self._contacts.values()) + self._session_timeout_ms
+
     # states
 
     def registered(self, broker_id: int) -> None:
