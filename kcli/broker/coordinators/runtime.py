@@ -24,6 +24,7 @@ from uuid import UUID
 from formats.batch_writer import write_batch
 from formats.errors import FormatError
 from kcli.broker.coordinators.log import LoggedBatch, read_log
+from kcli.broker.coordinators.other_brokers import OtherBrokers
 from kcli.broker.coordinators.uncommitted import Uncommitted
 from kcli.broker.network.messages import ErrorCode
 from kcli.coordinator import Batch, Machine, Outcome, Token
@@ -177,6 +178,16 @@ class Coordinator:
         if not count:
             raise CoordinatorError(ErrorCode.not_coordinator)
         return partition_of(key, count)
+
+    def leader_of(self, key: str) -> int:
+        """The broker whose machine it is, -1 for none now. Raises CoordinatorError."""
+        number = self.partition_of(key)
+        return self._broker.image.topics[self.topic].partitions[number].leader
+
+    @cached_property
+    def others(self) -> OtherBrokers:
+        """The brokers that lead the topic's other partitions."""
+        return OtherBrokers(self._broker, f"broker-{self._broker.node_id}-{self.topic}")
 
     # loading
 
