@@ -25,6 +25,7 @@ from kcli.broker.config import BrokerConfig
 from kcli.broker.fetch_sessions import FetchSessions
 from kcli.broker.logs.directories import LogDir, LogDirs, open_log_dirs
 from kcli.broker.logs.manager import Listeners, LogManager
+from kcli.broker.metadata.alone import LoneMetadataLog
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.log import MetadataLog
 from kcli.broker.network.server import Server
@@ -101,7 +102,7 @@ class Node:
         advertised = self._bind(server)
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
         self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk, self._clock)
-        journal = MetadataLog(
+        journal = LoneMetadataLog(
             dirs.metadata.path,
             node_id=config.node_id,
             directory_id=from_uuid(dirs.metadata.id),
@@ -183,6 +184,7 @@ class Node:
         if any(kind == BROKER_RESOURCE for kind, _ in changes.configs):
             self._take_dynamic_config(broker.metadata)
         broker.logs.apply(changes)
+        broker.replicas.apply(changes)
         broker.groups.apply(changes)
         broker.transactions.apply(changes)
         if changes.client_quotas:

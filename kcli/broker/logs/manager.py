@@ -35,6 +35,7 @@ from kcli.broker.logs.checkpoints import CheckpointWriter
 from kcli.broker.logs.directories import LogDir, LogDirs, LogDirsRefused
 from kcli.broker.logs.loading import DirectoryLoading, Key, LoadRules, jitter
 from kcli.broker.logs.partitions import Partition, Partitions
+from kcli.broker.replication.host import ALONE, ReplicaHost
 from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.disk import Disk
@@ -86,6 +87,7 @@ class LogManager:
         self.clock = clock
         self.partitions = Partitions(image)
         self.futures: dict[Key, FutureReplica] = {}
+        self.host: ReplicaHost = ALONE
         self.writers = {each: CheckpointWriter(disk, each) for each in dirs.data}
         self.background = Background(self)
         self._node_id = dirs.node_id
@@ -246,6 +248,8 @@ class LogManager:
         added.on_failed = self.partition_failed
         added.on_opened = self._opened
         added.on_rolled = self.background.flush_soon
+        added.on_removed = self.background.remove_later
+        added.host = self.host
         self.partitions.add(added)
         if home is not None:
             self._counts[home] += 1

@@ -1,0 +1,27 @@
+"""The fetches of followers that wait for news, to be answered early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Watcher = Callable[[], object]
+
+
+class Waiting:
+    """By follower."""
+
+    def __init__(self) -> None:
+        self._by_replica: dict[int, set[Watcher]] = {}
+
+    def add(self, replica_id: int, nudge: Watcher) -> None:
+        """One more."""
+        self._by_replica.setdefault(replica_id, set()).add(nudge)
+
+    def discard(self, replica_id: int, nudge: Watcher) -> None:
+        """One less."""
+        self._by_replica.get(replica_id, set()).discard(nudge)
+
+    def nudge(self, replica_id: int) -> None:
+        """Answer those of a follower now."""
+        for each in list(self._by_replica.get(replica_id, ())):
+            each()
