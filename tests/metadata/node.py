@@ -13,12 +13,11 @@ from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
 from kcli.broker.metadata.activation import activation
 from kcli.broker.metadata.format import DEFAULT_LEVELS
-from kcli.broker.metadata.quorum import Quorum
+from kcli.broker.metadata.quorum_view import QuorumView, of_only_voter
 from kcli.broker.network.messages import Call, Entity, RequestHeader, messages
 from kcli.broker.quotas import Quotas
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import MetadataImage, Record
-from kcli.metadata.partition import from_uuid
 from kcli.metadata.registration import Broker as Registration
 from kcli.metadata.registration import Controller, Endpoint
 from kcli.metadata.registration_control import NO_EPOCH, register_broker, register_controller, unfence_broker
@@ -39,13 +38,17 @@ class Metadata:
         self.image = self.draft = image
         self.written: list[Record] = []
         self.epoch = 1
-        self.quorum = Quorum(NODE_ID, from_uuid(DIRECTORY))
+        self.kraft_version = 0
 
     @property
     def next_offset(self) -> int:
         return len(self.written)
 
     high_watermark = next_offset
+
+    @property
+    def view(self) -> QuorumView:
+        return of_only_voter(NODE_ID, None, self.epoch, self.next_offset, self.high_watermark)
 
     def append(self, records: Sequence[Record]) -> asyncio.Future[int]:
         self.apply(records)

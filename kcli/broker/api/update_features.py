@@ -22,7 +22,7 @@ async def update_features(call: Call) -> Entity:
             metadata.draft,
             updates,
             node_id=broker.node_id,
-            kraft_version=metadata.quorum.kraft_version,
+            kraft_version=metadata.kraft_version,
             min_insync_replicas=broker.config.min_insync_replicas,
             validate_only=call.get("validate_only", False),
         )

@@ -24,7 +24,7 @@ from kcli.broker.fetch_sessions import FetchSessions
 from kcli.broker.logs.descriptors import raise_limit, share_in_use
 from kcli.broker.logs.directories import LogDir, LogDirs
 from kcli.broker.logs.partitions import Partitions
-from kcli.broker.metadata.quorum import Quorum
+from kcli.broker.metadata.quorum_view import QuorumView, of_only_voter
 from kcli.broker.network.server import Server
 from kcli.broker.node import FETCH_SESSION_EVICTION_MS, PLAINTEXT, PROTOCOL_IDS, CannotServe, Node
 from kcli.broker.quotas import Quotas
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 UNKNOWN_CLUSTER = "unknown"
-NO_DIRECTORY = "A" * 22
 UPKEEP_S = 10.0
 DESCRIPTORS_MAX = 0.5
 """Share of the limit in use from which on files are closed; they are opened again when they are read."""
@@ -88,7 +87,12 @@ class ReadOnlyMetadata:
 
     def __init__(self, metadata_log: ReadOnlyLog | None, node_id: int) -> None:
         self._log = metadata_log
-        self.quorum = Quorum(node_id, NO_DIRECTORY)
+        self._node_id = node_id
+
+    @property
+    def view(self) -> QuorumView:
+        """For DescribeQuorum."""
+        return of_only_voter(self._node_id, None, self.epoch, self.next_offset, self.high_watermark)
 
     @property
     def next_offset(self) -> int:
