@@ -16,13 +16,16 @@ import logging
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from formats.file_name import FileKind
 from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
+from kcli.broker.controller.active import ActiveController
+from kcli.broker.controller.registration import register_controller
 from kcli.broker.fetch_sessions import FetchSessions
+from kcli.broker.lifecycle import BrokerLifecycle
 from kcli.broker.logs.directories import LogDir, LogDirs, open_log_dirs
 from kcli.broker.logs.manager import Listeners, LogManager
 from kcli.broker.metadata.alone import LoneMetadataLog
@@ -33,18 +36,13 @@ from kcli.broker.quotas import Quotas
 from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
-from kcli.metadata import registration_control as registrations
-from kcli.metadata.election import assign_directories
-from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import BROKER_RESOURCE, Record
 from kcli.metadata.partition import from_uuid
-from kcli.metadata.registration import Broker as BrokerState
-from kcli.metadata.registration import Controller, Endpoint
+from kcli.metadata.registration_control import NO_EPOCH
 
 log = logging.getLogger("kcli.broker")
 
 PLAINTEXT = "PLAINTEXT"
-PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 FETCH_SESSION_EVICTION_MS = 120_000
 
 
@@ -64,8 +62,11 @@ class Node:
         self._dirs: LogDirs | None = None
         self._broker: Broker | None = None
         self._server: Server | None = None
-        self._is_registered = False
-        self._assignments: dict[tuple[UUID, int], UUID] = {}
+
+    @property
+    def _lifecycle(self) -> BrokerLifecycle:
+        assert self.broker.lifecycle is not None, "made with the broker"
+        return self.broker.lifecycle
 
     @property
     def broker(self) -> Broker:
@@ -135,6 +136,7 @@ class Node:
             quotas=quotas,
             advertised=advertised,
         )
+        broker.lifecycle = BrokerLifecycle(broker, dirs, must_stop=self._must_stop)
         await logs.start()
         journal.image.take_changes()
         journal.listeners.append(self._committed)
@@ -183,6 +185,7 @@ class Node:
         changes = broker.image.take_changes()
         if any(kind == BROKER_RESOURCE for kind, _ in changes.configs):
             self._take_dynamic_config(broker.metadata)
+            self._lifecycle.configured()
         broker.logs.apply(changes)
         broker.replicas.apply(changes)
         broker.groups.apply(changes)
@@ -192,59 +195,17 @@ class Node:
 
     async def _register(self, previous_epoch: int) -> None:
         """Tell the metadata log who is here, then take the lead of partitions."""
-        broker, journal, config = self.broker, self.broker.metadata, self.config
-        assert self._dirs is not None, "opened"
-        controllers = {
-            each.listener: _endpoint(each.listener, each.host or "localhost", each.port, each.security_protocol)
-            for each in config.listeners
-            if each.listener in config.controller_listener_names
-        }
-        controller = Controller(
-            id=config.node_id, incarnation_id=uuid4(), endpoints=controllers, features=SUPPORTED_FEATURES
-        )
-        records = registrations.register_controller(journal.draft, controller)
-        await journal.append(records)
-        state = BrokerState(
-            id=config.node_id,
-            epoch=journal.next_offset,
-            incarnation_id=uuid4(),
-            endpoints={
-                name: _endpoint(name, host, port, PLAINTEXT) for name, (host, port) in broker.advertised.items()
-            },
-            features=SUPPORTED_FEATURES,
-            rack=config.broker_rack,
-            directories=tuple(each.id for each in self._dirs.online),
-        )
-        properties = config.properties
-        await journal.append(registrations.register_broker(journal.draft, state, previous_epoch, properties))
-        await journal.append(registrations.unfence_broker(journal.draft, config.node_id, properties))
-        cordoned = [each.id for each in self._dirs.online if broker.logs.is_cordoned(each)]
-        await journal.append(registrations.cordon_directories(journal.draft, config.node_id, cordoned))
-        self._is_registered = True
-        self._tell_assignments()
+        broker = self.broker
+        broker.active = ActiveController(broker)
+        broker.active.start()
+        await register_controller(broker)
+        await self._lifecycle.start(previous_epoch)
 
     def _assigned(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
-        """A partition was placed in another directory than the metadata says: tell it, with others, soon."""
-        self._assignments[topic_id, number] = directory_id
-        if len(self._assignments) == 1 and self._is_registered:
-            asyncio.get_running_loop().call_soon(self._tell_assignments)
-
-    def _tell_assignments(self) -> None:
-        assigned, self._assignments = self._assignments, {}
-        draft, node_id, properties = self.broker.metadata.draft, self.config.node_id, self.config.properties
-        self._tell(assign_directories(draft, node_id, assigned, properties))
+        self._lifecycle.assigned(topic_id, number, directory_id)
 
     def _directory_failed(self, directory: LogDir) -> None:
-        if self._is_registered:
-            draft, node_id, properties = self.broker.metadata.draft, self.config.node_id, self.config.properties
-            self._tell(registrations.directories_offline(draft, node_id, [directory.id], properties))
-
-    def _tell(self, records: Sequence[Record]) -> None:
-        """Append records that nobody waits for; where the metadata log is gone, its own failure stops the node."""
-        try:
-            self.broker.metadata.append(records).add_done_callback(lambda done: done.exception())
-        except KcliError as error:
-            log.error("not told to the metadata log: %s", error)  # noqa: TRY400
+        self._lifecycle.directory_failed(directory.id)
 
     def _must_stop(self, reason: str) -> None:
         if not self.ended.done():
@@ -254,22 +215,21 @@ class Node:
 
     async def stop(self) -> None:
         """Go down in order: the next start has nothing to recover."""
-        broker, node_id = self.broker, self.config.node_id
+        broker = self.broker
         assert self._server is not None, "started"
-        journal, properties = broker.metadata, self.config.properties
+        journal = broker.metadata
         self._server.stop_listening()
-        state = journal.draft.brokers.get(node_id)
-        epoch = -1 if state is None else state.epoch
         if not self.ended.done():
-            await journal.append(registrations.begin_controlled_shutdown(journal.draft, node_id, properties))
+            await self._lifecycle.shut_down()
+        self._lifecycle.stop()
         self._server.close()
         broker.groups.stop()
         broker.transactions.stop()
         journal.listeners.remove(self._committed)
-        if not self.ended.done():
-            await journal.append(registrations.fence_broker(journal.draft, node_id, properties))
+        if broker.active is not None:
+            broker.active.stop()
         await journal.close()
-        await broker.logs.stop(epoch)
+        await broker.logs.stop(self._lifecycle.epoch)
 
 
 def _check_alone(config: BrokerConfig) -> None:
@@ -279,10 +239,6 @@ def _check_alone(config: BrokerConfig) -> None:
     others = {each.partition("@")[0].strip() for each in config.words("controller.quorum.voters")}
     if others - {str(config.node_id)}:
         raise CannotServe("controller.quorum.voters: only a node that is its cluster's only voter can be served")
-
-
-def _endpoint(name: str, host: str, port: int, protocol: str) -> Endpoint:
-    return Endpoint(name, host, port, PROTOCOL_IDS[protocol])
 
 
 def _own_name(bound_host: str) -> str:
@@ -306,12 +262,12 @@ def _metadata_config(config: BrokerConfig) -> MetadataLogConfig:
 def _previous_epoch(dirs: LogDirs) -> int:
     """The broker's epoch at its last clean shutdown, where all directories agree on it."""
     epochs = {_epoch_in(each.path / FileKind.CLEAN_SHUTDOWN) for each in dirs.online}
-    return epochs.pop() if len(epochs) == 1 else registrations.NO_EPOCH
+    return epochs.pop() if len(epochs) == 1 else NO_EPOCH
 
 
 def _epoch_in(marker: Path) -> int:
     try:
-        epoch = json.loads(marker.read_bytes()).get("brokerEpoch", registrations.NO_EPOCH)
+        epoch = json.loads(marker.read_bytes()).get("brokerEpoch", NO_EPOCH)
     except (OSError, ValueError, AttributeError):
-        return registrations.NO_EPOCH
-    return epoch if isinstance(epoch, int) else registrations.NO_EPOCH
+        return NO_EPOCH
+    return epoch if isinstance(epoch, int) else NO_EPOCH

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -88,7 +89,8 @@ def started(min_insync_replicas: int = 1) -> Metadata:
 
 def node(properties: dict[str, str], metadata: Metadata) -> Broker:
     """A broker of these properties."""
-    parts: dict[str, Any] = {"metadata": metadata, "image": metadata.image, "logs": None, "partitions": None}
+    logs = SimpleNamespace()
+    parts: dict[str, Any] = {"metadata": metadata, "image": metadata.image, "logs": logs, "partitions": None}
     return Broker(
         config=BrokerConfig(properties),
         clock=Clock(),

@@ -11,8 +11,8 @@ from uuid import UUID
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.registration import Broker, Endpoint, VersionRange
 from kcli.metadata.registration_control import NO_EPOCH
-from kcli.metadata.result import Refused
 from kcli.metadata.result import ErrorCode as Code
+from kcli.metadata.result import Refused
 
 NONE = UUID(int=0)
 PREVIOUS_EPOCH_SINCE = 3
@@ -25,16 +25,20 @@ async def broker_registration(call: Call) -> Entity:
     assert broker.active is not None, "controllers are asked"
     previous_epoch = request.previous_broker_epoch if call.version >= PREVIOUS_EPOCH_SINCE else None
     try:
-        if request.cluster_id != broker.cluster_id:
-            reason = f"Expected cluster ID {broker.cluster_id}, but got cluster ID {request.cluster_id}"
-            raise Refused(Code.INCONSISTENT_CLUSTER_ID, reason)
-        if call.get("is_migrating_zk_broker", default=False):
-            raise Refused(Code.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")
+        _check(call)
         epoch = await broker.active.register_broker(_state(call), previous_epoch)
     except Refused as refused:
         broker.active.refused(f"the registration of broker {request.broker_id}", refused)
         return call.respond(error_code=ErrorCode(refused.error.code), broker_epoch=NO_EPOCH)
     return call.respond(error_code=ErrorCode.none, broker_epoch=epoch)
+
+
+def _check(call: Call) -> None:
+    known, given = call.broker.cluster_id, call.request.cluster_id
+    if given != known:
+        raise Refused(Code.INCONSISTENT_CLUSTER_ID, f"Expected cluster ID {known}, but got cluster ID {given}")
+    if call.get("is_migrating_zk_broker", default=False):
+        raise Refused(Code.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")
 
 
 def _state(call: Call) -> Broker:
@@ -47,8 +51,7 @@ def _state(call: Call) -> Broker:
             each.name: Endpoint(each.name, each.host, each.port, each.security_protocol) for each in request.listeners
         },
         features={
-            each.name: VersionRange(each.min_supported_version, each.max_supported_version)
-            for each in request.features
+            each.name: VersionRange(each.min_supported_version, each.max_supported_version) for each in request.features
         },
         rack=request.rack,
         directories=tuple(each or NONE for each in call.get("log_dirs", default=())),

@@ -6,8 +6,8 @@
                      unclean ones, where topics allow them, every unclean.leader.election.interval.ms
     resigns          all of it is forgotten
 
-The broker within the controller's own process is never taken for dead: who would look at it is as dead as it is. Source:
-QuorumController, PeriodicTaskControlManager, ClusterControlManager.activate.
+The broker within the controller's own process is never taken for dead: who would look at it is as dead as it is.
+Source: QuorumController, PeriodicTaskControlManager, ClusterControlManager.activate.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ActiveController:
             replace(state, epoch=metadata.next_offset),
             previous_epoch,
             self._broker.config.properties,
-            kraft_version=metadata.quorum.kraft_version,
+            kraft_version=metadata.kraft_version,
             has_session=heartbeats.has_session(known, self.now_ms),
         )
         if known is None or known.incarnation_id != state.incarnation_id:
@@ -212,9 +212,8 @@ class ActiveController:
     # processes whose end somebody saw
 
     def report_death(self, node_id: int) -> None:
-        """A node's process has ended, without the farewell of a clean shutdown or behind it. Whoever starts the processes
-        sees it at once and tells every controller: the active one does not wait for the session, one that becomes
-        active a moment later neither."""
+        """A node's process has ended. Who starts the processes sees it at once and tells every controller: the active
+        one does not wait for the session to end, and one that becomes active a moment later neither."""
         known = self._broker.metadata.draft.brokers.get(node_id)
         if node_id != self._broker.node_id and known is not None:
             self._deaths[node_id] = _Death(known.epoch)
