@@ -54,6 +54,12 @@ class Mutation:
             function.__code__ = code
 
 
+UNCOMMITTED = Mutation(
+    "answers come before what they tell is committed",
+    "kcli.broker.coordinators.uncommitted:Uncommitted._needs_wait",
+    "log.high_watermark < log.log_end_offset",
+    "False",
+)
 GENERATION = Mutation(
     "no generation is checked",
     "kcli.group.classic.group:ClassicGroup.check_generation",
@@ -69,6 +75,19 @@ FENCING = Mutation(
 MUTATIONS = [
     GENERATION,
     FENCING,
+    UNCOMMITTED,
+    Mutation(
+        "machines outlive the lead of their partitions",
+        "kcli.broker.coordinators.runtime:_is_same",
+        "and shard.number in led",
+        "",
+    ),
+    Mutation(
+        "markers count before they are committed",
+        "kcli.broker.coordinators.markers:Markers._write",
+        "code.add_done_callback(lambda done: self._is_committed(ending, place, done, marker))",
+        "self._hear(ending, place, ErrorCode.none, marker)",
+    ),
     Mutation(
         "no generation is checked as members commit",
         "kcli.group.classic.group:ClassicGroup.check_commit",
