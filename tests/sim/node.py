@@ -144,6 +144,7 @@ class NotingCoordinator(Coordinator):
 
 
 def _describe(machine: GroupMachine, group: str, now_ms: int) -> DescribedGroup | DescribedConsumerGroup:
+    described: DescribedGroup | DescribedConsumerGroup
     for request in (DescribeConsumerGroup(group_id=group), DescribeGroup(group_id=group)):
         ((_, described),) = machine.handle(0, request, now_ms).answers
         if described.error == ErrorCode.none.value:
