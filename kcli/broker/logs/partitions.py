@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 UNKNOWN_EPOCH = -1
 Watcher = Callable[[], object]
+EndWatcher = Callable[[bool], object]
 
 
 class PartitionError(KcliError):
@@ -109,7 +110,7 @@ class Partition:
         self._log: PartitionLog | None = None
         self._active_offset = -1
         self._watchers: dict[Watcher, int] = {}
-        self._end_watchers: dict[Watcher, None] = {}
+        self._end_watchers: dict[EndWatcher, None] = {}
         self._commits = CommitWaits()
         self.state = state
 
@@ -146,6 +147,11 @@ class Partition:
     def log(self) -> PartitionLog:
         """The log, of one that is offline too, if it was open before. Raises LogFailed where it cannot be had."""
         return self._open() if self._log is None else self._log
+
+    def open(self) -> None:
+        """Open the log, or make it, unless it is open. Raises LogFailed."""
+        if self._log is None:
+            self._open()
 
     @property
     def opened_log(self) -> PartitionLog | None:
@@ -262,9 +268,7 @@ class Partition:
         if self._active_offset != log.active_base_offset:
             self._active_offset = log.active_base_offset
             self.on_rolled(self)
-        if self._end_watchers:
-            for watcher in list(self._end_watchers):
-                watcher()
+        self._wake_followers(is_urgent=True)
         if log.high_watermark != before:
             self._high_watermark_moved(log)
 
@@ -287,6 +291,7 @@ class Partition:
 
     def _high_watermark_moved(self, log: PartitionLog) -> None:
         self._tell_committed(log)
+        self._wake_followers(is_urgent=False)
         self._wake()
 
     def _tell_committed(self, log: PartitionLog) -> None:
@@ -406,11 +411,12 @@ class Partition:
         if count > 1:
             self._watchers[watcher] = count - 1
 
-    def watch_end(self, watcher: Watcher) -> None:
-        """Call `watcher` at every append too, once for each, until `unwatch_end`."""
+    def watch_end(self, watcher: EndWatcher) -> None:
+        """Call `watcher` for a follower, until `unwatch_end`: with True when there is something to fetch or to know at
+        once, with False when the high watermark has moved, which can wait."""
         self._end_watchers[watcher] = None
 
-    def unwatch_end(self, watcher: Watcher) -> None:
+    def unwatch_end(self, watcher: EndWatcher) -> None:
         """Take back `watch_end`."""
         self._end_watchers.pop(watcher, None)
 
@@ -419,9 +425,13 @@ class Partition:
             for watcher in list(self._watchers):
                 watcher()
 
+    def _wake_followers(self, *, is_urgent: bool) -> None:
+        if self._end_watchers:
+            for watcher in list(self._end_watchers):
+                watcher(is_urgent)
+
     def _wake_all(self) -> None:
-        for watcher in list(self._end_watchers):
-            watcher()
+        self._wake_followers(is_urgent=True)
         self._wake()
 
     # who may ask

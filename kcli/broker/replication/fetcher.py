@@ -311,6 +311,7 @@ class Fetcher:
             LIST_OFFSETS_VERSION,
             timeout_s=self._timeout_s,
             replica_id=self._broker.node_id,
+            isolation_level=0,
             topics=[{"name": followed.partition.topic, "partitions": [asked]}],
         )
         found = response.topics[0].partitions[0]

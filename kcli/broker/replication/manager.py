@@ -190,6 +190,9 @@ class ReplicaManager:
     @property
     def broker_epoch(self) -> int:
         """Of this broker's registration."""
+        lifecycle = self._broker.lifecycle
+        if lifecycle is not None:
+            return lifecycle.epoch
         own = self._broker.image.brokers.get(self._broker.node_id)
         return UNKNOWN if own is None else own.epoch
 

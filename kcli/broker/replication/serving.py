@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kcli.broker.fetch_sessions import NO_SESSION, Key, Session, Wanted, topic_key
-from kcli.broker.logs.partitions import Partition, Watcher
+from kcli.broker.logs.partitions import EndWatcher, Partition, Watcher
 from kcli.broker.network.connection import Laid, Later
 from kcli.broker.network.fetch_layout import UNKNOWN, PartitionAnswer, lay_out
 from kcli.broker.network.messages import Call, ErrorCode
@@ -39,7 +39,7 @@ class Tracker:
         self.fetched_ms = 0
         self.dirty: dict[Key, None] = {}
         self.wake: Watcher | None = None
-        self._watched: dict[Key, tuple[Partition, Watcher]] = {}
+        self._watched: dict[Key, tuple[Partition, EndWatcher]] = {}
 
     def watch(self, key: Key, partition: Partition) -> None:
         """Hear of its changes."""
@@ -57,9 +57,9 @@ class Tracker:
         if known is not None:
             known[0].unwatch_end(known[1])
 
-    def _changed(self, key: Key) -> None:
+    def _changed(self, key: Key, is_urgent: bool) -> None:
         self.dirty[key] = None
-        if self.wake is not None:
+        if is_urgent and self.wake is not None:
             self.wake()
 
     def close(self) -> None:
@@ -217,10 +217,10 @@ class _Fetch:
             self.tracker.unwatch(key)
             return PartitionAnswer(wanted.index, partition.value), False
         self.tracker.watch(key, partition)
-        follower = partition.check_leader_epoch(wanted.leader_epoch) or self._follower(partition, wanted)
-        if isinstance(follower, ErrorCode):
-            return PartitionAnswer(wanted.index, follower.value), False
         try:
+            follower = partition.check_leader_epoch(wanted.leader_epoch) or self._follower(partition, wanted)
+            if isinstance(follower, ErrorCode):
+                return PartitionAnswer(wanted.index, follower.value), False
             return self._read_log(partition, follower, wanted, max_bytes, first=first, asked=asked)
         except OffsetOutOfRange:
             return PartitionAnswer(wanted.index, ErrorCode.offset_out_of_range.value), False
@@ -229,6 +229,8 @@ class _Fetch:
             return PartitionAnswer(wanted.index, ErrorCode.kafka_storage_error.value), False
 
     def _follower(self, partition: Partition, wanted: Wanted) -> Follower | ErrorCode:
+        """Raises LogFailed."""
+        partition.open()
         leadership = partition.leadership
         follower = None if leadership is None else leadership.followers.get(self.replica_id)
         if follower is None and wanted.leader_epoch != UNKNOWN:  # it may know of a reassignment that is new here
