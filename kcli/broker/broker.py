@@ -13,6 +13,8 @@ from kcli.broker.to_controller import ToController
 from kcli.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
+    import asyncio
+
     from kcli.broker.clock import Clock
     from kcli.broker.config import BrokerConfig
     from kcli.broker.controller.active import ActiveController
@@ -31,7 +33,7 @@ class Broker:
 
     advertised: listener name -> host and port that clients are told. is_alone: it is all of its cluster. network: to
     other nodes; controller: to the active one, which may be this one. active: where this node is a controller;
-    lifecycle: where it is a broker.
+    lifecycle: where it is a broker. creating: topics that the controller was asked for because a client named them.
     """
 
     config: BrokerConfig
@@ -50,6 +52,7 @@ class Broker:
     active: ActiveController | None = None
     lifecycle: BrokerLifecycle | None = None
     network: Network = field(default_factory=NoNetwork)
+    creating: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     controller: ToController = field(init=False)
     replicas: ReplicaManager = field(init=False)
     producer_ids: ProducerIds = field(init=False)
@@ -62,7 +65,7 @@ class Broker:
         self.replicas = ReplicaManager(self)
         if not self.is_read_only:
             self.logs.host = self.replicas
-        self.producer_ids = ProducerIds(self.metadata, self.node_id)
+        self.producer_ids = ProducerIds(self)
         self.groups = Coordinator(self, GROUPS_TOPIC, self._coordinate_groups)
         self.transactions = Coordinator(self, TRANSACTIONS_TOPIC, self._coordinate_transactions)
 

@@ -147,7 +147,7 @@ def _describe(machine: GroupMachine, group: str, now_ms: int) -> DescribedGroup 
     described: DescribedGroup | DescribedConsumerGroup
     for request in (DescribeConsumerGroup(group_id=group), DescribeGroup(group_id=group)):
         ((_, described),) = machine.handle(0, request, now_ms).answers
-        if described.error == ErrorCode.none.value:
+        if not described.error:
             break
     return described
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 from kcli.broker.coordinators.markers import Markers
 from kcli.broker.coordinators.runtime import CoordinatorError, Work
 from kcli.broker.network.messages import ErrorCode
-from kcli.metadata.result import Refused
 from kcli.txn.machine import TransactionMachine
 from kcli.txn.requests import NEEDS_PRODUCER_ID, AbortTimedOut, MarkersWritten, Producer, WriteMarkers
 from kcli.txn.turn import TransactionConfig
@@ -92,13 +91,13 @@ class _Transactions:
         try:
             producer_id = await self._broker.producer_ids.next()
             await self._broker.transactions.ask_shard(number, replace(message, new_producer_id=producer_id))
-        except (CoordinatorError, Refused) as error:
+        except CoordinatorError as error:
             log.warning("%s has timed out and is not aborted: %s", message.transactional_id, error)
 
 
 async def ask_transaction(broker: Broker, transactional_id: str, request: Any) -> Any:
-    """The answer of the transactional id's machine, with a producer id where it needs one. Raises CoordinatorError;
-    Refused where there are no producer ids."""
+    """The answer of the transactional id's machine, with a producer id where it needs one. Raises CoordinatorError,
+    also where there are no producer ids."""
     answer = await broker.transactions.ask(transactional_id, request)
     if answer is NEEDS_PRODUCER_ID:
         request = replace(request, new_producer_id=await broker.producer_ids.next())
@@ -114,8 +113,6 @@ async def ask_producer(broker: Broker, transactional_id: str, request: Any) -> t
         answer: Producer = await ask_transaction(broker, transactional_id, request)
     except CoordinatorError as error:
         return error.code, -1, -1
-    except Refused:
-        return ErrorCode.unknown_server_error, -1, -1
     return ErrorCode(answer.code.value), answer.producer_id, answer.producer_epoch
 
 
