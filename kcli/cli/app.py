@@ -66,7 +66,7 @@ COMMANDS = {
     "cluster": Target(
         "kcli.cli.cluster",
         "app",
-        "Show who is in a cluster and how it is; stop, kill and restart nodes of one of kcli serve --nodes.",
+        "Show who is in a cluster and how it is; stop, kill and restart nodes that kcli serve runs.",
     ),
 }
 

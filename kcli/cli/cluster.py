@@ -42,7 +42,7 @@ kcli cluster stop --data-dir cluster
 """
 
 app = typer.Typer(
-    help="Show who is in a cluster and how it is; stop, kill and restart nodes of one of kcli serve --nodes.\n\n"
+    help="Show who is in a cluster and how it is; stop, kill and restart nodes that kcli serve runs.\n\n"
     "Without a command: the cluster's id, brokers, controllers and features.",
     epilog=EPILOG,
 )

@@ -131,8 +131,7 @@ class Asker:
         )
 
     def _min_isrs(self, metadata: Any) -> dict[str, int]:
-        """Of the topics that lack replicas: the others cannot be below it for long."""
-        names = sorted({each.topic for each in _partitions(metadata, {}) if len(each.isr) < len(each.replicas)})
+        names = sorted(each.name for each in metadata.topics)
         if not names:
             return {}
         resources = tuple(
