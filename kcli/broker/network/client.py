@@ -17,11 +17,13 @@ import os
 import socket
 from typing import Any, Final
 
+from kcli.broker.network import fetch_request
 from kcli.broker.network.messages import API_VERSIONS, Entity, Messages, messages
 from kcli.broker.network.outgoing import Outgoing
 from kcli.broker.network.peers import (
     Unanswered,
     api_named,
+    check_version,
     correlation_of,
     error_of,
     new_request,
@@ -37,6 +39,7 @@ READS_AT_ONCE: Final = 16
 RECONNECT_BACKOFF_S: Final = 0.05
 CONNECT_TIMEOUT_S: Final = 10.0
 HELLO_VERSION: Final = 3
+LAID_OUT: Final = ("fetch", fetch_request.VERSION)
 HELLO: Final = {"client_software_name": "kcli", "client_software_version": "4.3"}
 
 
@@ -83,8 +86,11 @@ class SocketChannel:
             connection = await self._connected(timeout_s)
         if version is None:
             version = newest_version(known, connection.versions)
+        else:
+            check_version(known, version, connection.versions)
         kind = messages(known.key, version)
-        return await connection.ask(kind, new_request(kind, fields), deadline)
+        laid = fetch_request.lay_out(fields) if (api, version) == LAID_OUT else None
+        return await connection.ask(kind, laid or new_request(kind, fields), deadline)
 
     async def _connected(self, timeout_s: float) -> _Connection:
         if self._is_closed:
@@ -181,7 +187,7 @@ class _Connection:
             raise Unanswered(f"ApiVersions: {error_of(answer).name}")
         self.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
-    async def ask(self, kind: Messages, request: Entity, deadline: float) -> Entity:
+    async def ask(self, kind: Messages, request: Entity | bytes, deadline: float) -> Entity:
         """Send a request and wait for its answer. Raises Unanswered."""
         if self.is_closed:
             raise Unanswered(f"{self._address}: the connection was lost")
@@ -227,6 +233,8 @@ class _Connection:
                     count = len(data)
                     if count:
                         self._take(self._rest + data if self._rest else data)
+                    if 0 < count < SCRATCH_BYTES and self._frame is None:
+                        return  # the socket had no more
                 else:
                     count = self._socket.recv_into(self._frame[self._filled :])
                     self._fill(count)

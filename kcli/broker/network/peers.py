@@ -83,20 +83,31 @@ def newest_version(api: Api, advertised: Mapping[int, tuple[int, int]]) -> int:
     return version
 
 
+def check_version(api: Api, version: int, advertised: Mapping[int, tuple[int, int]]) -> None:
+    """Does the other node speak it? Raises VersionMismatch."""
+    least, most = advertised.get(api.key, (0, -1))
+    if not least <= version <= most:
+        said = f"{least} to {most}" if most >= least else "none"
+        raise VersionMismatch(f"{api.name}: this node wants version {version}, the other speaks {said}")
+
+
 def new_request(kind: Messages, fields: Mapping[str, Any]) -> Entity:
     """A request of its plain values."""
     return message(kind.request_type, fields)
 
 
-def request_frame(kind: Messages, client_id: str, correlation_id: int, request: Entity) -> bytes:
-    """A request's frame, its size in front."""
+def request_frame(kind: Messages, client_id: str, correlation_id: int, request: Entity | bytes) -> bytes:
+    """A request's frame, its size in front. request: an object of kio's, or the bytes that were laid out for it."""
     buffer = io.BytesIO()
     name = client_id.encode()
     buffer.write(struct.pack(">ihhih", 0, kind.api_key, kind.version, correlation_id, len(name)))
     buffer.write(name)
     if kind.flexible:
         buffer.write(b"\0")
-    entity_writer(kind.request_type)(buffer, request)
+    if isinstance(request, bytes):
+        buffer.write(request)
+    else:
+        entity_writer(kind.request_type)(buffer, request)
     frame = buffer.getbuffer()
     struct.pack_into(">i", frame, 0, len(frame) - 4)
     del frame
