@@ -114,11 +114,11 @@ def test_what_is_lost_with_the_lead_was_told_to_nobody(fixture: Fixture) -> None
         host.change(coordinator, leader=OTHER)
         assert [await refused(each) for each in (lost, read)] == [ErrorCode.not_coordinator] * 2
         with pytest.raises(CoordinatorError, match="not_coordinator"):
-            fixture.send("read")
+            _ = fixture.send("read")
         host.partition.truncate_to(1, host.clock.now_ms())
         host.change(coordinator, leader=OWN)
         with pytest.raises(CoordinatorError, match="coordinator_load_in_progress"):
-            fixture.send("read")
+            _ = fixture.send("read")
         await asyncio.sleep(1)
         host.copy()
         assert await fixture.send("read") == [b"one"]
@@ -132,7 +132,7 @@ def test_what_is_loaded_waits_too(fixture: Fixture) -> None:
 
     async def run() -> None:
         host = fixture.host
-        fixture.send(b"one")
+        _ = fixture.send(b"one")
         host.change(fixture.coordinator, leader=OTHER)
         host.change(fixture.coordinator, leader=OWN)
         await asyncio.sleep(1)
@@ -232,7 +232,7 @@ def test_a_topic_of_the_same_name(fixture: Fixture) -> None:
         shards._shards[0].topic_id = None
         fixture.host.change(fixture.coordinator, leader=OWN)
         with pytest.raises(CoordinatorError, match="coordinator_load_in_progress"):
-            fixture.send("read")
+            _ = fixture.send("read")
 
     fixture.host.run(run())
 
