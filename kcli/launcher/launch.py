@@ -11,10 +11,12 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from formats.file_name import FileKind
 from kcli.errors import KcliError
 from kcli.launcher.control import ControlServer
 from kcli.launcher.directory import ClusterDirectory, Wanted, open_cluster
@@ -48,13 +50,26 @@ def launch(
     forks = ForkServer(main)
     ports, disk = Ports(), Disk()
     try:
-        disk.make_directory(path)
-        with DirectoryLock(disk, path):
+        with _locked(path, disk):
             cluster = open_cluster(path, wanted, ports, disk)
             asyncio.run(_run(cluster, forks, ready, restart=restart, json_lines=json_lines))
     finally:
         ports.close()
         forks.close()
+
+
+@contextmanager
+def _locked(path: Path, disk: Disk) -> Iterator[None]:
+    """Hold the directory, made if need be; one that stays empty goes again."""
+    is_new = not path.exists()
+    disk.make_directory(path)
+    with DirectoryLock(disk, path):
+        try:
+            yield
+        finally:
+            if is_new and [each.name for each in path.iterdir()] == [FileKind.LOCK]:
+                disk.remove(path / FileKind.LOCK)
+                disk.remove_directory(path)
 
 
 async def _run(cluster: ClusterDirectory, forks: ForkServer, ready: Ready, *, restart: bool, json_lines: bool) -> None:
