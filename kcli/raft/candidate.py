@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.raft.election import NOBODY, Election, Votes
+from kcli.raft.outgoing import ask_for_votes
 from kcli.raft.voters import Endpoints, ReplicaKey
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class Candidate:
     def poll(self, core: Core, now_ms: int) -> int:
         """Ask the voters until the timeout; then it waits no longer for this epoch. Returns how long to wait."""
         if core.is_shutting_down:
-            return min(core.shutdown_deadline_ms - now_ms, core.ask_for_votes(self.votes, now_ms))
+            return min(core.shutdown_deadline_ms - now_ms, ask_for_votes(core, self.votes, now_ms, pre_vote=False))
         if now_ms >= self.election_deadline_ms:
             core.to_prospective(now_ms)
             return 0
-        return min(core.ask_for_votes(self.votes, now_ms), self.election_deadline_ms - now_ms)
+        return min(ask_for_votes(core, self.votes, now_ms, pre_vote=False), self.election_deadline_ms - now_ms)

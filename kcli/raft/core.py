@@ -8,17 +8,17 @@ maybeSendRequest).
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from kcli.raft import controls
 from kcli.raft.candidate import Candidate
-from kcli.raft.config import FETCH_WAIT_MS, RaftConfig
+from kcli.raft.config import RaftConfig
 from kcli.raft.connections import Connections
 from kcli.raft.controls import Controls
 from kcli.raft.election import NEVER, NOBODY, Election, Votes, parse_election
-from kcli.raft.errors import ErrorCode, RaftFault
+from kcli.raft.errors import ErrorCode, OwnIdElsewhere, RaftFault
 from kcli.raft.follower import Follower
 from kcli.raft.leader import Leader
 from kcli.raft.log import QuorumStore, RaftLog
@@ -28,16 +28,13 @@ from kcli.raft.messages import (
     Node,
     OffsetAndEpoch,
     Outcome,
-    Request,
-    Send,
     Token,
-    Vote,
     VoterAnswer,
 )
 from kcli.raft.prospective import Prospective
 from kcli.raft.resigned import Resigned
 from kcli.raft.unattached import Unattached
-from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoints, ReplicaKey, VoterNode, VoterSet, address
+from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoints, ReplicaKey, VoterNode, VoterSet
 
 State = Unattached | Prospective | Candidate | Leader | Resigned | Follower
 
@@ -56,7 +53,8 @@ class Parked:
 
 @dataclass(slots=True)
 class Core:
-    """See above. `out` collects what the present call is to return; flushed_offset: how far the log is on disk."""
+    """See above. `out` collects what the present call is to return; flushed_offset: how far the log is on disk;
+    committed_offset: how far it is known to be committed, by whichever state."""
 
     config: RaftConfig
     log: RaftLog
@@ -69,11 +67,12 @@ class Core:
     out: Outcome = field(default_factory=Outcome)
     parked: list[Parked] = field(default_factory=list)
     flushed_offset: int = 0
+    committed_offset: int = 0
     shutdown_deadline_ms: int = NEVER
     is_shutting_down: bool = False
     refetch: Callable[[Parked, int], None] | None = None
     _saved: Election | None = None
-    _correlation: int = 0
+    correlation: int = 0
 
     def __post_init__(self) -> None:
         config = self.config
@@ -88,6 +87,8 @@ class Core:
         """Take up the state that quorum-state and the log tell of."""
         self.controls.load()
         self.flushed_offset = self.log.end_offset
+        if self.log.latest_snapshot is not None:
+            self.move_committed(self.log.latest_snapshot.offset)
         saved = self.store.load()
         election = Election(0) if saved is None else parse_election(saved)
         self.state = self._first_state(election, now_ms)
@@ -264,7 +265,7 @@ class Core:
         if not endpoints:
             raise RaftFault(f"node {leader_id} leads epoch {epoch}, but none of its endpoints is known")
         if leader_id == self.key.id:
-            raise RaftFault(f"another node says that node {leader_id}, which is this one, leads epoch {epoch}")
+            raise OwnIdElsewhere(leader_id, epoch)
         assert epoch >= old.epoch, "epochs grow"
         voted = old.voted if epoch == old.epoch else None
         self._become(self._follower(epoch, leader_id, endpoints, voted, old.high_watermark, now_ms), now_ms)
@@ -312,22 +313,17 @@ class Core:
         """Follow a leader that is new, or better known now. Raises RaftFault where two lead one epoch."""
         state = self.state
         if leader_id == self.key.id:
-            is_consistent = isinstance(state, Leader) or (isinstance(state, Resigned) and epoch == state.epoch)
-        else:
-            is_consistent = (
-                epoch != state.epoch or leader_id == state.leader_id or NOBODY in (leader_id, state.leader_id)
-            )
-        if not is_consistent:
-            known = f"known are leader {state.leader_id}, epoch {state.epoch}"
-            raise RaftFault(f"node {leader_id} is said to lead epoch {epoch}; {known}")
+            if not isinstance(state, Leader | Resigned) or epoch != state.epoch:
+                raise OwnIdElsewhere(leader_id, epoch)
+            return
+        if epoch == state.epoch and len({NOBODY, leader_id, state.leader_id}) > 2:
+            raise RaftFault(f"node {leader_id} is said to lead epoch {epoch}, and node {state.leader_id} too")
         if epoch > state.epoch:
             if leader_id == NOBODY:
                 self.to_unattached(epoch, now_ms)
             else:
                 self.to_follower(epoch, leader_id, endpoints, now_ms)
-        elif leader_id not in (NOBODY, self.key.id) and (
-            state.leader_id == NOBODY or len(endpoints) > len(state.leader_endpoints)
-        ):
+        elif leader_id != NOBODY and (state.leader_id == NOBODY or len(endpoints) > len(state.leader_endpoints)):
             self.to_follower(epoch, leader_id, endpoints, now_ms)
 
     def endpoints_of(self, leader_id: int, told: Endpoints) -> Endpoints:
@@ -353,11 +349,17 @@ class Core:
     def committed(self, leader: Leader, now_ms: int) -> None:
         """The leader's high watermark has moved."""
         assert leader.high_watermark is not None, "it has moved"
-        self.log.update_high_watermark(leader.high_watermark)
+        self.move_committed(leader.high_watermark)
         change = leader.change
         if change is not None and change.last_offset is not None and leader.high_watermark > change.last_offset:
             self.finish_change(leader)
         self.serve_parked(now_ms)
+
+    def move_committed(self, offset: int) -> None:
+        """All before it is committed; a new leader may know of less for a while."""
+        if offset > self.committed_offset:
+            self.committed_offset = offset
+            self.log.update_high_watermark(offset)
 
     def serve_parked(self, now_ms: int, behind: int | None = None) -> None:
         """Answer the fetches that wait; `behind`: only those of what is before that offset."""
@@ -384,64 +386,3 @@ class Core:
         change, leader.change = leader.change, None
         if change is not None and change.token is not None:
             self.answer(change.token, VoterAnswer(top_error=error, message=message))
-
-    # sending
-
-    def send(self, to: Node, request: Request, now_ms: int) -> tuple[bool, int]:
-        """Send it, if the node may be sent to. Returns whether, and how long to wait before the next."""
-        if not self.connections.is_ready(to.id, now_ms):
-            return False, self.connections.wait_ms(to.id, now_ms)
-        self._correlation += 1
-        self.connections.sent(to.id, self._correlation, now_ms)
-        self.out.messages.append(Send(to, request, self._correlation))
-        return True, self.connections.wait_ms(to.id, now_ms)
-
-    def send_all(self, requests: Iterable[tuple[Node, Request]], now_ms: int) -> int:
-        """Send all that may be sent. Returns how long to wait."""
-        return min((self.send(to, request, now_ms)[1] for to, request in requests), default=NEVER)
-
-    def ask_for_votes(self, votes: Votes, now_ms: int) -> int:
-        """Ask those who have not answered. Returns how long to wait."""
-        if votes.is_lost:
-            return NEVER
-        asked: Sequence[ReplicaKey] = votes.unanswered
-        return self.send_all(
-            [(node, self._vote(each)) for each in asked if (node := self.voter_node(each.id)) is not None], now_ms
-        )
-
-    def _vote(self, voter: ReplicaKey) -> Vote:
-        return Vote(
-            cluster_id=self.config.cluster_id,
-            voter=voter,
-            replica=self.key,
-            epoch=self.state.epoch,
-            last=self.log_end,
-            pre_vote=isinstance(self.state, Prospective),
-        )
-
-    def fetch_from_any(self, now_ms: int) -> int:
-        """Ask one of the bootstrap servers. Returns how long to wait."""
-        node = self.connections.ready_bootstrap(now_ms)
-        if node is None or self.must_flush:
-            return max(1, self.connections.bootstrap_wait_ms(now_ms))
-        return self.send(node, self.fetch_request(), now_ms)[1]
-
-    def fetch_request(self) -> Fetch:
-        """What it has to ask for."""
-        end = self.log_end
-        high_watermark = self.state.high_watermark
-        return Fetch(
-            cluster_id=self.config.cluster_id,
-            replica=self.key,
-            epoch=self.state.epoch,
-            offset=end.offset,
-            last_fetched_epoch=end.epoch,
-            high_watermark=-1 if high_watermark is None else high_watermark,
-            max_wait_ms=FETCH_WAIT_MS,
-            max_bytes=self.config.fetch_max_bytes,
-        )
-
-    def voter_node(self, voter_id: int) -> Node | None:
-        """Where a voter is reached."""
-        where = address(self.controls.voters.endpoints(voter_id), self.config.listener)
-        return None if where is None else Node(voter_id, where.host, where.port)

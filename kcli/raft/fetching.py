@@ -28,7 +28,7 @@ def fetch_answered(core: Core, answer: FetchAnswer, now_ms: int) -> bool:
     if answer.error is not ErrorCode.NONE:
         return False
     if answer.diverging is not None:
-        _truncate(core, state, answer.diverging)
+        _truncate(core, answer.diverging)
     elif answer.snapshot is not None:
         if state.snapshot is not None:
             state.snapshot.close()
@@ -39,9 +39,9 @@ def fetch_answered(core: Core, answer: FetchAnswer, now_ms: int) -> bool:
     return True
 
 
-def _truncate(core: Core, state: Follower, diverging: OffsetAndEpoch) -> None:
-    committed = state.high_watermark
-    if committed is not None and diverging.offset < committed:
+def _truncate(core: Core, diverging: OffsetAndEpoch) -> None:
+    committed = core.committed_offset
+    if diverging.offset < committed:
         raise RaftFault(
             f"the leader wants the log cut at {diverging.offset:,}, but all before {committed:,} is committed"
         )
@@ -64,7 +64,7 @@ def _follow_high_watermark(core: Core, state: Follower, offset: int) -> None:
     offset = min(offset, core.log.end_offset)
     if state.high_watermark is None or offset > state.high_watermark:
         state.high_watermark = offset
-        core.log.update_high_watermark(offset)
+        core.move_committed(offset)
 
 
 def snapshot_answered(core: Core, answer: FetchSnapshotAnswer, now_ms: int) -> bool:

@@ -23,6 +23,7 @@ from kcli.raft.messages import (
     Request,
     UpdateRaftVoter,
 )
+from kcli.raft.outgoing import fetch_from_any, fetch_request, send
 from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoints, ReplicaKey, address
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Follower:
         if now_ms < self.update_deadline_ms:
             return self._fetch(core, now_ms)
         if self._should_update(core):
-            sent, wait_ms = core.send(self.leader_node(core.config.listener), _update(core), now_ms)
+            sent, wait_ms = send(core, self.leader_node(core.config.listener), _update(core), now_ms)
             if sent:
                 self.put_off_update(now_ms)
         else:
@@ -101,7 +102,7 @@ class Follower:
             return self._fetch(core, now_ms)
         old = core.controls.voters.nodes.get(core.key.id)
         request = _join(core) if old is None else RemoveRaftVoter(cluster_id=config.cluster_id, voter=old.key)
-        sent, wait_ms = core.send(self.leader_node(config.listener), request, now_ms)
+        sent, wait_ms = send(core, self.leader_node(config.listener), request, now_ms)
         if sent:
             self.put_off_update(now_ms)
         return wait_ms
@@ -114,18 +115,18 @@ class Follower:
         connections, leader = core.connections, self.leader_node(core.config.listener)
         if connections.has_timed_out(leader.id, now_ms):
             connections.forget(leader.id)
-            wait_ms = core.fetch_from_any(now_ms)
+            wait_ms = fetch_from_any(core, now_ms)
         elif connections.is_backing_off(leader.id, now_ms):
-            wait_ms = core.fetch_from_any(now_ms)
+            wait_ms = fetch_from_any(core, now_ms)
         elif not connections.has_any_in_flight(now_ms):
-            _, wait_ms = core.send(leader, self._request(core), now_ms)
+            _, wait_ms = send(core, leader, self._request(core), now_ms)
         else:
             wait_ms = connections.bootstrap_wait_ms(now_ms)
         return min(wait_ms, deadline_ms - now_ms)
 
     def _request(self, core: Core) -> Request:
         if self.snapshot is None:
-            return core.fetch_request()
+            return fetch_request(core)
         return FetchSnapshot(
             cluster_id=core.config.cluster_id,
             replica=core.key,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from kcli.raft.election import NEVER, Election
 from kcli.raft.messages import BeginQuorumEpoch, Token
+from kcli.raft.outgoing import send_all, voter_node
 from kcli.raft.voters import Endpoints, ReplicaKey, VoterNode, VoterSet
 
 if TYPE_CHECKING:
@@ -194,13 +195,14 @@ class Leader:
         deadline_ms = check_ms if self.change is None else min(check_ms, self.change.deadline_ms)
         wait_ms = NEVER
         if now_ms >= self.begin_deadline_ms:
-            wait_ms = core.send_all(
+            wait_ms = send_all(
+                core,
                 [
                     (node, self._begin(core, each))
                     for each in self.voters.values()
                     if each.key.id != self.key.id
                     and now_ms - each.last_fetch_ms >= self.fetch_timeout_ms // 2
-                    and (node := core.voter_node(each.key.id)) is not None
+                    and (node := voter_node(core, each.key.id)) is not None
                 ],
                 now_ms,
             )

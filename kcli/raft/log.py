@@ -18,8 +18,13 @@ from kcli.raft.messages import OffsetAndEpoch, Records
 class SnapshotWriter(Protocol):
     """A snapshot that is fetched, not yet one of the log's."""
 
-    id: OffsetAndEpoch
-    size: int
+    @property
+    def id(self) -> OffsetAndEpoch:
+        """Which snapshot it becomes."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of it so far."""
 
     def append(self, data: Records) -> None:
         """More of it."""

@@ -28,6 +28,7 @@ from kcli.raft.messages import (
     UpdateRaftVoter,
     VoterAnswer,
 )
+from kcli.raft.outgoing import send
 from kcli.raft.serving import refuse_follower
 from kcli.raft.voters import ReplicaKey, VoterNode, VoterSet, address
 from kcli.raft.votes import common_answer, has_other_cluster
@@ -58,7 +59,7 @@ def handle_add(core: Core, token: Token, request: AddRaftVoter, now_ms: int) -> 
         reason = f"The voter id for {_key(voter)} is already part of the set of voters {_keys(voters)}."
         _refuse(core, token, ErrorCode.DUPLICATE_VOTER, reason)
         return
-    sent, wait_ms = core.send(Node(voter.id, where.host, where.port), ApiVersions(), now_ms)
+    sent, wait_ms = send(core, Node(voter.id, where.host, where.port), ApiVersions(), now_ms)
     if not sent:
         reason = f"New voter {_key(voter)} is not ready to receive requests"
         _refuse(core, token, ErrorCode.REQUEST_TIMED_OUT, reason)

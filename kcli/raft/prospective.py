@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.raft.election import NOBODY, Election, Votes, may_vote
+from kcli.raft.outgoing import ask_for_votes
 from kcli.raft.voters import Endpoints, ReplicaKey
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class Prospective:
     def poll(self, core: Core, now_ms: int) -> int:
         """Ask the voters until the timeout. Returns how long to wait."""
         if core.is_shutting_down:
-            return min(core.shutdown_deadline_ms - now_ms, core.ask_for_votes(self.votes, now_ms))
+            return min(core.shutdown_deadline_ms - now_ms, ask_for_votes(core, self.votes, now_ms, pre_vote=True))
         if now_ms >= self.election_deadline_ms:
             core.give_up_prospect(self, now_ms)
             return 0
-        return min(core.ask_for_votes(self.votes, now_ms), self.election_deadline_ms - now_ms)
+        return min(ask_for_votes(core, self.votes, now_ms, pre_vote=True), self.election_deadline_ms - now_ms)

@@ -7,8 +7,8 @@
     append(batches, now_ms)             the leader's: batches of records into the log
     flushed(offset, now_ms)             the log is on disk up to there (as it was when that flush began)
 
-All give an Outcome: answer its answers and send its messages, in whatever order. After each, `high_watermark`,
-`leader_id`, `epoch` may be other than before: all before the high watermark is committed and may be applied. Where
+All give an Outcome: answer its answers and send its messages, in whatever order. After each, `committed_offset`,
+`leader_id`, `epoch` may be other than before: all before the committed offset may be applied. Where
 `log.end_offset` is above what was flushed last, flush, and tell. Times are milliseconds since 1970 that never go back.
 Any call may raise RaftFault, FormatError or what the log and the store raise: then the node must stop.
 
@@ -112,8 +112,13 @@ class Raft:
 
     @property
     def high_watermark(self) -> int | None:
-        """All before it is committed; None until that is known."""
+        """As this state knows it; None until then, of a leader: until its epoch's first record is committed."""
         return self._core.state.high_watermark
+
+    @property
+    def committed_offset(self) -> int:
+        """All before it is committed, and may be applied; 0 until more is known. It only moves on."""
+        return self._core.committed_offset
 
     @property
     def flushed_offset(self) -> int:

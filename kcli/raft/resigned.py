@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.raft.election import Election
 from kcli.raft.messages import EndQuorumEpoch
+from kcli.raft.outgoing import send_all, voter_node
 from kcli.raft.voters import Endpoints, ReplicaKey
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class Resigned:
             epoch=self.epoch,
             preferred_successors=self.preferred_successors,
         )
-        nodes = [node for each in sorted(self.unacknowledged) if (node := core.voter_node(each)) is not None]
-        wait_ms = core.send_all([(node, request) for node in nodes], now_ms)
+        nodes = [node for each in sorted(self.unacknowledged) if (node := voter_node(core, each)) is not None]
+        wait_ms = send_all(core, [(node, request) for node in nodes], now_ms)
         if core.is_shutting_down:
             return min(wait_ms, core.shutdown_deadline_ms - now_ms)
         if now_ms >= self.election_deadline_ms:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.raft.election import NOBODY, Election, may_vote
+from kcli.raft.outgoing import fetch_from_any
 from kcli.raft.voters import Endpoints, ReplicaKey
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Unattached:
-    """leader_id: it may be known who leads, but not where. election_deadline_ms: NEVER for observers."""
+    """leader_id: it may be known who leads, but not where. election_deadline_ms: of a voter."""
 
     epoch: int
     election_deadline_ms: int
@@ -38,10 +39,11 @@ class Unattached:
 
     def poll(self, core: Core, now_ms: int) -> int:
         """Ask for the leader; after the timeout begin an election. Returns how long to wait."""
-        if core.is_voter:
-            if core.is_shutting_down:
-                return core.shutdown_deadline_ms - now_ms
-            if now_ms >= self.election_deadline_ms:
-                core.to_prospective(now_ms)
-                return 0
-        return min(core.fetch_from_any(now_ms), self.election_deadline_ms - now_ms)
+        if not core.is_voter:
+            return fetch_from_any(core, now_ms)
+        if core.is_shutting_down:
+            return core.shutdown_deadline_ms - now_ms
+        if now_ms >= self.election_deadline_ms:
+            core.to_prospective(now_ms)
+            return 0
+        return min(fetch_from_any(core, now_ms), self.election_deadline_ms - now_ms)

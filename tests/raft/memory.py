@@ -6,7 +6,7 @@ Batches are real ones. A snapshot is the control batch of its header, then one b
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,9 +17,11 @@ from formats.quorum_state import QuorumState, build, parse
 from kcli.raft import controls
 from kcli.raft.log import SnapshotWriter
 from kcli.raft.messages import OffsetAndEpoch, Records
+from kcli.raft.voters import VoterSet
 
 _HEADER: Final = struct.Struct(">qiibI2si").unpack_from
 CRC_FROM: Final = 21
+CHAIN_MASK: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class MemoryLog:
         self.disk = disk
         self.high_watermark = 0
         self.truncations = 0
+        self.on_append: Callable[[Batch], None] | None = None
         if disk.snapshots:
             self.truncate_to_latest_snapshot()
 
@@ -155,7 +158,9 @@ class MemoryLog:
     def _append(self, data: bytes, epoch: int) -> None:
         end_offset = self.end_offset
         chain = self.disk.batches[-1].chain if self.disk.batches else self.disk.start_chain
-        self.disk.batches.append(Batch(end_offset, epoch, data, hash((chain, end_offset, epoch, data))))
+        self.disk.batches.append(Batch(end_offset, epoch, data, hash((chain, end_offset, epoch, data)) & CHAIN_MASK))
+        if self.on_append is not None:
+            self.on_append(self.disk.batches[-1])
 
     def append_as_leader(self, batch: Records, epoch: int) -> None:
         data = bytearray(batch)
@@ -226,15 +231,9 @@ class MemoryLog:
         if not before or chain is None:
             return None
         snapshot = OffsetAndEpoch(offset, before[0].epoch)
-        data = b"".join(
-            bytes(each)
-            for each in (
-                [controls.batch(header, 0)] if header else [],
-                [write_batch([(None, b"x" * 100)], 0)],
-            )
-            for each in each
-        )
-        self.disk.snapshots.setdefault(snapshot, (data + (chain & (1 << 64) - 1).to_bytes(8), chain))
+        data = bytes(controls.batch(header, 0)) if header else b""
+        data += write_batch([(None, b"x" * 100)], 0)
+        self.disk.snapshots.setdefault(snapshot, (data + chain.to_bytes(8), chain))
         return snapshot
 
     def clean(self) -> None:
@@ -252,17 +251,18 @@ class MemoryStore:
 
     def __init__(self, disk: Disk) -> None:
         self.disk = disk
-        self.saved: list[QuorumState] = []
+        self.on_save: Callable[[QuorumState], None] | None = None
 
     def load(self) -> QuorumState | None:
         return None if self.disk.state is None else parse(self.disk.state)
 
     def save(self, state: QuorumState) -> None:
         self.disk.state = build(state)
-        self.saved.append(state)
+        if self.on_save is not None:
+            self.on_save(state)
 
 
-def with_voters(version: int, voters: controls.VoterSet) -> Disk:
+def with_voters(version: int, voters: VoterSet) -> Disk:
     """A disk as formatting leaves it with kraft.version 1."""
     header = [controls.kraft_version(version), controls.kraft_voters(voters)]
     data = bytes(controls.batch(header, 0)) + bytes(8)

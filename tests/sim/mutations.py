@@ -40,18 +40,25 @@ class Mutation:
         *classes, name = path.split(".")
         for each in classes:
             owner = getattr(owner, each)
-        function = getattr(owner, name)
+        function = _function(getattr(owner, name))
         assert isinstance(function, FunctionType), self.function
         source = dedent(inspect.getsource(function))
         assert source.count(self.old) == 1, f"{self.function} has not {self.old!r} once"
         namespace = dict(vars(module))
         mutant = "from __future__ import annotations\n" + source.replace(self.old, self.new)
         exec(compile(mutant, name, "exec"), namespace)
-        code, function.__code__ = function.__code__, namespace[name].__code__
+        other = _function(namespace[name])
+        assert isinstance(other, FunctionType), self.function
+        code, function.__code__ = function.__code__, other.__code__
         try:
             yield
         finally:
             function.__code__ = code
+
+
+def _function(found: object) -> object:
+    """The function behind a property."""
+    return found.fget if isinstance(found, property) else found
 
 
 UNCOMMITTED = Mutation(
