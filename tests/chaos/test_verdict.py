@@ -129,7 +129,7 @@ def forget_readers(history: History) -> None:
     history.groups.clear()
 
 
-WRONGS = {
+WRONGS: dict[Callable[[History, Log], None], str] = {
     lose: "no acknowledged record lost or doubled",
     move: "no acknowledged record lost or doubled",
     double: "no acknowledged record lost or doubled",

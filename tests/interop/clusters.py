@@ -1,6 +1,6 @@
 """Clusters of real processes for tests, the chaos run and the bench: of real Kafka's (RealCluster) or kcli's nodes.
 
-Both take the same properties: nodes 1 to N, each broker and controller, with static voters, formatted as kafka-storage
+All take the same properties: nodes 1 to N, each broker and controller, with static voters, formatted as kafka-storage
 does (tests/broker/test_format.py holds kcli to that). A node has a directory:
 
     node-N/server.properties    what it was started with
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from kcli.broker.metadata.format import format_directories, random_id
+from kcli.launcher.control_client import ask
 from tests.broker.running import Client, Closed
 
 START_S, STOP_S = 90.0, 60.0
@@ -46,6 +47,8 @@ PROPERTIES = {
     "log.index.size.max.bytes": "65536",
     "log.cleaner.dedupe.buffer.size": "8388608",
 }
+FIXED = {"process.roles", "controller.listener.names", "listener.security.protocol.map"}
+"""Those that `kcli serve --nodes` sets."""
 ALL_TOPICS: list[dict[str, Any]] | None = None
 QUORUM = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
 
@@ -187,10 +190,14 @@ class Cluster(ABC):
         process = self.processes.get(node)
         return process is not None and process.poll() is None
 
+    def pid(self, node: int) -> int | None:
+        """Of a node's process; None where it is down."""
+        return self.processes[node].pid if self.is_running(node) else None
+
     def signal(self, node: int, number: signal.Signals) -> None:
         """Send a signal to a node that runs."""
-        if self.is_running(node):
-            self.processes[node].send_signal(number)
+        if (pid := self.pid(node)) is not None:
+            os.kill(pid, number)
 
     def kill(self, node: int) -> None:
         """kill -9, where it runs."""
@@ -313,3 +320,68 @@ class KcliCluster(Cluster):
 
     def _command(self, node: int) -> list[str]:
         return [sys.executable, "-m", "kcli", "serve", "--config", str(self.place(node) / "server.properties")]
+
+
+class LaunchedCluster(Cluster):
+    """Of `kcli serve --nodes`: a launcher starts the nodes, and those that die again."""
+
+    name = "kcli --nodes"
+
+    def _command(self, node: int) -> list[str]:
+        raise AssertionError(f"the launcher starts node {node}")
+
+    def place(self, node: int) -> Path:
+        """A node's directory, below that of the launcher."""
+        return self.directory / "cluster" / f"node-{node}"
+
+    def format(self, cluster_id: str | None = None) -> None:
+        """The launcher formats."""
+        assert cluster_id is None, "it chooses the id"
+
+    def start(self, *nodes: int) -> None:
+        """Start all, or one that is down; back when it is ready."""
+        data = self.directory / "cluster"
+        if nodes:
+            for node in nodes:
+                ask(data, "start", node=node)
+            return
+        self.directory.mkdir(parents=True, exist_ok=True)
+        given = {name: value for name, value in self.options.items() if name not in FIXED}
+        options = [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
+        serve = [sys.executable, "-m", "kcli", "serve", "--nodes", str(len(self.ids)), "--data-dir", str(data)]
+        with (self.directory / "log").open("ab") as log:
+            self._launcher = subprocess.Popen(
+                [*serve, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE, stderr=log
+            )
+        assert self._launcher.stdout is not None, "piped"
+        if not self._launcher.stdout.readline():
+            raise ClusterError(f"kcli serve --nodes ended: {(self.directory / 'log').read_text()[-3000:]}")
+        for each in ask(data, "status")["nodes"]:
+            host, _, port = each["address"].rpartition(":")
+            self.places[each["id"]] = Place(host, int(port), 0)
+
+    def pid(self, node: int) -> int | None:
+        """Of a node's process; None where it is down."""
+        nodes = ask(self.directory / "cluster", "status")["nodes"]
+        found: int | None = next(each["pid"] for each in nodes if each["id"] == node)
+        return found
+
+    def is_running(self, node: int) -> bool:
+        """It has a process."""
+        return self._launcher.poll() is None and self.pid(node) is not None
+
+    def kill(self, node: int) -> None:
+        """kill -9, behind the launcher's back."""
+        if (pid := self.pid(node)) is not None:
+            os.kill(pid, signal.SIGKILL)
+
+    def stop(self, *nodes: int) -> None:
+        """Nodes, or the whole cluster."""
+        for node in nodes:
+            ask(self.directory / "cluster", "stop", node=node)
+        if not nodes and self._launcher.poll() is None:
+            self._launcher.terminate()
+            self._launcher.communicate(timeout=STOP_S)
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
