@@ -63,7 +63,7 @@ class Broker:
         """What needs nothing but the others."""
         self.controller = ToController(self)
         self.replicas = ReplicaManager(self)
-        if not self.is_read_only:
+        if self.config.is_broker and not self.is_read_only:
             self.logs.host = self.replicas
         self.producer_ids = ProducerIds(self)
         self.groups = Coordinator(self, GROUPS_TOPIC, self._coordinate_groups)

@@ -13,9 +13,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
+import random
+from asyncio import FIRST_COMPLETED
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 from uuid import UUID
 
 from formats.file_name import FileKind
@@ -28,10 +30,13 @@ from kcli.broker.fetch_sessions import FetchSessions
 from kcli.broker.lifecycle import BrokerLifecycle
 from kcli.broker.logs.directories import LogDir, LogDirs, open_log_dirs
 from kcli.broker.logs.manager import Listeners, LogManager
+from kcli.broker.logs.partitions import Partitions
 from kcli.broker.metadata.alone import LoneMetadataLog
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.log import MetadataLog
+from kcli.broker.network.peers import Network, NoNetwork
 from kcli.broker.network.server import Server
+from kcli.broker.quorum_config import is_alone, own_name, raft_config
 from kcli.broker.quotas import Quotas
 from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig
@@ -40,9 +45,17 @@ from kcli.metadata.image import BROKER_RESOURCE, Record
 from kcli.metadata.partition import from_uuid
 from kcli.metadata.registration_control import NO_EPOCH
 
+if TYPE_CHECKING:
+    from kcli.broker.metadata.replicated import ReplicatedMetadataLog
+
 log = logging.getLogger("kcli.broker")
 
+Addresses = dict[str, tuple[str, int]]
+"""Listener -> host and port."""
+
 PLAINTEXT = "PLAINTEXT"
+TELL_S = 10.0
+"""How often a node that waits for its quorum says so."""
 FETCH_SESSION_EVICTION_MS = 120_000
 
 
@@ -50,10 +63,25 @@ class CannotServe(KcliError):
     """A configuration that is Kafka's, and more than this broker can do; or an address that cannot be had."""
 
 
+@runtime_checkable
+class SupportsClose(Protocol):
+    """A network that has something to close."""
+
+    def close(self) -> None:
+        """End all channels."""
+
+
 class Node:
     """One broker and controller. `start`, then wait for `ended`, then `stop`; all on the running event loop."""
 
-    def __init__(self, config: BrokerConfig, *, disk: Disk | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
         self.config = config
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Why the node must stop: an error that leaves it nothing to serve with."""
@@ -62,6 +90,14 @@ class Node:
         self._dirs: LogDirs | None = None
         self._broker: Broker | None = None
         self._server: Server | None = None
+        self._chance = chance
+        self._quorum: ReplicatedMetadataLog | None = None
+        self._registering: asyncio.Task[None] | None = None
+        self._follows = self._is_broker_stopped = False
+        self.is_waiting = False
+        """`start` has opened everything, and waits for other nodes."""
+        self.listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when other nodes of the quorum are answered."""
 
     @property
     def _lifecycle(self) -> BrokerLifecycle:
@@ -90,32 +126,43 @@ class Node:
         try:
             await self._start()
         except BaseException:
+            self.is_waiting = False
+            if self._quorum is not None:
+                await self._leave(self._quorum)
             if self._server is not None:
                 self._server.close()
             if self._dirs is not None:
                 self._dirs.unlock()
             raise
 
+    async def _leave(self, quorum: ReplicatedMetadataLog) -> None:
+        """A start that came to nothing."""
+        broker = self.broker
+        if self._registering is not None:
+            self._registering.cancel()
+        if broker.lifecycle is not None:
+            broker.lifecycle.stop()
+            broker.replicas.stop()
+        if broker.active is not None:
+            broker.active.stop()
+        await quorum.close()
+        if isinstance(broker.network, SupportsClose):
+            broker.network.close()
+
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
-        _check_alone(config)
         self._server = server = Server(config, loop)
-        advertised = self._bind(server)
+        alone = is_alone(config)
+        advertised, controllers = self._bind(server, alone=alone)
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
+        if not alone:
+            _check_formatted(metadata)
         self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk, self._clock)
-        journal = LoneMetadataLog(
-            dirs.metadata.path,
-            node_id=config.node_id,
-            directory_id=from_uuid(dirs.metadata.id),
-            config=_metadata_config(config),
-            disk=self._disk,
-            clock=self._clock,
-        )
+        network: Network = NoNetwork() if alone else self._new_network(loop)
+        journal = self._new_lone_log(dirs) if alone else self._new_replicated_log(dirs, controllers, network)
         journal.on_failure = lambda error: self._must_stop(f"the metadata log has failed: {error}")
         self._take_dynamic_config(journal)
-        previous_epoch = _previous_epoch(dirs)
-        listeners = Listeners(self._directory_failed, self._assigned, self._must_stop)
-        logs = LogManager(config, dirs, journal.image, self._disk, self._clock, listeners)
+        logs = self._new_logs(dirs, journal) if config.is_broker else None
         quotas = Quotas(
             config.quota_window_num,
             config.quota_window_size_seconds,
@@ -130,29 +177,129 @@ class Node:
             cluster_id=dirs.cluster_id,
             image=journal.image,
             metadata=journal,
-            logs=logs,
-            partitions=logs.partitions,
+            logs=cast("LogManager", logs),  # a controller alone has none, and no listener that asks for them
+            partitions=Partitions(journal.image) if logs is None else logs.partitions,
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, FETCH_SESSION_EVICTION_MS),
             quotas=quotas,
             advertised=advertised,
+            is_alone=alone,
+            network=network,
         )
-        broker.lifecycle = BrokerLifecycle(broker, dirs, must_stop=self._must_stop)
-        await logs.start()
-        journal.image.take_changes()
-        journal.listeners.append(self._committed)
-        await self._register(previous_epoch)
-        broker.groups.start()
-        broker.transactions.start()
+        if config.is_broker:
+            broker.lifecycle = BrokerLifecycle(broker, dirs, must_stop=self._must_stop)
+        if config.is_controller:
+            broker.active = ActiveController(broker)
+        previous_epoch = _previous_epoch(dirs)
+        if isinstance(journal, LoneMetadataLog):
+            await self._start_alone(journal, previous_epoch)
+        else:
+            await self._start_in_quorum(journal, previous_epoch)
         server.serve(broker)
         journal.start_background()
 
-    def _bind(self, server: Server) -> dict[str, tuple[str, int]]:
-        """Take the addresses. Returns what clients are told."""
+    async def _start_alone(self, journal: LoneMetadataLog, previous_epoch: int) -> None:
+        broker = self.broker
+        await broker.logs.start()
+        journal.image.take_changes()
+        journal.listeners.append(self._committed)
+        self._follows = True
+        assert broker.active is not None, "it is a controller"
+        broker.active.start()
+        await register_controller(broker)
+        await self._lifecycle.start(previous_epoch)
+        broker.groups.start()
+        broker.transactions.start()
+
+    async def _start_in_quorum(self, journal: MetadataLog, previous_epoch: int) -> None:
+        from kcli.broker.metadata.replicated import ReplicatedMetadataLog
+
+        assert isinstance(journal, ReplicatedMetadataLog), "it has voters"
+        broker, config = self.broker, self.config
+        if broker.active is not None:
+            broker.active.start()
+        journal.on_leader.append(broker.controller.leader_changed)
+        self._quorum = journal
+        self.server.serve(broker, config.controller_listener_names)
+        journal.start()
+        if not self.listening.done():
+            self.listening.set_result(None)
+        self.is_waiting = True
+        await self._caught_up(journal)
+        self._take_dynamic_config(journal)
+        broker.quotas.update(broker.image.client_quotas)
+        journal.image.take_changes()
+        journal.listeners.append(self._committed)
+        if config.is_controller:
+            self._registering = asyncio.get_running_loop().create_task(register_controller(broker))
+        if config.is_broker:
+            self.is_waiting = False
+            await broker.logs.start()
+            self._follows = True
+            broker.replicas.start()
+            self.is_waiting = True
+            await self._lifecycle.start(previous_epoch)
+            broker.groups.start()
+            broker.transactions.start()
+        self._follows = True
+        self.is_waiting = False
+
+    async def _caught_up(self, journal: ReplicatedMetadataLog) -> None:
+        """Until the quorum has a leader, and the image what it has committed. Says why that takes long."""
+        waiting = asyncio.ensure_future(journal.caught_up())
+        voters = ", ".join(map(str, journal.raft.voters.ids)) or "not known yet"
+        try:
+            while not (await asyncio.wait([waiting, self.ended], timeout=TELL_S, return_when=FIRST_COMPLETED))[0]:
+                known = journal.leader_id
+                state = "no leader" if known is None else f"leader {known} has not answered"
+                log.warning("no quorum yet: epoch %d, %s; voters: %s", journal.epoch, state, voters)
+        finally:
+            waiting.cancel()
+        if self.ended.done():
+            raise CannotServe(self.ended.result())
+
+    def _new_network(self, loop: asyncio.AbstractEventLoop) -> Network:
+        from kcli.broker.network.client import SocketNetwork
+
+        return SocketNetwork(loop)
+
+    def _new_lone_log(self, dirs: LogDirs) -> LoneMetadataLog:
+        return LoneMetadataLog(
+            dirs.metadata.path,
+            node_id=self.config.node_id,
+            directory_id=from_uuid(dirs.metadata.id),
+            config=_metadata_config(self.config),
+            disk=self._disk,
+            clock=self._clock,
+        )
+
+    def _new_replicated_log(
+        self, dirs: LogDirs, controllers: Mapping[str, tuple[str, int]], network: Network
+    ) -> MetadataLog:
+        from kcli.broker.metadata.replicated import ReplicatedMetadataLog
+
+        return ReplicatedMetadataLog(
+            dirs.metadata.path,
+            raft_config(self.config, dirs, controllers),
+            network,
+            config=_metadata_config(self.config),
+            disk=self._disk,
+            clock=self._clock,
+            chance=self._chance,
+        )
+
+    def _new_logs(self, dirs: LogDirs, journal: MetadataLog) -> LogManager:
+        listeners = Listeners(self._directory_failed, self._assigned, self._must_stop)
+        return LogManager(self.config, dirs, journal.image, self._disk, self._clock, listeners)
+
+    def _bind(self, server: Server, *, alone: bool) -> tuple[Addresses, Addresses]:
+        """Take the addresses. Returns what clients are told, and where other nodes reach controllers' listeners."""
         config = self.config
-        advertised = {each.listener: (each.host, each.port) for each in config.advertised_listeners}
-        told: dict[str, tuple[str, int]] = {}
+        wanted = {each.listener: (each.host, each.port) for each in config.advertised_listeners}
+        told: Addresses = {}
+        controllers: Addresses = {}
         for each in config.listeners:
-            if each.listener in config.controller_listener_names:
+            is_controllers = each.listener in config.controller_listener_names
+            if is_controllers and (alone or not config.is_controller):
                 continue
             if each.security_protocol != PLAINTEXT:
                 raise CannotServe(f"listener {each.listener}: only PLAINTEXT is served, not {each.security_protocol}")
@@ -161,11 +308,12 @@ class Node:
             except OSError as error:
                 where = f"{each.host or '*'}:{each.port}"
                 raise CannotServe(f"cannot listen on {where}: {error.strerror or error}") from error
-            wanted_host, wanted_port = advertised.get(each.listener, (None, 0))
-            told[each.listener] = wanted_host or each.host or _own_name(host), wanted_port or port
-        if not told:
+            wanted_host, wanted_port = wanted.get(each.listener, (None, 0))
+            address = wanted_host or each.host or own_name(host), wanted_port or port
+            (controllers if is_controllers else told)[each.listener] = address
+        if config.is_broker and not told:
             raise CannotServe("no listener for clients in `listeners`")
-        return told
+        return told, controllers
 
     # the metadata
 
@@ -183,23 +331,20 @@ class Node:
         """Records are in the image: whoever depends on them follows."""
         broker = self.broker
         changes = broker.image.take_changes()
-        if any(kind == BROKER_RESOURCE for kind, _ in changes.configs):
+        is_configured = any(kind == BROKER_RESOURCE for kind, _ in changes.configs)
+        if is_configured:
             self._take_dynamic_config(broker.metadata)
-            self._lifecycle.configured()
-        broker.logs.apply(changes)
-        broker.replicas.apply(changes)
-        broker.groups.apply(changes)
-        broker.transactions.apply(changes)
         if changes.client_quotas:
             broker.quotas.update(broker.image.client_quotas)
-
-    async def _register(self, previous_epoch: int) -> None:
-        """Tell the metadata log who is here, then take the lead of partitions."""
-        broker = self.broker
-        broker.active = ActiveController(broker)
-        broker.active.start()
-        await register_controller(broker)
-        await self._lifecycle.start(previous_epoch)
+        if not self.config.is_broker:
+            return
+        if is_configured:
+            self._lifecycle.configured()
+        broker.logs.apply(changes)
+        if self._follows:
+            broker.replicas.apply(changes)
+            broker.groups.apply(changes)
+            broker.transactions.apply(changes)
 
     def _assigned(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
         self._lifecycle.assigned(topic_id, number, directory_id)
@@ -213,37 +358,68 @@ class Node:
 
     # stopping
 
+    async def stop_broker(self) -> None:
+        """The broker's half of `stop`: the quorum goes on."""
+        broker, config = self.broker, self.config
+        if not config.is_broker or self._is_broker_stopped:
+            return
+        self._is_broker_stopped = True
+        assert self._server is not None, "started"
+        clients = [each.listener for each in config.listeners if each.listener not in config.controller_listener_names]
+        if broker.is_alone:
+            self._server.stop_listening()
+        if not self.ended.done():
+            await self._lifecycle.shut_down()
+        self._lifecycle.stop()
+        broker.replicas.stop()
+        self._server.close_listeners(clients)
+        broker.groups.stop()
+        broker.transactions.stop()
+
     async def stop(self) -> None:
         """Go down in order: the next start has nothing to recover."""
         broker = self.broker
         assert self._server is not None, "started"
         journal = broker.metadata
-        self._server.stop_listening()
-        if not self.ended.done():
-            await self._lifecycle.shut_down()
-        self._lifecycle.stop()
-        self._server.close()
-        broker.groups.stop()
-        broker.transactions.stop()
+        await self.stop_broker()
         journal.listeners.remove(self._committed)
         if broker.active is not None:
             broker.active.stop()
+        if self._registering is not None:
+            self._registering.cancel()
         await journal.close()
-        await broker.logs.stop(self._lifecycle.epoch)
+        self._server.close()
+        if isinstance(broker.network, SupportsClose):
+            broker.network.close()
+        if self.config.is_broker:
+            await broker.logs.stop(self._lifecycle.epoch)
+        elif self._dirs is not None:
+            self._dirs.unlock()
+
+    # what a launcher knows of other nodes
+
+    def stand_for_election(self) -> None:
+        """Where no leader of the quorum is known, ask for votes now."""
+        if self._quorum is not None:
+            self._quorum.stand_for_election()
+
+    def peer_died(self, node_id: int) -> None:
+        """The process of that node is gone: it need not be waited for."""
+        if self._quorum is not None:
+            self._quorum.peer_died(node_id)
+        if self._broker is not None and self._broker.active is not None:
+            self._broker.active.report_death(node_id)
+
+    def peer_started(self, node_id: int) -> None:
+        """A new process of that node was started."""
+        if self._broker is not None and self._broker.active is not None:
+            self._broker.active.report_start(node_id)
 
 
-def _check_alone(config: BrokerConfig) -> None:
-    """This node is all of its cluster. Raises CannotServe."""
-    if not (config.is_broker and config.is_controller):
-        raise CannotServe("process.roles: only a node that is broker and controller can be served")
-    others = {each.partition("@")[0].strip() for each in config.words("controller.quorum.voters")}
-    if others - {str(config.node_id)}:
-        raise CannotServe("controller.quorum.voters: only a node that is its cluster's only voter can be served")
-
-
-def _own_name(bound_host: str) -> str:
-    """What clients are told where all addresses are listened on."""
-    return socket.getfqdn() if bound_host in ("0.0.0.0", "::", "") else bound_host  # noqa: S104  (compared, not bound)
+def _check_formatted(directory: Path) -> None:
+    """A node of a cluster cannot know by itself which one that is. Raises CannotServe."""
+    if not (directory / FileKind.META_PROPERTIES).exists():
+        raise CannotServe(f"{directory} is not formatted: run kcli format with the cluster's id first")
 
 
 def _metadata_config(config: BrokerConfig) -> MetadataLogConfig:

@@ -22,6 +22,7 @@ from kcli.broker.metadata.errors import NotController
 from kcli.broker.network.failures import failed
 from kcli.broker.network.messages import Call, Entity, ErrorCode, RequestHeader, messages
 from kcli.broker.network.peers import (
+    FETCH,
     Channel,
     Unanswered,
     api_named,
@@ -144,6 +145,10 @@ class ToController:
     def answer(self, call: Call) -> Entity | Awaitable[Entity]:
         """The answer to what came to this controller's own listener."""
         try:
+            if call.messages.api_key == FETCH:
+                from kcli.broker.metadata.answers import fetch_metadata
+
+                return fetch_metadata(call)
             answer = handler(call.messages.api_key)(call)
         except NotController:
             return failed(call, ErrorCode.not_controller)

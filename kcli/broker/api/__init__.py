@@ -82,10 +82,14 @@ _APIS = (
     Api(48, "describe_client_quotas", 0, 1, 1),
     Api(49, "alter_client_quotas", 0, 1, 1, writes=True, on=BOTH, forwards=True),
     Api(50, "describe_user_scram_credentials", 0, 0, 0, on=BOTH),
+    Api(52, "vote", 0, 2, 0, on=CONTROLLERS),
+    Api(53, "begin_quorum_epoch", 0, 1, 1, on=CONTROLLERS),
+    Api(54, "end_quorum_epoch", 0, 1, 1, on=CONTROLLERS),
     Api(55, "describe_quorum", 0, 2, 0, on=BOTH, forwards=True),
     Api(56, "alter_partition", 2, 3, 0, writes=True, on=CONTROLLERS),
     Api(57, "update_features", 0, 2, 0, writes=True, on=BOTH, forwards=True),
     Api(58, "envelope", 0, 0, 0, on=CONTROLLERS),
+    Api(59, "fetch_snapshot", 0, 1, 0, on=CONTROLLERS),
     Api(60, "describe_cluster", 0, 2, 0, on=BOTH),
     Api(61, "describe_producers", 0, 0, 0),
     Api(62, "broker_registration", 0, 4, 0, writes=True, on=CONTROLLERS),
@@ -100,6 +104,9 @@ _APIS = (
     Api(73, "assign_replicas_to_dirs", 0, 0, 0, writes=True, on=CONTROLLERS),
     Api(74, "list_config_resources", 0, 1, 0),
     Api(75, "describe_topic_partitions", 0, 0, 0),
+    Api(80, "add_raft_voter", 0, 1, 0, writes=True, on=BOTH, forwards=True),
+    Api(81, "remove_raft_voter", 0, 0, 0, writes=True, on=BOTH, forwards=True),
+    Api(82, "update_raft_voter", 0, 0, 0, on=CONTROLLERS),
 )
 APIS = {api.key: api for api in _APIS}
 BROKER_APIS = {api.key: api for api in _APIS if api.on != CONTROLLERS}

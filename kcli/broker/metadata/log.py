@@ -1,6 +1,7 @@
 """The metadata log of a node, `__cluster_metadata-0`, and the image that it makes: what all nodes have in common.
 
-    append   the active controller's: encode, apply to the draft, write; once committed, the image has it, listeners hear
+    append   the active controller's: encode, apply to the draft, write; once committed it is in the image, and
+             listeners hear
     image    what is committed, on every node; what is served, and what partitions follow
     draft    the image ahead of what is committed: decisions are made on it, so that two that are made during one flush
              know of each other; only the active controller has one
@@ -70,7 +71,8 @@ class MetadataLog(ABC):
     """See above. All calls come from the thread of the event loop; the constructor and what only reads need no loop.
 
     image: what is committed. next_offset: where the next record goes. on_leadership: called when this node became, or
-    is no more, the active controller. on_failure is called once, when nothing can be appended any more.
+    is no more, the active controller; on_leader: when another node leads than before. on_failure is called once, when
+    nothing can be appended any more.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class MetadataLog(ABC):
         self.next_offset = 0
         self.listeners: list[Listener] = []
         self.on_leadership: list[Callable[[], None]] = []
+        self.on_leader: list[Callable[[], None]] = []
         self.on_failure: Callable[[Exception], None] | None = None
         self._draft: MetadataImage | None = None
         self._clock = Clock() if clock is None else clock
@@ -226,8 +229,8 @@ class MetadataLog(ABC):
             except Exception:
                 logger.exception("a listener of the metadata log failed")
 
-    def _tell_leadership(self) -> None:
-        for each in list(self.on_leadership):
+    def _tell_all(self, calls: Sequence[Callable[[], None]]) -> None:
+        for each in list(calls):
             try:
                 each()
             except Exception:

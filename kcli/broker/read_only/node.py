@@ -130,7 +130,7 @@ class ReadOnlyNode(Node):
             raise CannotServe(f"no such directory: {', '.join(missing)}")
         found = find_partitions(directories)
         self._server = server = Server(config, loop)
-        advertised = self._bind(server)
+        advertised, _ = self._bind(server, alone=True)
         image = self._image(found, advertised)
         dirs = LogDirs(
             [LogDir(each) for each in directories],
