@@ -54,6 +54,7 @@ from kcli.raft.messages import (
     VoterAnswer,
 )
 from kcli.raft.resigned import Resigned
+from kcli.raft.unattached import Unattached
 from kcli.raft.voters import Endpoints, ReplicaKey, VoterSet
 
 STEPS_MAX: Final = 8
@@ -278,6 +279,18 @@ class Raft:
             delay_ms = left.index(core.key.id) * PEER_DIED_STEP_MS + core.chance.randrange(10, 20)
             state.fetch_deadline_ms = min(state.fetch_deadline_ms, now_ms + delay_ms)
             state.has_fetched = False
+        return self._finish(now_ms)
+
+    def stand_for_election(self, now_ms: int) -> Outcome:
+        """Do not wait for a leader of whom nothing was heard since the start: whoever knows better says so (pre-vote)."""
+        core, state = self._core, self._core.state
+        if isinstance(state, Resigned) and not core.is_shutting_down:
+            core.to_unattached(state.epoch + 1, now_ms)
+            state = core.state
+        if isinstance(state, Unattached) and core.is_voter:
+            state.election_deadline_ms = now_ms
+        elif isinstance(state, Follower) and core.is_voter and not state.has_fetched:
+            state.fetch_deadline_ms = now_ms
         return self._finish(now_ms)
 
     def snapshot_written(self, snapshot: OffsetAndEpoch) -> None:
