@@ -165,9 +165,20 @@ def test_a_follower_behind_the_leaders_start_begins_again(tmp_path: Path) -> Non
         await cluster.start(2)
         await until(lambda: ends(cluster) == {(10, 10)})
         assert cluster.partition(2).log.log_start_offset == 7
-        cluster.partition(1).delete_records(9)
-        assert (await cluster.produce(1, b"x"))[0] is NONE
-        await until(lambda: cluster.partition(2).log.log_start_offset == 9)
+        await until(lambda: in_sync(cluster) == (1, 2))
+        asked = [{"name": "t", "partitions": [{"partition_index": 0, "offset": 9}]}]
+        answer = await cluster.ask(1, "delete_records", 2, topics=asked, timeout=5000)
+        found = answer.topics[0].partitions[0]
+        assert (found.error_code, found.low_watermark) == (NONE, 9)
+        assert cluster.partition(2).log.log_start_offset == 9
+        await cluster.stop(2)
+        asked[0]["partitions"][0]["offset"] = 10  # type: ignore[index]
+        answer = await cluster.ask(1, "delete_records", 2, topics=asked, timeout=50)
+        found = answer.topics[0].partitions[0]
+        assert (found.error_code, found.low_watermark) == (ErrorCode.request_timed_out, 9)
+        cluster.fence(2)
+        answer = await cluster.ask(1, "delete_records", 2, topics=asked, timeout=50)
+        assert answer.topics[0].partitions[0].low_watermark == 10
 
     run(tmp_path, check)
 

@@ -219,7 +219,7 @@ class Partition:
         self._advance(log)
         self._tell_committed(log)
         if is_new and self.leadership is not None:
-            host.led(self)
+            host.nudge(self)
 
     def go_offline(self) -> None:
         """Its log directory failed."""
@@ -322,7 +322,7 @@ class Partition:
         leadership, log = self.leadership, self._log
         if leadership is None or log is None:
             return
-        moved = offset != follower.log_end_offset
+        moved, trimmed = offset != follower.log_end_offset, start != follower.log_start_offset
         follower.fetched(offset, start, self.host.now_ms(), log.log_end_offset, broker_epoch)
         if follower.broker_id not in leadership.isr:
             change = leadership.expansion(follower, log.high_watermark, self.host.broker_epoch)
@@ -330,6 +330,8 @@ class Partition:
                 self.host.alter(self, change)
         if moved:
             self._raise_and_tell(leadership, log)
+        if trimmed:
+            self._wake()
 
     def _raise_and_tell(self, leadership: Leadership, log: PartitionLog) -> None:
         before = log.high_watermark
@@ -390,14 +392,28 @@ class Partition:
         self._wake()
 
     def delete_records(self, offset: int) -> int:
-        """Move the log start offset forward to `offset`, at most the high watermark. Returns the low watermark.
+        """Move the log start offset forward to `offset`, at most the high watermark. Returns the low watermark: that
+        of followers comes later.
 
         Raises OffsetOutOfRange, LogFailed, OSError.
         """
         log = self.log
         if log.delete_records(offset):
+            self._wake_followers(is_urgent=False)
             self._wake()
-        return log.log_start_offset
+            if self.leadership is not None:
+                self.host.nudge(self)
+        return self.low_watermark
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start of the replicas that are alive. Raises LogFailed."""
+        found = self.log.log_start_offset
+        if self.leadership is not None:
+            for follower in self.leadership.followers.values():
+                if follower.log_start_offset < found and self.host.is_alive(follower.broker_id):
+                    found = follower.log_start_offset
+        return found
 
     # waiting
 

@@ -36,12 +36,17 @@ class ReplicaHost(Protocol):
         """May that broker, which last fetched under that epoch, be in sync?"""
         ...
 
+    def is_alive(self, broker_id: int) -> bool:
+        """Is that broker registered, and not fenced?"""
+        ...
+
     def alter(self, partition: Partition, change: IsrChange) -> None:
         """Ask the controller for a change of the in-sync replicas."""
         ...
 
-    def led(self, partition: Partition) -> None:
-        """This broker leads the partition in a new epoch: its followers are about to ask."""
+    def nudge(self, partition: Partition) -> None:
+        """The followers of a partition are to ask again at once: this broker leads it in a new epoch, or they are to
+        know something."""
         ...
 
     def opened(self, partition: Partition) -> None:
@@ -70,10 +75,14 @@ class Alone:
         """Nobody is."""
         return False
 
+    def is_alive(self, broker_id: int) -> bool:  # noqa: ARG002  (the protocol's)
+        """Nobody is."""
+        return False
+
     def alter(self, partition: Partition, change: IsrChange) -> None:
         """There is no controller."""
 
-    def led(self, partition: Partition) -> None:
+    def nudge(self, partition: Partition) -> None:
         """There are no followers."""
 
     def opened(self, partition: Partition) -> None:

@@ -219,8 +219,13 @@ class ReplicaManager:
         if self._changes is not None:
             self._changes.submit(partition, change)
 
-    def led(self, partition: Partition) -> None:
-        """This broker leads the partition in a new epoch: its followers are to ask for it, not to wait for others."""
+    def is_alive(self, broker_id: int) -> bool:
+        """Is that broker registered, and not fenced?"""
+        known = self._broker.image.brokers.get(broker_id)
+        return known is not None and not known.fenced
+
+    def nudge(self, partition: Partition) -> None:
+        """The followers of a partition are to ask for it, not to wait for others."""
         for broker_id in partition.state.replicas:
             self.waiting.nudge(broker_id)
 
