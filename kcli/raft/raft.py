@@ -282,7 +282,7 @@ class Raft:
         return self._finish(now_ms)
 
     def stand_for_election(self, now_ms: int) -> Outcome:
-        """Do not wait for a leader of whom nothing was heard since the start: whoever knows better says so (pre-vote)."""
+        """Do not wait for a leader of whom nothing was heard since the start: who knows better says so (pre-vote)."""
         core, state = self._core, self._core.state
         if isinstance(state, Resigned) and not core.is_shutting_down:
             core.to_unattached(state.epoch + 1, now_ms)
