@@ -12,6 +12,7 @@
                          wants to go too)     SHUTDOWN_NOW
     CONTROLLED_SHUTDOWN  the same for all: SHUTDOWN_NOW once it leads nothing and all have read of it
 
+A broker that was let go comes back only with a new registration: a heartbeat that was long on its way changes nothing.
 A broker's session is kept up by heartbeats with its epoch; without one for broker.session.timeout.ms it is fenced. All
 of this is lost with the controller: the next one takes every broker that is not fenced as heard of when it became
 active.
@@ -141,7 +142,9 @@ class Heartbeats:
         if image.brokers[broker_id].fenced:
             if beat.wants_shutdown:
                 return State.FENCED, State.SHUTDOWN_NOW
-            return State.FENCED, State.UNFENCED if is_caught_up and not beat.wants_fence else State.FENCED
+            is_gone = image.brokers[broker_id].in_controlled_shutdown
+            may_serve = is_caught_up and not beat.wants_fence and not is_gone
+            return State.FENCED, State.UNFENCED if may_serve else State.FENCED
         if beat.wants_fence:
             return State.UNFENCED, State.SHUTDOWN_NOW if beat.wants_shutdown else State.FENCED
         if beat.wants_shutdown:

@@ -89,15 +89,15 @@ def _alter(
 
 
 def begin(partition: Partition, target: tuple[int, ...]) -> Change:
-    """The change that a move begins with, and where it is none but a new order, ends."""
+    """The change that a move begins with, and where it is none but a new order, ends.
+
+    Of a move that is not over the new one keeps those that it adds, unless they go again, and nothing else. (Kafka
+    keeps both lists where the new one is empty: such a move ends with other replicas than were asked for, or never.)
+    """
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     adding = tuple(sorted(set(target) - set(partition.replicas)))
-    replicas = (*target, *removing)
-    return Change(
-        replicas=None if replicas == partition.replicas else replicas,
-        removing=removing or None,
-        adding=adding or None,
-    )
+    still_added = tuple(each for each in partition.adding_replicas if each in target)
+    return Change(replicas=(*target, *removing), removing=removing, adding=adding or still_added)
 
 
 def _check_factor(partition: Partition, target: tuple[int, ...]) -> None:

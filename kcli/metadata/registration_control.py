@@ -79,8 +79,13 @@ def register_broker(
             records = broker_goes(image, broker.id, broker_properties)
         fresh = replace(broker, fenced=True, in_controlled_shutdown=False, cordoned=None)
     else:
-        state = {"fenced": known.fenced, "in_controlled_shutdown": known.in_controlled_shutdown}
-        fresh = replace(broker, epoch=known.epoch, cordoned=None, **state)
+        fresh = replace(
+            broker,
+            epoch=known.epoch,
+            fenced=known.fenced,
+            in_controlled_shutdown=known.in_controlled_shutdown,
+            cordoned=None,
+        )
     return [*records, broker_record(fresh, image.metadata_version)]
 
 
