@@ -9,16 +9,16 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from kcli.broker.node import CannotServe, Node
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.supervised import Member
 
 log = logging.getLogger("kcli.broker")
 AT_ONCE_STATUS = 130
+LOOK_S = 0.05
 
 
 def serve(
@@ -48,7 +48,7 @@ async def _serve(
     config: BrokerConfig, ready: Callable[[Node], None], launcher: socket.socket | None, *, read_only: bool
 ) -> None:
     loop = asyncio.get_running_loop()
-    signalled = loop.create_future()
+    signalled: asyncio.Future[None] = loop.create_future()
 
     def end(reason: str) -> None:
         if signalled.done():
@@ -69,17 +69,34 @@ async def _serve(
     if launcher is not None:
         from kcli.broker.supervised import Supervised
 
-        supervised = Supervised(launcher, cast("Member", node), alone)
-    await node.start()
+        supervised = Supervised(launcher, node, alone)
+    if not await _started(node, signalled):
+        return
     gc.collect()
     gc.freeze()  # what there is stays: a full collection that looks at all of it takes 30 ms
     ready(node)
     if supervised is not None:
         supervised.ready()
-    await asyncio.wait([signalled, node.ended], return_when=asyncio.FIRST_COMPLETED)
+    ends: list[asyncio.Future[Any]] = [signalled, node.ended]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     await node.stop()
     if node.ended.done():
         raise CannotServe(node.ended.result())
+
+
+async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
+    """Start it. Is it up? Not where the signal came while it waits for other nodes, which may be for ever."""
+    starting = asyncio.ensure_future(node.start())
+    awaited: list[asyncio.Future[None]] = [starting, signalled]
+    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+    while not starting.done():
+        if node.is_waiting:
+            starting.cancel()
+        await asyncio.wait([starting], timeout=LOOK_S)
+    if starting.cancelled():
+        return False
+    starting.result()
+    return True
 
 
 def _new_node(config: BrokerConfig, *, read_only: bool) -> Node:

@@ -12,7 +12,39 @@ from pathlib import Path
 from kcli.errors import KcliError
 
 log = logging.getLogger("kcli.broker")
-MODULES = ("kcli.broker.node", "kcli.broker.serve", "kcli.broker.supervised", "kcli.broker.single_node", "uvloop")
+MODULES = (
+    "encodings.idna",
+    "uvloop",
+    "kcli.broker.config.group_config",
+    "kcli.broker.coordinators.group_metadata",
+    "kcli.broker.metadata.driver",
+    "kcli.broker.metadata.raft_log",
+    "kcli.broker.metadata.raft_wire",
+    "kcli.broker.metadata.replicated",
+    "kcli.broker.network.client",
+    "kcli.broker.network.fetch_layout",
+    "kcli.broker.network.fetch_request",
+    "kcli.broker.node",
+    "kcli.broker.replication.fetcher",
+    "kcli.broker.replication.following",
+    "kcli.broker.replication.isr_changes",
+    "kcli.broker.replication.serving",
+    "kcli.broker.serve",
+    "kcli.broker.single_node",
+    "kcli.broker.supervised",
+)
+BETWEEN_NODES = {
+    "alter_partition",
+    "api_versions",
+    "begin_quorum_epoch",
+    "broker_heartbeat",
+    "broker_registration",
+    "controller_registration",
+    "fetch",
+    "update_raft_voter",
+    "vote",
+}
+RAFT_FETCH_VERSION = 17
 PROCESS_NAME = Path("/proc/self/comm")
 
 
@@ -33,6 +65,15 @@ def run_node(node: int, config: Path, channel: socket.socket) -> int:
 
 
 def import_all() -> None:
-    """Import what a node needs, so that forked processes need not, and share it."""
+    """Import what a node needs to start and to talk to others, so that forked processes share it."""
     for module in MODULES:
         import_module(module)
+    from kcli.broker.api import APIS, handler
+    from kcli.broker.network.messages import messages
+
+    for api in APIS.values():
+        if api.name in BETWEEN_NODES:
+            handler(api.key)
+            messages(api.key, api.most)
+            if api.name == "fetch":
+                messages(api.key, RAFT_FETCH_VERSION)
