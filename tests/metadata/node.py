@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -40,6 +40,8 @@ class Metadata:
         self.written: list[Record] = []
         self.epoch = 1
         self.kraft_version = 0
+        self.is_leader = True
+        self.on_leadership: list[Callable[[], None]] = []
 
     @property
     def next_offset(self) -> int:
