@@ -151,7 +151,7 @@ class Node:
 
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
-        self._server = server = Server(config, loop)
+        self._server = server = self._new_server(loop)
         alone = is_alone(config)
         advertised, controllers = self._bind(server, alone=alone)
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
@@ -256,6 +256,9 @@ class Node:
             waiting.cancel()
         if self.ended.done():
             raise CannotServe(self.ended.result())
+
+    def _new_server(self, loop: asyncio.AbstractEventLoop) -> Server:
+        return Server(self.config, loop)
 
     def _new_network(self, loop: asyncio.AbstractEventLoop) -> Network:
         from kcli.broker.network.client import SocketNetwork
@@ -423,8 +426,9 @@ def _check_formatted(directory: Path) -> None:
 
 
 def _metadata_config(config: BrokerConfig) -> MetadataLogConfig:
+    internal = config.get("internal.metadata.log.segment.bytes")
     return MetadataLogConfig(
-        segment_bytes=config.metadata_log_segment_bytes,
+        segment_bytes=internal if isinstance(internal, int) else config.metadata_log_segment_bytes,
         segment_ms=config.metadata_log_segment_ms,
         max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
         max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
