@@ -136,9 +136,6 @@ class Client:
 class RunningNode:
     """A node on a thread of its own."""
 
-    kills = False
-    """The end comes without the node's own doing."""
-
     def __init__(self, data_dir: Path, options: Mapping[str, str], disk: Disk | None = None) -> None:
         self._data_dir, self._options, self._disk = data_dir, options, disk
         self._begin()
@@ -172,8 +169,7 @@ class RunningNode:
             return
         self._up.set()
         await self._stop.wait()
-        if not self.kills:
-            await self.node.stop()
+        await self.node.stop()
 
     @property
     def address(self) -> Address:

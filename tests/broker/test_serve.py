@@ -120,6 +120,12 @@ def test_a_directory_in_use(tmp_path: Path) -> None:
     assert "in use by a running Kafka or kcli" in reason
 
 
+def test_a_node_of_a_cluster_must_be_formatted(tmp_path: Path) -> None:
+    voters = "controller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2"
+    reason = refused("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "-o", voters)
+    assert "is not formatted" in reason
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "reason"),
     [
@@ -128,7 +134,6 @@ def test_a_directory_in_use(tmp_path: Path) -> None:
         (["--listen", "nowhere"], 2, "HOST:PORT"),
         (["--listen", "127.0.0.1:99999"], 2, "HOST:PORT"),
         (["-o", "process.roles=broker"], 2, "process.roles"),
-        (["-o", "controller.quorum.voters=1@a:1,2@b:2"], 1, "only voter"),
         ([*SSL_LISTENER, "-o", "inter.broker.listener.name=SSL"], 1, "only PLAINTEXT"),
         (["-o", "node.id=9"], 1, "node"),
     ],

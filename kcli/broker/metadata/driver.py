@@ -199,8 +199,8 @@ class RaftDriver:
         """Resign in order, where this node leads, and go on until somebody else does, or the time is over."""
         deadline = self._loop.time() + timeout_ms / 1000
         self.do(lambda: self.raft.shutdown(self.now_ms, timeout_ms))
-        while not (self._is_over or self.raft.is_shut_down) and self._loop.time() < deadline:
-            await asyncio.sleep(0.01)  # noqa: ASYNC110  (raft has no events)
+        while not (self._is_over or self.raft.is_shut_down) and self._loop.time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
         self.end()
         if self._flushing is not None:
             await asyncio.wait([self._flushing])

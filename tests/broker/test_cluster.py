@@ -1,0 +1,138 @@
+"""Clusters of nodes: they elect, follow, fail over and catch up, and say what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kcli.metadata.snapshot import snapshot
+from tests.broker.cluster import Cluster, running_cluster, wait_for
+
+
+def create(cluster: Cluster, node_id: int, *names: str, partitions: int = 2, replicas: int = 3) -> None:
+    """Make topics through a broker."""
+    sizes = {"num_partitions": partitions, "replication_factor": replicas, "assignments": (), "configs": ()}
+    topics = [{"name": name, **sizes} for name in names]
+    with cluster.client(node_id) as client:
+        made = client.call("create_topics", 7, topics=topics, timeout=10_000, validate_only=False)
+    assert [each["error_code"] for each in made["topics"]] == [0] * len(names), made
+
+
+def topics(cluster: Cluster, node_id: int) -> dict[str, list[dict[str, Any]]]:
+    """The topics that a broker knows, with their partitions."""
+    with cluster.client(node_id) as client:
+        found = client.call("metadata", 12, topics=None)["topics"]
+    return {each["name"]: each["partitions"] for each in found}
+
+
+def wait_for_topics(cluster: Cluster, *names: str) -> None:
+    """Until all brokers know them."""
+
+    def is_known(node_id: int) -> bool:
+        return set(names) <= topics(cluster, node_id).keys()
+
+    for node_id in cluster.broker_ids:
+        if node_id in cluster.nodes:
+            wait_for(lambda node_id=node_id: is_known(node_id), f"{names} at {node_id}")  # type: ignore[misc]
+
+
+def images(cluster: Cluster) -> list[list[Any]]:
+    """What each node's image says, once all have applied the same."""
+
+    def offsets() -> set[int]:
+        return {cluster.on(each, lambda node: node.broker.metadata.applied_offset) for each in cluster.nodes}
+
+    wait_for(lambda: len(offsets()) == 1, "images of one offset")
+    return [cluster.on(each, lambda node: sorted(map(str, snapshot(node.broker.image)))) for each in cluster.nodes]
+
+
+def test_combined_nodes_elect_one_and_create_topics_through_any(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, metadata_max_idle_interval_ms="0") as cluster:
+        leader = cluster.leader()
+        assert leader in (1, 2, 3)
+        for node_id in (1, 2, 3):
+            create(cluster, node_id, f"t{node_id}")
+        wait_for_topics(cluster, "t1", "t2", "t3")
+        first, *others = images(cluster)
+        assert all(each == first for each in others)
+        quorum = cluster.quorum(1)
+        assert [each["replica_id"] for each in quorum["current_voters"]] == [1, 2, 3]
+        assert quorum["observers"] == []
+
+
+def test_controllers_and_brokers_apart(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, brokers=2, controllers=3) as cluster:
+        assert cluster.leader() in (3001, 3002, 3003)
+        create(cluster, 1, "a", replicas=2)
+        wait_for_topics(cluster, "a")
+        quorum = cluster.quorum(2)
+        assert [each["replica_id"] for each in quorum["current_voters"]] == [3001, 3002, 3003]
+        assert sorted(each["replica_id"] for each in quorum["observers"]) == [1, 2]
+
+
+def test_one_controller_is_a_quorum(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, brokers=2, controllers=1) as cluster:
+        assert cluster.leader() == 3001
+        create(cluster, 2, "a", replicas=2)
+        wait_for_topics(cluster, "a")
+
+
+def test_another_leads_when_the_leader_stops_and_it_catches_up_when_it_is_back(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, metadata_max_idle_interval_ms="0") as cluster:
+        create(cluster, 1, "before")
+        first = cluster.leader()
+        cluster.stop(first)
+        second = cluster.leader(other_than=first)
+        create(cluster, second, "meanwhile", replicas=2)
+        cluster.start(first)
+        create(cluster, first, "after")
+        wait_for_topics(cluster, "before", "meanwhile", "after")
+        one, *others = images(cluster)
+        assert all(each == one for each in others)
+
+
+def test_a_killed_leader_is_replaced_and_its_copy_is_mended(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, processes=True) as cluster:
+        create(cluster, 1, "before")
+        wait_for_topics(cluster, "before")
+        first = cluster.leader()
+        cluster.kill(first)
+        second = cluster.leader(other_than=first)
+        create(cluster, second, "meanwhile", replicas=2)
+        cluster.start(first)
+        create(cluster, first, "after")
+        wait_for_topics(cluster, "before", "meanwhile", "after")
+
+
+def test_a_node_far_behind_takes_a_snapshot(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, metadata_max_retention_bytes="1") as cluster:
+        create(cluster, 1, "before", "deleted")
+        first = next(each for each in (1, 2, 3) if each != cluster.leader())
+        cluster.stop(first)
+        second = cluster.leader()
+        with cluster.client(second) as client:
+            client.call("delete_topics", 6, topics=[{"name": "deleted", "topic_id": None}], timeout=10_000)
+        names = [f"t{number}" for number in range(5)]
+        for number, name in enumerate(names):
+            create(cluster, second, name, replicas=2)
+            if number in (2, 4):
+                for each in cluster.nodes:
+                    cluster.on(each, lambda node: bool(node.broker.metadata.take_snapshot()))
+                wait_for(lambda: all(snapshots(cluster, each) > 0 for each in cluster.nodes), "a snapshot")
+        wait_for(lambda: all(log_start(cluster, each) > 0 for each in cluster.nodes), "a log that begins later")
+        cluster.start(first)
+        wait_for_topics(cluster, "before", *names)
+        assert log_start(cluster, first) > 0
+        assert "deleted" not in topics(cluster, first)
+
+
+def snapshots(cluster: Cluster, node_id: int) -> int:
+    """How many snapshots a node has."""
+    found: int = cluster.on(node_id, lambda node: len(node.broker.metadata.snapshots))
+    return found
+
+
+def log_start(cluster: Cluster, node_id: int) -> int:
+    """Where a node's metadata log begins."""
+    found: int = cluster.on(node_id, lambda node: node.broker.metadata.log.log_start_offset)
+    return found
