@@ -91,28 +91,6 @@ def _elect(
     return Error(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, message)
 
 
-def assign_directories(
-    image: MetadataImage,
-    broker_id: int,
-    directories: Mapping[tuple[UUID, int], UUID],
-    broker_properties: Mapping[str, str],
-) -> list[Record]:
-    """A broker has put its replicas of these partitions, (topic id, number), into these directories. Partitions that
-    are gone, or not on it, are passed over."""
-    defaults = broker_defaults(broker_properties)
-    records = []
-    for (topic_id, number), directory in directories.items():
-        partition = image.partition(topic_id, number)
-        if partition is None or broker_id not in partition.replicas:
-            continue
-        change = Change(directories={broker_id: directory})
-        topic = image.topics_by_id[topic_id]
-        record = change_partition(image, topic, number, change, defaults)
-        if record is not None:
-            records.append(record)
-    return records
-
-
 def broker_comes(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
     """A broker may lead from now on: elections of all partitions without a leader."""
 

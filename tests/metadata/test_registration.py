@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kcli.broker.metadata.records import read_batches
-from kcli.metadata.election import assign_directories
+from kcli.metadata.directory_control import assign_replicas
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import to_uuid
 from kcli.metadata.registration import Broker
@@ -82,7 +82,8 @@ def decisions(image: MetadataImage, batch: Sequence[Record]) -> list[list[Record
                 if state.directory(broker_id) != to_uuid(text):
                     moved.setdefault(broker_id, {})[partition] = to_uuid(text)
     for broker_id, directories in moved.items():
-        ours += assign_directories(image, broker_id, directories, {})
+        assignments = [(home, [(topic_id, [number])]) for (topic_id, number), home in directories.items()]
+        ours += assign_replicas(image, broker_id, image.brokers[broker_id].epoch, assignments, {}).records
     return [ours] if ours else []
 
 
