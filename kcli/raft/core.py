@@ -260,12 +260,10 @@ class Core:
         self.connections.reset()
 
     def to_follower(self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int) -> None:
-        """There is a leader. Raises RaftFault where it is not known how to reach it, or it is this node."""
+        """There is a leader."""
         old = self.state
-        if not endpoints:
-            raise RaftFault(f"node {leader_id} leads epoch {epoch}, but none of its endpoints is known")
-        if leader_id == self.key.id:
-            raise OwnIdElsewhere(leader_id, epoch)
+        assert endpoints, "it is known where"
+        assert leader_id != self.key.id, "who has more votes than this one knows of"
         assert epoch >= old.epoch, "epochs grow"
         voted = old.voted if epoch == old.epoch else None
         self._become(self._follower(epoch, leader_id, endpoints, voted, old.high_watermark, now_ms), now_ms)
@@ -310,7 +308,10 @@ class Core:
     # what another node says of the leader
 
     def heard_of(self, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> None:
-        """Follow a leader that is new, or better known now. Raises RaftFault where two lead one epoch."""
+        """Follow a leader that is new, or better known now; no endpoints: it is not known where it is, or who.
+
+        Raises RaftFault where two lead one epoch.
+        """
         state = self.state
         if leader_id == self.key.id:
             if not isinstance(state, Leader | Resigned) or epoch != state.epoch:
@@ -318,12 +319,9 @@ class Core:
             return
         if epoch == state.epoch and len({NOBODY, leader_id, state.leader_id}) > 2:
             raise RaftFault(f"node {leader_id} is said to lead epoch {epoch}, and node {state.leader_id} too")
-        if epoch > state.epoch:
-            if leader_id == NOBODY:
-                self.to_unattached(epoch, now_ms)
-            else:
-                self.to_follower(epoch, leader_id, endpoints, now_ms)
-        elif leader_id != NOBODY and (state.leader_id == NOBODY or len(endpoints) > len(state.leader_endpoints)):
+        if epoch > state.epoch and not endpoints:
+            self.to_unattached(epoch, now_ms, leader_id)
+        elif epoch > state.epoch or len(endpoints) > len(state.leader_endpoints):
             self.to_follower(epoch, leader_id, endpoints, now_ms)
 
     def endpoints_of(self, leader_id: int, told: Endpoints) -> Endpoints:

@@ -24,7 +24,7 @@ def fetch_answered(core: Core, answer: FetchAnswer, now_ms: int) -> bool:
         return handled
     state = core.state
     if not isinstance(state, Follower):
-        raise RaftFault(f"an answer to a Fetch without a leader in epoch {answer.epoch}")
+        return False
     if answer.error is not ErrorCode.NONE:
         return False
     if answer.diverging is not None:
@@ -74,7 +74,7 @@ def snapshot_answered(core: Core, answer: FetchSnapshotAnswer, now_ms: int) -> b
         return handled
     state = core.state
     if not isinstance(state, Follower):
-        raise RaftFault(f"an answer to a FetchSnapshot without a leader in epoch {answer.epoch}")
+        return False
     if answer.error is ErrorCode.SNAPSHOT_NOT_FOUND or answer.snapshot is None:
         if state.snapshot is not None:
             state.snapshot.close()

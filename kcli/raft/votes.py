@@ -179,15 +179,15 @@ def common_answer(core: Core, answer: Answer, now_ms: int) -> bool | None:
         return False
     state, error = core.state, answer.error
     leader_id = answer.leader_id if answer.leader_id >= 0 else NOBODY
-    endpoints = core.endpoints_of(leader_id, answer.endpoints)
+    endpoints = () if leader_id == NOBODY else core.endpoints_of(leader_id, answer.endpoints)
     if answer.epoch < state.epoch or error is ErrorCode.UNKNOWN_LEADER_EPOCH:
         return error is ErrorCode.NONE
     if answer.epoch > state.epoch or error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
         core.heard_of(leader_id, answer.epoch, endpoints, now_ms)
         return core.state is not state
     if leader_id != NOBODY and state.leader_id == NOBODY:
-        core.to_follower(answer.epoch, leader_id, endpoints, now_ms)
-        return None if error is ErrorCode.NONE else True
+        core.heard_of(leader_id, answer.epoch, endpoints, now_ms)
+        return None if error is ErrorCode.NONE else core.state is not state
     if error is ErrorCode.BROKER_NOT_AVAILABLE:
         return False
     if error is ErrorCode.INVALID_VOTER_KEY:
