@@ -126,6 +126,11 @@ class Fetcher:
     async def _run(self) -> None:
         failures = 0
         while True:
+            if (
+                self._broker.replicas.broker_epoch < 0
+            ):  # not registered: a leader could not tell it from an earlier life
+                await self._sleep(FIRST_BACKOFF_S)
+                continue
             now_ms = self._broker.clock.now_ms()
             request = self.plan.request(now_ms)
             if request is None:

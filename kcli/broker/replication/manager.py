@@ -106,6 +106,9 @@ class ReplicaManager:
             self.follower_throttle.reconfigured()
         if self._network is None:
             return
+        for broker_id in changes.brokers:
+            if self.is_alive(broker_id):  # it may be in sync from now on: its next fetch says so
+                self.waiting.nudge(broker_id)
         for topic in changes.topics_deleted.values():
             for number in topic.partitions:
                 self._leave((topic.name, number), topic.id)

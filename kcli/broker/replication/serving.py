@@ -2,7 +2,8 @@
 
     read       the partitions that the request names, and those of its session with news since the last answer: an idle
                session of thousands costs nothing
-    rest       a partition of which the follower has all is not looked at until its log grows or its state changes
+    rest       a partition of which the follower has all is not looked at until its log grows or its state changes;
+               while the follower is not in sync each of its fetches is a chance to get there
     wait       until one of them does, or the leader begins to lead more partitions of this follower (it asks at once
                for those, then), or replica.fetch.wait.max.ms is over
 
@@ -179,20 +180,25 @@ class _Fetch:
             if wanted is None:
                 del tracker.dirty[key]
                 continue
-            asked = update and key in self.asked
             limit = min(wanted.max_bytes, max(left, 0))
-            answer, rests = self._read_partition(key, wanted, limit, first=first, asked=asked)
+            answer, rests = self._read_partition(key, wanted, limit, first=first, update=update)
             if answer.size:
                 first = False
                 left -= answer.size
-            if self.is_incremental and rests and not self._is_news(wanted, answer):
-                del tracker.dirty[key]
-            else:
+            if not self.is_incremental or self._is_news(wanted, answer):
                 found[key] = answer
+            elif rests:
+                del tracker.dirty[key]
         return found
 
     def _is_news(self, wanted: Wanted, answer: PartitionAnswer) -> bool:
-        return answer.high_watermark != wanted.told_high_watermark or answer.log_start_offset != wanted.told_log_start
+        return (
+            answer.region is not None
+            or answer.error_code != 0
+            or answer.diverging is not None
+            or answer.high_watermark != wanted.told_high_watermark
+            or answer.log_start_offset != wanted.told_log_start
+        )
 
     def _partition(self, wanted: Wanted) -> Partition | ErrorCode:
         topic = wanted.topic
@@ -209,9 +215,9 @@ class _Fetch:
         return partition
 
     def _read_partition(
-        self, key: Key, wanted: Wanted, max_bytes: int, *, first: bool, asked: bool
+        self, key: Key, wanted: Wanted, max_bytes: int, *, first: bool, update: bool
     ) -> tuple[PartitionAnswer, bool]:
-        """What is found, and whether the follower has all of it, so that it may rest until there is more."""
+        """What is found, and whether the follower may rest until there is more."""
         partition = self._partition(wanted)
         if isinstance(partition, ErrorCode):
             self.tracker.unwatch(key)
@@ -221,7 +227,7 @@ class _Fetch:
             follower = partition.check_leader_epoch(wanted.leader_epoch) or self._follower(partition, wanted)
             if isinstance(follower, ErrorCode):
                 return PartitionAnswer(wanted.index, follower.value), False
-            return self._read_log(partition, follower, wanted, max_bytes, first=first, asked=asked)
+            return self._read_log(partition, follower, wanted, max_bytes, first=first, update=update)
         except OffsetOutOfRange:
             return PartitionAnswer(wanted.index, ErrorCode.offset_out_of_range.value), False
         except (OSError, LogFailed) as failure:
@@ -240,7 +246,7 @@ class _Fetch:
         return follower
 
     def _read_log(
-        self, partition: Partition, follower: Follower, wanted: Wanted, max_bytes: int, *, first: bool, asked: bool
+        self, partition: Partition, follower: Follower, wanted: Wanted, max_bytes: int, *, first: bool, update: bool
     ) -> tuple[PartitionAnswer, bool]:
         log = partition.log
         diverging = divergence(log, wanted) if wanted.last_fetched_epoch != UNKNOWN else None
@@ -253,9 +259,9 @@ class _Fetch:
                 read = log.read(wanted.offset, max_bytes, Isolation.LOG_END, min_one_batch=first)
             elif not log.log_start_offset <= wanted.offset <= log.log_end_offset:
                 raise OffsetOutOfRange(f"{partition}: offset {wanted.offset}")
-            if asked:
+            if update:
                 partition.fetched(follower, wanted.offset, wanted.log_start, self.broker_epoch)
-        rests = diverging is None and wanted.offset >= log.log_end_offset
+        rests = diverging is None and wanted.offset >= log.log_end_offset and self.replica_id in leadership.isr
         if rests:
             follower.rest(self.tracker)
         answer = PartitionAnswer(
