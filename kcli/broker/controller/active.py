@@ -214,7 +214,7 @@ class ActiveController:
     def report_death(self, node_id: int) -> None:
         """A node's process has ended. Who starts the processes sees it at once and tells every controller: the active
         one does not wait for the session to end, and one that becomes active a moment later neither."""
-        known = self._broker.metadata.draft.brokers.get(node_id)
+        known = self._broker.image.brokers.get(node_id)
         if node_id != self._broker.node_id and known is not None:
             self._deaths[node_id] = _Death(known.epoch)
             if self._heartbeats is not None and self._broker.metadata.is_leader:
