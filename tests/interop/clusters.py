@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Self
 
 from kcli.broker.metadata.format import format_directories, random_id
 from kcli.launcher.control_client import ask
+from kcli.log.log_directory import read_meta_properties
 from tests.broker.running import Client, Closed
 
 START_S, STOP_S = 90.0, 60.0
@@ -162,7 +163,8 @@ class Cluster(ABC):
 
     def format(self, cluster_id: str | None = None) -> None:
         """Write the properties, and format those log directories that are new."""
-        cluster_id = cluster_id or random_id()
+        known = [each for each in map(read_meta_properties, map(self.data, self.ids)) if each is not None]
+        cluster_id = cluster_id or (known[0].cluster_id if known else random_id())
         for node in self.ids:
             self.place(node).mkdir(parents=True, exist_ok=True)
             self.write_properties(node)
