@@ -117,7 +117,7 @@ class BrokerLifecycle:
             left_s = deadline - self._loop.time()
             if left_s <= 0:
                 raise NotRegistered(f"broker {broker.node_id} was not registered in time: {self._problem}")
-            wait_s = min(self._interval_s, left_s)
+            wait_s = self._interval_s
             try:
                 self.epoch = await self._asking.register_broker(state, previous_epoch, min(ASK_S, left_s))
             except Unanswered as error:
@@ -126,11 +126,11 @@ class BrokerLifecycle:
                 code, message = refused.error
                 self._warn(f"broker {broker.node_id} is not registered, {code.name}: {message}")
                 if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-                    wait_s = min(DUPLICATE_S, left_s)
+                    wait_s = DUPLICATE_S
             else:
                 self._problem = ""
                 return
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(max(min(wait_s, deadline - self._loop.time()), 0))
 
     async def _see_own_registration(self) -> None:
         """Wait until the image has it, but not for long."""

@@ -22,8 +22,7 @@ async def controller_registration(call: Call) -> Entity:
             each.name: Endpoint(each.name, each.host, each.port, each.security_protocol) for each in request.listeners
         },
         features={
-            each.name: VersionRange(each.min_supported_version, each.max_supported_version)
-            for each in request.features
+            each.name: VersionRange(each.min_supported_version, each.max_supported_version) for each in request.features
         },
     )
     try:
