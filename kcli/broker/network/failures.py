@@ -57,7 +57,7 @@ def _nothing(hint: Any) -> Any:
     if "Timedelta" in getattr(inner, "__name__", "") or inner is dt.timedelta:
         return dt.timedelta(0)
     if isinstance(inner, type) and issubclass(inner, str | bytes):
-        return inner()
+        return "" if issubclass(inner, str) else b""  # of kio's own kinds of str, too
     return 0
 
 
