@@ -20,7 +20,8 @@ GROUP, TRANSACTION = 0, 1
 TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
 PARTITIONS = 4
 WAIT_S = 40.0
-CLIENT: dict[str, str | float | bool] = {
+Config = dict[str, str | int | float | bool | None]
+CLIENT: Config = {
     "log_level": 0,
     "reconnect.backoff.max.ms": 200,
     "topic.metadata.refresh.interval.ms": 500,
@@ -131,7 +132,7 @@ class Consuming:
     """A member of a group on a thread of its own, that commits all it reads."""
 
     def __init__(self, cluster: Cluster, group: str, topic: str, protocol: str) -> None:
-        config = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "group.protocol": protocol}
+        config: Config = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "group.protocol": protocol}
         config |= {"auto.offset.reset": "earliest", "enable.auto.commit": False}
         if protocol == "classic":
             config |= {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
@@ -150,7 +151,7 @@ class Consuming:
                 continue
             self.read.append(message.value() or b"")
             with suppress(KafkaException):
-                self._consumer.commit(message, asynchronous=False)
+                self._consumer.commit(message=message, asynchronous=False)
                 self.committed = len(self.read)
 
     def stop(self) -> None:
@@ -252,7 +253,7 @@ class Loop:
         self._begin()
 
     def _begin(self) -> None:
-        config = {"bootstrap.servers": self._cluster.bootstrap, "group.id": "loop", "enable.auto.commit": False}
+        config: Config = {"bootstrap.servers": self._cluster.bootstrap, "group.id": "loop", "enable.auto.commit": False}
         config |= {"auto.offset.reset": "earliest", "isolation.level": "read_committed", "session.timeout.ms": 6_000}
         self._consumer = Consumer({**config, **CLIENT})
         self._consumer.subscribe(["in"])
