@@ -3,7 +3,8 @@
     a voter      the fetch timeout without an answer of use, and it begins an election; every fetch timeout it looks
                  whether the leader should know more of it (UpdateRaftVoter)
     an observer  where it may become a voter by itself (controller.quorum.auto.join.enable), it asks for that every
-                 fetch timeout; first for the removal of a voter of its id with another directory
+                 fetch timeout; first for the removal of a voter of its id with another directory. It may be a voter
+                 and not know of it: after a fetch timeout it too says whom it would vote for (Kafka's never does)
 
 Source: FollowerState, pollFollowerAsVoter, pollFollowerAsObserver; KIP-853, KIP-1186.
 """
@@ -96,6 +97,8 @@ class Follower:
         return not self.has_updated_leader
 
     def _poll_observer(self, core: Core, now_ms: int) -> int:
+        if now_ms >= self.fetch_deadline_ms:
+            self.has_fetched = False
         config = core.config
         joins = core.controls.kraft_version and config.can_become_voter and config.auto_join_enable
         if not joins or now_ms < self.update_deadline_ms:

@@ -333,6 +333,18 @@ def test_an_observer_is_never_elected() -> None:
     assert isinstance(driven.raft.state, Follower)
 
 
+def test_an_observer_whose_leader_is_silent_would_vote() -> None:
+    """It may be one of the voters, and not have heard of it."""
+    driven = in_state("observer")
+    driven.ask(begin(voter=None))
+    driven.reply(FetchAnswer(leader_id=2, epoch=5), kind=Fetch, source=2)
+    for granted in (False, True):
+        answer = driven.answer_to(vote(source=3, voter=None, pre_vote=True))
+        assert isinstance(answer, VoteAnswer)
+        assert answer.granted is granted
+        driven.wait(2020)
+
+
 def test_whom_the_leader_is_asked_of() -> None:
     """Of one bootstrap server at a time; of one that failed after controller.quorum.retry.backoff.ms."""
     driven = in_state("unattached")
