@@ -263,8 +263,9 @@ class BrokerLifecycle:
     # going
 
     async def shut_down(self) -> None:
-        """Have the controller give away what this broker leads, and be fenced. Back at once where it is not up."""
-        if self._task is None or not self._is_up:
+        """Have the controller give away what this broker leads, and be fenced. Back at once where it is not up, and with
+        controlled.shutdown.enable=false."""
+        if self._task is None or not self._is_up or not self._broker.config.controlled_shutdown_enable:
             return
         if self._gone is None:
             self._gone = self._loop.create_future()
