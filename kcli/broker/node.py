@@ -11,16 +11,16 @@ Source: KafkaRaftServer, BrokerServer, ControllerServer, BrokerLifecycleManager.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
 from asyncio import FIRST_COMPLETED
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from uuid import UUID
 
 from formats.file_name import FileKind
+from kcli.broker.addresses import Addresses, CannotServe, bind
 from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
@@ -28,39 +28,29 @@ from kcli.broker.controller.active import ActiveController
 from kcli.broker.controller.registration import register_controller
 from kcli.broker.fetch_sessions import FetchSessions
 from kcli.broker.lifecycle import BrokerLifecycle
+from kcli.broker.logs.checkpoints import previous_epoch
 from kcli.broker.logs.directories import LogDir, LogDirs, open_log_dirs
 from kcli.broker.logs.manager import Listeners, LogManager
 from kcli.broker.logs.partitions import Partitions
 from kcli.broker.metadata.alone import LoneMetadataLog
-from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.log import MetadataLog
 from kcli.broker.network.peers import Network, NoNetwork
 from kcli.broker.network.server import Server
-from kcli.broker.quorum_config import is_alone, own_name, raft_config
+from kcli.broker.quorum_config import is_alone, metadata_config, raft_config
 from kcli.broker.quotas import Quotas
-from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
 from kcli.metadata.image import BROKER_RESOURCE, Record
 from kcli.metadata.partition import from_uuid
-from kcli.metadata.registration_control import NO_EPOCH
 
 if TYPE_CHECKING:
     from kcli.broker.metadata.replicated import ReplicatedMetadataLog
 
 log = logging.getLogger("kcli.broker")
 
-Addresses = dict[str, tuple[str, int]]
-"""Listener -> host and port."""
-
-PLAINTEXT = "PLAINTEXT"
 TELL_S = 10.0
 """How often a node that waits for its quorum says so."""
 FETCH_SESSION_EVICTION_MS = 120_000
-
-
-class CannotServe(KcliError):
-    """A configuration that is Kafka's, and more than this broker can do; or an address that cannot be had."""
 
 
 @runtime_checkable
@@ -153,7 +143,7 @@ class Node:
         config, loop = self.config, asyncio.get_running_loop()
         self._server = server = self._new_server(loop)
         alone = is_alone(config)
-        advertised, controllers = self._bind(server, alone=alone)
+        advertised, controllers = bind(server, config, alone=alone)
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
         if not alone:
             _check_formatted(metadata)
@@ -189,15 +179,14 @@ class Node:
             broker.lifecycle = BrokerLifecycle(broker, dirs, must_stop=self._must_stop)
         if config.is_controller:
             broker.active = ActiveController(broker)
-        previous_epoch = _previous_epoch(dirs)
         if isinstance(journal, LoneMetadataLog):
-            await self._start_alone(journal, previous_epoch)
+            await self._start_alone(journal, previous_epoch(dirs))
         else:
-            await self._start_in_quorum(journal, previous_epoch)
+            await self._start_in_quorum(journal, previous_epoch(dirs))
         server.serve(broker)
         journal.start_background()
 
-    async def _start_alone(self, journal: LoneMetadataLog, previous_epoch: int) -> None:
+    async def _start_alone(self, journal: LoneMetadataLog, broker_epoch: int) -> None:
         broker = self.broker
         await broker.logs.start()
         journal.image.take_changes()
@@ -206,11 +195,11 @@ class Node:
         assert broker.active is not None, "it is a controller"
         broker.active.start()
         await register_controller(broker)
-        await self._lifecycle.start(previous_epoch)
+        await self._lifecycle.start(broker_epoch)
         broker.groups.start()
         broker.transactions.start()
 
-    async def _start_in_quorum(self, journal: MetadataLog, previous_epoch: int) -> None:
+    async def _start_in_quorum(self, journal: MetadataLog, broker_epoch: int) -> None:
         from kcli.broker.metadata.replicated import ReplicatedMetadataLog
 
         assert isinstance(journal, ReplicatedMetadataLog), "it has voters"
@@ -237,7 +226,7 @@ class Node:
             self._follows = True
             broker.replicas.start()
             self.is_waiting = True
-            await self._lifecycle.start(previous_epoch)
+            await self._lifecycle.start(broker_epoch)
             broker.groups.start()
             broker.transactions.start()
         self._follows = True
@@ -246,9 +235,10 @@ class Node:
     async def _caught_up(self, journal: ReplicatedMetadataLog) -> None:
         """Until the quorum has a leader, and the image what it has committed. Says why that takes long."""
         waiting = asyncio.ensure_future(journal.caught_up())
+        either: list[asyncio.Future[Any]] = [waiting, self.ended]
         voters = ", ".join(map(str, journal.raft.voters.ids)) or "not known yet"
         try:
-            while not (await asyncio.wait([waiting, self.ended], timeout=TELL_S, return_when=FIRST_COMPLETED))[0]:
+            while not (await asyncio.wait(either, timeout=TELL_S, return_when=FIRST_COMPLETED))[0]:
                 known = journal.leader_id
                 state = "no leader" if known is None else f"leader {known} has not answered"
                 log.warning("no quorum yet: epoch %d, %s; voters: %s", journal.epoch, state, voters)
@@ -270,21 +260,19 @@ class Node:
             dirs.metadata.path,
             node_id=self.config.node_id,
             directory_id=from_uuid(dirs.metadata.id),
-            config=_metadata_config(self.config),
+            config=metadata_config(self.config),
             disk=self._disk,
             clock=self._clock,
         )
 
-    def _new_replicated_log(
-        self, dirs: LogDirs, controllers: Mapping[str, tuple[str, int]], network: Network
-    ) -> MetadataLog:
+    def _new_replicated_log(self, dirs: LogDirs, controllers: Addresses, network: Network) -> MetadataLog:
         from kcli.broker.metadata.replicated import ReplicatedMetadataLog
 
         return ReplicatedMetadataLog(
             dirs.metadata.path,
             raft_config(self.config, dirs, controllers),
             network,
-            config=_metadata_config(self.config),
+            config=metadata_config(self.config),
             disk=self._disk,
             clock=self._clock,
             chance=self._chance,
@@ -293,30 +281,6 @@ class Node:
     def _new_logs(self, dirs: LogDirs, journal: MetadataLog) -> LogManager:
         listeners = Listeners(self._directory_failed, self._assigned, self._must_stop)
         return LogManager(self.config, dirs, journal.image, self._disk, self._clock, listeners)
-
-    def _bind(self, server: Server, *, alone: bool) -> tuple[Addresses, Addresses]:
-        """Take the addresses. Returns what clients are told, and where other nodes reach controllers' listeners."""
-        config = self.config
-        wanted = {each.listener: (each.host, each.port) for each in config.advertised_listeners}
-        told: Addresses = {}
-        controllers: Addresses = {}
-        for each in config.listeners:
-            is_controllers = each.listener in config.controller_listener_names
-            if is_controllers and (alone or not config.is_controller):
-                continue
-            if each.security_protocol != PLAINTEXT:
-                raise CannotServe(f"listener {each.listener}: only PLAINTEXT is served, not {each.security_protocol}")
-            try:
-                host, port = server.bind(each.host or "", each.port, each.listener)
-            except OSError as error:
-                where = f"{each.host or '*'}:{each.port}"
-                raise CannotServe(f"cannot listen on {where}: {error.strerror or error}") from error
-            wanted_host, wanted_port = wanted.get(each.listener, (None, 0))
-            address = wanted_host or each.host or own_name(host), wanted_port or port
-            (controllers if is_controllers else told)[each.listener] = address
-        if config.is_broker and not told:
-            raise CannotServe("no listener for clients in `listeners`")
-        return told, controllers
 
     # the metadata
 
@@ -362,10 +326,11 @@ class Node:
     # stopping
 
     async def stop_broker(self) -> None:
-        """The broker's half of `stop`: the quorum goes on."""
-        broker, config = self.broker, self.config
-        if not config.is_broker or self._is_broker_stopped:
+        """The broker's half of `stop`: the quorum goes on. Nothing to do where it is not up."""
+        config = self.config
+        if self._broker is None or not config.is_broker or self._is_broker_stopped:
             return
+        broker = self._broker
         self._is_broker_stopped = True
         assert self._server is not None, "started"
         clients = [each.listener for each in config.listeners if each.listener not in config.controller_listener_names]
@@ -423,31 +388,3 @@ def _check_formatted(directory: Path) -> None:
     """A node of a cluster cannot know by itself which one that is. Raises CannotServe."""
     if not (directory / FileKind.META_PROPERTIES).exists():
         raise CannotServe(f"{directory} is not formatted: run kcli format with the cluster's id first")
-
-
-def _metadata_config(config: BrokerConfig) -> MetadataLogConfig:
-    internal = config.get("internal.metadata.log.segment.bytes")
-    return MetadataLogConfig(
-        segment_bytes=internal if isinstance(internal, int) else config.metadata_log_segment_bytes,
-        segment_ms=config.metadata_log_segment_ms,
-        max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
-        max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
-        max_retention_bytes=config.metadata_max_retention_bytes,
-        max_retention_ms=config.metadata_max_retention_ms,
-        max_idle_interval_ms=config.metadata_max_idle_interval_ms,
-        min_insync_replicas=config.min_insync_replicas,
-    )
-
-
-def _previous_epoch(dirs: LogDirs) -> int:
-    """The broker's epoch at its last clean shutdown, where all directories agree on it."""
-    epochs = {_epoch_in(each.path / FileKind.CLEAN_SHUTDOWN) for each in dirs.online}
-    return epochs.pop() if len(epochs) == 1 else NO_EPOCH
-
-
-def _epoch_in(marker: Path) -> int:
-    try:
-        epoch = json.loads(marker.read_bytes()).get("brokerEpoch", NO_EPOCH)
-    except (OSError, ValueError, AttributeError):
-        return NO_EPOCH
-    return epoch if isinstance(epoch, int) else NO_EPOCH

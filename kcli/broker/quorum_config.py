@@ -10,19 +10,17 @@ Source: QuorumConfig, KafkaRaftServer.
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 from kcli.broker.config.listeners import parse_bootstrap_server, parse_voter
+from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.metadata.partition import from_uuid
-from kcli.raft.config import RaftConfig
-from kcli.raft.voters import Endpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from kcli.broker.addresses import Addresses
     from kcli.broker.config import BrokerConfig
     from kcli.broker.logs.directories import LogDirs
+    from kcli.raft.config import RaftConfig
 
 VOTERS = "controller.quorum.voters"
 BOOTSTRAP = "controller.quorum.bootstrap.servers"
@@ -34,8 +32,11 @@ def is_alone(config: BrokerConfig) -> bool:
     return config.is_broker and config.is_controller and voters == {config.node_id} and not config.words(BOOTSTRAP)
 
 
-def raft_config(config: BrokerConfig, dirs: LogDirs, bound: Mapping[str, tuple[str, int]]) -> RaftConfig:
+def raft_config(config: BrokerConfig, dirs: LogDirs, bound: Addresses) -> RaftConfig:
     """bound: controller listener -> where other nodes reach it."""
+    from kcli.raft.config import RaftConfig
+    from kcli.raft.voters import Endpoint
+
     voters = {voter: (host, port) for voter, host, port in map(parse_voter, config.words(VOTERS))}
     return RaftConfig(
         node_id=config.node_id,
@@ -57,6 +58,16 @@ def raft_config(config: BrokerConfig, dirs: LogDirs, bound: Mapping[str, tuple[s
     )
 
 
-def own_name(bound_host: str) -> str:
-    """What others are told where all addresses are listened on."""
-    return socket.getfqdn() if bound_host in ("0.0.0.0", "::", "") else bound_host  # noqa: S104  (compared, not bound)
+def metadata_config(config: BrokerConfig) -> MetadataLogConfig:
+    """Of the metadata log."""
+    internal = config.get("internal.metadata.log.segment.bytes")
+    return MetadataLogConfig(
+        segment_bytes=internal if isinstance(internal, int) else config.metadata_log_segment_bytes,
+        segment_ms=config.metadata_log_segment_ms,
+        max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
+        max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+        max_retention_bytes=config.metadata_max_retention_bytes,
+        max_retention_ms=config.metadata_max_retention_ms,
+        max_idle_interval_ms=config.metadata_max_idle_interval_ms,
+        min_insync_replicas=config.min_insync_replicas,
+    )

@@ -11,7 +11,8 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kcli.broker.node import CannotServe, Node
+from kcli.broker.addresses import CannotServe
+from kcli.broker.node import Node
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig

@@ -40,7 +40,7 @@ def images(cluster: Cluster) -> list[list[Any]]:
     """What each node's image says, once all have applied the same."""
 
     def offsets() -> set[int]:
-        return {cluster.on(each, lambda node: node.broker.metadata.applied_offset) for each in cluster.nodes}
+        return {cluster.on(each, lambda node: node.broker.image.offset) for each in cluster.nodes}
 
     wait_for(lambda: len(offsets()) == 1, "images of one offset")
     return [cluster.on(each, lambda node: sorted(map(str, snapshot(node.broker.image)))) for each in cluster.nodes]

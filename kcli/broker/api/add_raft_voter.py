@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcli.broker.metadata.answers import answer
-from kcli.broker.metadata.raft_wire import add_of, voter_response
+from kcli.broker.metadata.raft_answers import add_of, voter_response
 from kcli.broker.network.messages import Call, Entity
 
 

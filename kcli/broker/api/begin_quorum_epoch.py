@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kcli.broker.metadata.answers import answer
-from kcli.broker.metadata.raft_wire import begin_of, epoch_response
+from kcli.broker.metadata.raft_answers import begin_of, epoch_response
 from kcli.broker.network.messages import Call, Entity
 
 

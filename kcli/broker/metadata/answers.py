@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kcli.broker.metadata.errors import NotController
-from kcli.broker.metadata.raft_wire import InvalidRaftRequest, fetch_of, fetch_response
+from kcli.broker.metadata.raft_answers import InvalidRaftRequest, fetch_of, fetch_response
 from kcli.broker.metadata.replicated import ReplicatedMetadataLog
 from kcli.broker.network.failures import failed
 from kcli.broker.network.messages import Call, Entity, ErrorCode

@@ -18,7 +18,7 @@ from itertools import count
 from typing import Any, Final
 
 from kcli.broker.clock import Clock
-from kcli.broker.metadata.raft_wire import WIRES
+from kcli.broker.metadata.raft_asks import WIRES
 from kcli.broker.network.messages import HangUp
 from kcli.broker.network.peers import Channel, Network, Unanswered, VersionMismatch
 from kcli.log.partition_log import PartitionLog

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kcli.raft.leader import Leader, Replica
 
 
 class ReplicaView(NamedTuple):
@@ -35,3 +39,27 @@ def of_only_voter(
     """The view of a node that is alone."""
     own = ReplicaView(node_id, directory_id, log_end_offset, -1, -1)
     return QuorumView(node_id, epoch, high_watermark, (own,), ())
+
+
+def of_leader(state: Leader, log_end_offset: int) -> QuorumView:
+    """The view of the quorum's leader, whose own log ends there."""
+
+    def views(replicas: Iterable[Replica]) -> tuple[ReplicaView, ...]:
+        return tuple(
+            ReplicaView(
+                each.key.id,
+                each.key.directory_id,
+                log_end_offset
+                if each.key.id == state.leader_id
+                else -1
+                if each.end_offset is None
+                else each.end_offset,
+                each.last_fetch_ms,
+                each.last_caught_up_ms,
+            )
+            for each in replicas
+        )
+
+    high_watermark = -1 if state.high_watermark is None else state.high_watermark
+    voters, observers = views(state.voters.values()), views(state.observers.values())
+    return QuorumView(state.leader_id, state.epoch, high_watermark, voters, observers)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,7 @@ from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.driver import RaftDriver
 from kcli.broker.metadata.errors import NotController
 from kcli.broker.metadata.log import Append, MetadataLog, apply, look
-from kcli.broker.metadata.quorum_view import QuorumView, ReplicaView
+from kcli.broker.metadata.quorum_view import QuorumView, of_leader
 from kcli.broker.metadata.raft_log import QuorumStateFile, RaftMetadataLog
 from kcli.broker.metadata.records import Replayed, batches_in
 from kcli.broker.metadata.snapshots import SnapshotId, read_snapshot
@@ -36,7 +36,7 @@ from kcli.errors import KcliError
 from kcli.log.disk import Disk
 from kcli.metadata.image import MetadataImage, Record
 from kcli.raft.config import RaftConfig
-from kcli.raft.leader import Leader, Replica
+from kcli.raft.leader import Leader
 from kcli.raft.messages import Answer, OffsetAndEpoch, Request
 from kcli.raft.raft import Raft
 from kcli.raft.voters import address
@@ -174,22 +174,7 @@ class ReplicatedMetadataLog(MetadataLog):
         state = self._raft.state
         if not isinstance(state, Leader):
             raise NotController("this node does not lead the quorum")
-        high_watermark = -1 if state.high_watermark is None else state.high_watermark
-        voters, observers = self._replicas(state.voters.values()), self._replicas(state.observers.values())
-        return QuorumView(state.leader_id, state.epoch, high_watermark, voters, observers)
-
-    def _replicas(self, replicas: Iterable[Replica]) -> tuple[ReplicaView, ...]:
-        own = self._raft_config.node_id
-        return tuple(
-            ReplicaView(
-                each.key.id,
-                each.key.directory_id,
-                self._log.log_end_offset if each.key.id == own else -1 if each.end_offset is None else each.end_offset,
-                each.last_fetch_ms,
-                each.last_caught_up_ms,
-            )
-            for each in replicas
-        )
+        return of_leader(state, self._log.log_end_offset)
 
     # what others ask
 

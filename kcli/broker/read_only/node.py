@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
+from kcli.broker.addresses import CannotServe, bind
 from kcli.broker.broker import Broker
 from kcli.broker.fetch_sessions import FetchSessions
 from kcli.broker.logs.descriptors import raise_limit, share_in_use
@@ -26,7 +27,7 @@ from kcli.broker.logs.directories import LogDir, LogDirs
 from kcli.broker.logs.partitions import Partitions
 from kcli.broker.metadata.quorum_view import QuorumView, of_only_voter
 from kcli.broker.network.server import Server
-from kcli.broker.node import FETCH_SESSION_EVICTION_MS, PLAINTEXT, PROTOCOL_IDS, CannotServe, Node
+from kcli.broker.node import FETCH_SESSION_EVICTION_MS, Node
 from kcli.broker.quotas import Quotas
 from kcli.broker.read_only.coordinators import ReadOnlyCoordinator
 from kcli.broker.read_only.directory import (
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 UNKNOWN_CLUSTER = "unknown"
+PLAINTEXT_ID = 0
 UPKEEP_S = 10.0
 DESCRIPTORS_MAX = 0.5
 """Share of the limit in use from which on files are closed; they are opened again when they are read."""
@@ -130,7 +132,7 @@ class ReadOnlyNode(Node):
             raise CannotServe(f"no such directory: {', '.join(missing)}")
         found = find_partitions(directories)
         self._server = server = Server(config, loop)
-        advertised, _ = self._bind(server, alone=True)
+        advertised, _ = bind(server, config, alone=True)
         image = self._image(found, advertised)
         dirs = LogDirs(
             [LogDir(each) for each in directories],
@@ -185,9 +187,7 @@ class ReadOnlyNode(Node):
             id=self.config.node_id,
             epoch=max(image.offset, 0),
             incarnation_id=uuid4(),
-            endpoints={
-                name: Endpoint(name, host, port, PROTOCOL_IDS[PLAINTEXT]) for name, (host, port) in advertised.items()
-            },
+            endpoints={name: Endpoint(name, host, port, PLAINTEXT_ID) for name, (host, port) in advertised.items()},
             features=SUPPORTED_FEATURES,
             rack=self.config.broker_rack,
             fenced=False,
