@@ -100,8 +100,8 @@ class Controls:
     def appended(self, records: Records) -> None:
         """These came into the log behind what was there, whole or up to a batch of them."""
         end_offset = self._log.end_offset
-        for offset, control in in_records(records):
-            if self._next_offset <= offset < end_offset:
+        for offset, control in in_records(records, end_offset):
+            if offset >= self._next_offset:
                 self._take(offset, control)
         self._next_offset = end_offset
 
@@ -134,13 +134,16 @@ class Controls:
         return [*records, kraft_voters(voters)] if version and voters is not None else records
 
 
-def in_records(records: Records) -> Iterator[tuple[int, ControlRecord]]:
-    """The control records of whole batches, with their offsets. Raises FormatError for damaged ones."""
+def in_records(records: Records, end_offset: int | None = None) -> Iterator[tuple[int, ControlRecord]]:
+    """The control records of whole batches, with their offsets; of those before end_offset. Raises FormatError for
+    damaged ones."""
     data, position = bytes(records), 0
     while position + HEADER_BYTES <= len(data):
         base_offset, length, attributes, count = _HEADER(data, position)
         end = position + LENGTH_FROM + length
         if length < HEADER_BYTES - LENGTH_FROM or end > len(data):
+            return
+        if end_offset is not None and base_offset >= end_offset:
             return
         if attributes & CONTROL:
             yield from _records(data, position + HEADER_BYTES, base_offset, count)

@@ -49,6 +49,17 @@ def test_a_batch_that_is_cut_off_is_left_out(cut: int) -> None:
     assert (driven.log.end_offset, driven.raft.committed_offset) == (11, 11)
 
 
+def test_a_damaged_batch_is_left_out() -> None:
+    """Also one that says how an epoch begins."""
+    driven = in_state("follower of 2")
+    leader = leaders_log((4, 10), (5, 1))
+    leader.append_as_leader(controls.batch([controls.kraft_voters(voters(1))], 0), 5)
+    records = bytearray(leader.read(10, 1000))
+    records[-20] ^= 0xFF
+    driven.reply(told(records=records), kind=Fetch)
+    assert (driven.log.end_offset, driven.raft.voters.ids) == (11, (1, 2, 3))
+
+
 def test_a_voter_does_not_fetch_from_where_its_disk_is_not_yet() -> None:
     driven = in_state("follower of 2")
     records = leaders_log((4, 10), (5, 2)).read(10, 1000)
