@@ -225,6 +225,7 @@ class Run:
             "records sent": sum(each.count for each in self.history.sent.values()),
             "records acknowledged": sum(len(each.acked) for each in self.history.sent.values()),
             "transactions": {outcome.value: outcomes[outcome.value] for outcome in Outcome},
+            "producers that could not go on": self.history.ended,
             "faults": dict(sorted(self.done.items())),
             "longest time without an acknowledgement, s": {
                 name: round(gap, 1) for name, gap in sorted(self.gaps_s.items(), key=lambda item: -item[1])
@@ -283,9 +284,13 @@ def chaos(options: argparse.Namespace, seed: int, events: EventLog, work: Path) 
             processor = Processor(cluster.bootstrap, work, events)
             run = Run(victim, History(), processor)
             try:
-                return judge(run, options, seed)
+                found = judge(run, options, seed)
             finally:
                 processor.kill()
+            if options.keep or any(found["promises"].values()):
+                for node in ids:  # the disks go
+                    shutil.copytree(cluster.data(node), cluster.place(node) / "data-kept")
+            return found
 
 
 def judge(run: Run, options: argparse.Namespace, seed: int) -> dict[str, Any]:

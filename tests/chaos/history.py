@@ -56,6 +56,8 @@ class History:
     """What the members of a group have seen, by offset."""
     wrong: list[str] = field(default_factory=list)
     """Found while it ran."""
+    ended: list[str] = field(default_factory=list)
+    """Producers that could not go on, and why; others took their places."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     last_ack_s: float = field(default_factory=time.monotonic)
     longest_gap_s: float = 0.0

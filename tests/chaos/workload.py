@@ -112,6 +112,8 @@ class Idempotent(Worker):
                 book.acked[number] = NO_OFFSET if offset is None or offset < 0 else offset
                 self.history.acknowledged()
             elif error.fatal() or error.code() == KafkaError._FATAL:
+                if not fatal.is_set():
+                    self.history.ended.append(f"{time.strftime('%H:%M:%S')} {name}: {error.str()}")
                 fatal.set()
 
         while not fatal.is_set() and not self.finishing.is_set():
@@ -140,7 +142,8 @@ class Transactional(Worker):
                 producer = self._producer()
                 while not self.finishing.wait(self._pause_s):
                     self._transaction(producer)
-            except KafkaException:
+            except KafkaException as error:
+                self.history.ended.append(f"{time.strftime('%H:%M:%S')} {self.name}: {error.args[0].str()}")
                 time.sleep(0.2)
 
     def _producer(self) -> Producer:
