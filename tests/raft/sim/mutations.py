@@ -37,6 +37,7 @@ FLUSH = Mutation(
     "return",
     "return False and",
 )
+QUICK = [TRUNCATION]
 MUTATIONS = [
     VOTE_ONCE,
     FENCING,

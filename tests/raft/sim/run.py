@@ -25,6 +25,7 @@ def make(seed: int) -> World:
     voters = list(range(1, chance.choice([1, 2, 3, 3, 3, 3, 5]) + 1))
     others = list(range(len(voters) + 1, len(voters) + 1 + chance.choice([0, 1, 2])))
     is_dynamic = chance.random() < 0.5
+    election_timeout_ms, fetch_timeout_ms = chance.choice([50, 300, 1000]), chance.choice([200, 600, 2000])
     for each in voters + others:
         config = RaftConfig(
             node_id=each,
@@ -36,6 +37,8 @@ def make(seed: int) -> World:
             voters={} if is_dynamic else {voter: ("host", voter) for voter in voters},
             bootstrap_servers=[("host", voter) for voter in voters] if is_dynamic else [],
             auto_join_enable=chance.random() < 0.3,
+            election_timeout_ms=election_timeout_ms,
+            fetch_timeout_ms=fetch_timeout_ms,
             fetch_max_bytes=chance.choice([200, 1000, 1 << 20]),
             fetch_snapshot_max_bytes=chance.choice([100, 1 << 20]),
         )
