@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,17 +27,29 @@ CLIENT: Config = {
 }
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with running_cluster(tmp_path) as running:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Cluster]:
-    """Its nodes can be killed."""
-    with running_cluster(tmp_path, processes=True, group_initial_rebalance_delay_ms="0") as running:
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Its nodes are processes."""
+    directory = tmp_path_factory.mktemp("processes")
+    with running_cluster(directory, processes=True, group_initial_rebalance_delay_ms="0") as running:
         yield running
+        for node_id in list(running.nodes):
+            running.kill(node_id)
+
+
+@pytest.fixture
+def processes(started: Cluster) -> Cluster:
+    """Its nodes can be killed: all run again when the next test begins."""
+    killed = [each for each in started.ids if each not in started.nodes]
+    if killed:
+        started.start(*killed)
+    return started
 
 
 def create(cluster: Cluster, name: str, partitions: int) -> None:
@@ -169,19 +180,20 @@ def produce(cluster: Cluster, topic: str, values: range) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_outlives_its_coordinator(processes: Cluster, protocol: str) -> None:
-    create(processes, "in", 1)
-    member = Consuming(processes, "g", "in", protocol)
+    group, topic = f"{protocol}-group", f"{protocol}-in"
+    create(processes, topic, 1)
+    member = Consuming(processes, group, topic, protocol)
     try:
-        produce(processes, "in", range(100))
+        produce(processes, topic, range(100))
         wait_for(lambda: member.committed == 100, "100 committed", WAIT_S)
-        killed = coordinator(processes, GROUP, "g")
+        killed = coordinator(processes, GROUP, group)
         processes.kill(killed)
-        produce(processes, "in", range(100, 200))
+        produce(processes, topic, range(100, 200))
         wait_for(lambda: member.committed == len(member.read) >= 200, "200 committed", WAIT_S)
         assert sorted(map(int, set(member.read))) == list(range(200))
-        assert coordinator(processes, GROUP, "g") != killed
-        group_offset = Consumer({"bootstrap.servers": processes.bootstrap, "group.id": "g", **CLIENT})
-        (found,) = group_offset.committed([TopicPartition("in", 0)], timeout=WAIT_S)
+        assert coordinator(processes, GROUP, group) != killed
+        group_offset = Consumer({"bootstrap.servers": processes.bootstrap, "group.id": group, **CLIENT})
+        (found,) = group_offset.committed([TopicPartition(topic, 0)], timeout=WAIT_S)
         group_offset.close()
         assert found.offset == 200
     finally:
@@ -194,13 +206,13 @@ def transactional(cluster: Cluster, name: str) -> Producer:
 
 def test_a_transaction_outlives_its_coordinator(processes: Cluster) -> None:
     """Begun under one, committed under the next; what was aborted is nowhere."""
-    create(processes, "out", 3)
+    create(processes, "transactions", 3)
     producer = transactional(processes, "t")
     producer.init_transactions(WAIT_S)
     for number in range(3):
         producer.begin_transaction()
         for partition in range(3):
-            producer.produce("out", f"{number}".encode(), partition=partition)
+            producer.produce("transactions", f"{number}".encode(), partition=partition)
         producer.flush(WAIT_S)
         if number == 1:
             processes.kill(coordinator(processes, TRANSACTION, "t"))
@@ -208,7 +220,7 @@ def test_a_transaction_outlives_its_coordinator(processes: Cluster) -> None:
             retried(lambda: producer.abort_transaction(WAIT_S))
         else:
             retried(lambda: producer.commit_transaction(WAIT_S))
-    assert read(processes.bootstrap, "out", 3) == [["0", "1"]] * 3
+    assert read(processes.bootstrap, "transactions", 3) == [["0", "1"]] * 3
 
 
 def retried(call: Callable[[], object]) -> None:
