@@ -8,28 +8,13 @@ import socket
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 from kcli.errors import KcliError
 
 log = logging.getLogger("kcli.broker")
-MODULES = (
-    "encodings.idna",
-    "uvloop",
-    "kcli.broker.metadata.driver",
-    "kcli.broker.metadata.raft_log",
-    "kcli.broker.metadata.raft_wire",
-    "kcli.broker.metadata.replicated",
-    "kcli.broker.network.client",
-    "kcli.broker.network.fetch_layout",
-    "kcli.broker.node",
-    "kcli.broker.replication.fetcher",
-    "kcli.broker.replication.following",
-    "kcli.broker.replication.isr_changes",
-    "kcli.broker.replication.serving",
-    "kcli.broker.serve",
-    "kcli.broker.single_node",
-    "kcli.broker.supervised",
-)
+PACKAGES = ("kcli.raft", "kcli.broker.metadata", "kcli.broker.network", "kcli.broker.replication")
+MODULES = ("encodings.idna", "uvloop", "kcli.broker.serve", "kcli.broker.single_node", "kcli.broker.supervised")
 BETWEEN_NODES = {
     "alter_partition",
     "api_versions",
@@ -65,6 +50,9 @@ def import_all() -> None:
     """Import what a node needs to start and to talk to others, so that forked processes share it."""
     for module in MODULES:
         import_module(module)
+    for package in map(import_module, PACKAGES):
+        for each in iter_modules(package.__path__, f"{package.__name__}."):
+            import_module(each.name)
     from kcli.broker.api import APIS, handler
     from kcli.broker.network.messages import messages
 
