@@ -1,0 +1,127 @@
+"""One seed: a world of its own in a directory of its own, with nothing random but what the seed says, and every
+replica's log watched."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+from kcli.log.partition_log import Appended, PartitionLog
+from tests.sim.cluster.lanes import Lane
+from tests.sim.cluster.world import World
+from tests.sim.run import MEMORY
+
+
+def simulate(seed: int, *, tell: Callable[[str], object] | None = None) -> Exception | None:
+    """What was broken, if anything. tell: hears each line of what happened."""
+    logger = logging.getLogger("kcli.broker")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as directory:
+            return _simulate(seed, Path(directory), tell)
+    finally:
+        logger.setLevel(level)
+        gc.unfreeze()
+        gc.enable()
+
+
+def _simulate(seed: int, directory: Path, tell: Callable[[str], object] | None) -> Exception | None:
+    with _seeded(seed):
+        world = World(seed, directory, tells=tell is not None)
+        error = None
+        try:
+            with _watched(world):
+                world.run()
+        except Exception as broken:  # noqa: BLE001  (what is broken, whatever it is)
+            error = broken
+        for line in world.notes or ():
+            tell and tell(line)
+        _forget(world)
+    return error
+
+
+def _forget(world: World) -> None:
+    """Tasks of the dead end in nowhere."""
+    nowhere = world.time.lane(random.Random(0))
+    asyncio._set_running_loop(nowhere)
+    try:
+        with patch.object(Lane, "call_exception_handler", lambda *_: None):
+            world.processes.clear()
+            world.time.soon.clear()
+            world.time.timers.clear()
+            gc.collect()
+    finally:
+        asyncio._set_running_loop(None)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Ids and jitters are the seed's."""
+    source = random.Random(seed ^ 0x5EED)
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        with patch.object(os, "urandom", source.randbytes), patch.object(random, "_urandom", source.randbytes):
+            yield
+    finally:
+        random.setstate(state)
+
+
+@contextmanager
+def _watched(world: World) -> Iterator[None]:
+    """The checks hear of what every log does."""
+    logs = world.logs
+    as_leader, as_follower = PartitionLog.append_as_leader, PartitionLog.append_as_follower
+    update, begin = PartitionLog.update_high_watermark, PartitionLog.truncate_fully_and_start_at
+
+    def append_as_leader(log: PartitionLog, data: Any, leader_epoch: int, now_ms: int, **how: Any) -> Appended:
+        done = as_leader(log, data, leader_epoch, now_ms, **how)
+        if done.first_offset >= 0 and log.log_end_offset == done.last_offset + 1:
+            crc = int.from_bytes(data[17:21])
+            try:
+                logs.written(_node(log), log.directory.name, leader_epoch, done.first_offset, done.last_offset, crc)
+            except AssertionError as broken:
+                world.fail(broken)
+        return done
+
+    def append_as_follower(log: PartitionLog, data: Any, leader_epoch: int, now_ms: int) -> Appended:
+        done = as_follower(log, data, leader_epoch, now_ms)
+        try:
+            logs.copied(_node(log), log.directory.name, data, log.log_end_offset)
+        except AssertionError as broken:
+            world.fail(broken)
+        return done
+
+    def update_high_watermark(log: PartitionLog, offset: int) -> int:
+        before = log.high_watermark
+        after = update(log, offset)
+        if after != before:
+            try:
+                logs.moved(_node(log), log.directory.name, log.latest_epoch or 0, before, after)
+            except AssertionError as broken:
+                world.fail(broken)
+        return after
+
+    with (
+        patch.object(PartitionLog, "append_as_leader", append_as_leader),
+        patch.object(PartitionLog, "append_as_follower", append_as_follower),
+        patch.object(PartitionLog, "update_high_watermark", update_high_watermark),
+    ):
+        yield
+
+
+def _node(log: PartitionLog) -> int:
+    return int(log.directory.parent.name[1:])
