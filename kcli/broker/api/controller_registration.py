@@ -5,8 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.metadata.metadata_version import CONTROLLER_REGISTRATION
 from kcli.metadata.registration import Controller, Endpoint, VersionRange
-from kcli.metadata.result import Refused
 
 NONE = UUID(int=0)
 
@@ -15,6 +15,9 @@ async def controller_registration(call: Call) -> Entity:
     """Errors: UNSUPPORTED_VERSION before metadata.version has such records."""
     broker, request = call.broker, call.request
     assert broker.active is not None, "controllers are asked"
+    if broker.image.metadata_version < CONTROLLER_REGISTRATION:
+        reason = "The current MetadataVersion is too old to support controller registrations."
+        return call.respond(error_code=ErrorCode.unsupported_version, error_message=reason)
     controller = Controller(
         id=request.controller_id,
         incarnation_id=request.incarnation_id or NONE,
@@ -25,8 +28,5 @@ async def controller_registration(call: Call) -> Entity:
             each.name: VersionRange(each.min_supported_version, each.max_supported_version) for each in request.features
         },
     )
-    try:
-        await broker.active.register_controller(controller)
-    except Refused as refused:
-        return call.respond(error_code=ErrorCode(refused.error.code), error_message=refused.error.message)
+    await broker.active.register_controller(controller)
     return call.respond(error_code=ErrorCode.none, error_message="")

@@ -15,7 +15,7 @@ from kcli.broker.network.peers import Unanswered
 from kcli.errors import KcliError
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.registration import Controller, Endpoint
-from kcli.metadata.result import Refused
+from kcli.metadata.result import ErrorCode, Refused
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -43,6 +43,8 @@ async def register_controller(broker: Broker) -> None:
         try:
             return await asking.register_controller(controller, ASK_S)
         except (Unanswered, Refused, KcliError) as error:
+            if isinstance(error, Refused) and error.error.code is ErrorCode.UNSUPPORTED_VERSION:
+                return None  # no metadata.version yet that has such records
             if str(error) != problem:
                 log.warning("controller %d is not registered yet: %s", config.node_id, error)
             problem = str(error)
