@@ -10,7 +10,7 @@ KERNELS := $(wildcard formats/kernels/*.pyx formats/kernels/*.pxi formats/kernel
 .PHONY: help demo test lint bench soak wheel lock clean
 
 help:
-	@echo "make demo    the commands on the samples, and a broker"
+	@echo "make demo    the commands on the samples, a broker, and a cluster that loses a node"
 	@echo "make test    ruff, mypy, import-linter and every test"
 	@echo "make lint    ruff, mypy and import-linter"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
