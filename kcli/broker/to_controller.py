@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
-from kcli.broker.api import BROKER_LOGGER_APIS, handler
+from kcli.broker.api import handler
 from kcli.broker.metadata.errors import NotController
 from kcli.broker.network.failures import failed
 from kcli.broker.network.messages import Call, Entity, ErrorCode, RequestHeader, messages
@@ -35,7 +35,8 @@ from kcli.broker.network.peers import (
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
 
-BROKER_LOGGER: Final = 8
+PURPOSES: Final = {"broker_registration": "lifecycle", "broker_heartbeat": "lifecycle"}
+"""What shares a channel; all else has one of its own, so that what waits holds up nothing else."""
 RETRY_S: Final = 0.05
 TIMEOUT_S: Final = 60.0
 """How long a forwarded request may take, as Kafka has it."""
@@ -48,7 +49,7 @@ class ToController:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._channel: Channel | None = None
+        self._channels: dict[str, Channel] = {}
         self._address: tuple[str, int] | None = None
 
     async def call(
@@ -73,15 +74,11 @@ class ToController:
                 raise NotController("not the active controller")
             return response
 
-        return await self._ask(api, here, there, timeout_s)
+        return await self._ask(api, PURPOSES.get(api, api), here, there, timeout_s)
 
-    def forward(self, call: Call) -> Entity | Awaitable[Entity]:
+    async def forward(self, call: Call) -> Entity:
         """The active controller's answer to a client's request, or its error where there is none in time."""
-        if call.messages.api_key in BROKER_LOGGER_APIS and _is_of_loggers(call):
-            return handler(call.messages.api_key)(call)
-        return self._forward(call)
 
-    async def _forward(self, call: Call) -> Entity:
         async def here() -> Entity:
             answer = handler(call.messages.api_key)(call)
             return await answer if isawaitable(answer) else answer
@@ -102,13 +99,14 @@ class ToController:
             return response
 
         try:
-            return await self._ask(call.messages.request_type.__name__, here, there, TIMEOUT_S)
+            return await self._ask(call.messages.request_type.__name__, "forward", here, there, TIMEOUT_S)
         except Unanswered:
             return failed(call, ErrorCode.request_timed_out)
 
     async def _ask(
         self,
         what: str,
+        purpose: str,
         here: Callable[[], Awaitable[Entity]],
         there: Callable[[Channel, float], Awaitable[Entity]],
         timeout_s: float,
@@ -119,28 +117,32 @@ class ToController:
             try:
                 if metadata.is_leader:
                     return await here()
-                return await there(self._to_leader(), deadline - loop.time())
+                return await there(self._to_leader(purpose), deadline - loop.time())
             except (Unanswered, NotController) as error:
                 reason = error
             if deadline - loop.time() <= RETRY_S:
                 raise Unanswered(f"{what}: no answer of the active controller: {reason}") from reason
             await asyncio.sleep(RETRY_S)
 
-    def _to_leader(self) -> Channel:
+    def _to_leader(self, purpose: str) -> Channel:
         address = self._broker.metadata.leader_address
-        if self._channel is None or address != self._address:
+        if address != self._address:
             self.leader_changed()
-            if address is None:
-                raise Unanswered("none is known")
-            self._channel = self._broker.network.channel(*address, str(self._broker.node_id))
             self._address = address
-        return self._channel
+        if address is None:
+            raise Unanswered("none is known")
+        channel = self._channels.get(purpose)
+        if channel is None:
+            name = str(self._broker.node_id)
+            channel = self._channels[purpose] = self._broker.network.channel(*address, name)
+        return channel
 
     def leader_changed(self) -> None:
         """What waits for the old one looks for the new one."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = self._address = None
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+        self._address = None
 
     def answer(self, call: Call) -> Entity | Awaitable[Entity]:
         """The answer to what came to this controller's own listener."""
@@ -160,11 +162,6 @@ async def _answer(call: Call, answer: Awaitable[Entity]) -> Entity:
         return await answer
     except NotController:
         return failed(call, ErrorCode.not_controller)
-
-
-def _is_of_loggers(call: Call) -> bool:
-    """Is it about loggers only? Each broker has its own."""
-    return {each.resource_type for each in call.request.resources} == {BROKER_LOGGER}
 
 
 def _packed(host: str) -> bytes:

@@ -58,6 +58,11 @@ class ClusterNode(RunningNode):
     def config(self) -> BrokerConfig:
         return BrokerConfig(self.properties)
 
+    def give_up(self) -> None:
+        """End it while it waits for other nodes."""
+        self.loop.call_soon_threadsafe(self._starting.cancel)
+        self.wait_until_down()
+
     async def _stop_broker(self) -> None:
         await self.node.stop_broker()
 

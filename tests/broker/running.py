@@ -162,7 +162,8 @@ class RunningNode:
         self._stop = asyncio.Event()
         try:
             self.node = Node(self.config(), disk=self._disk)
-            await self.node.start()
+            self._starting = asyncio.ensure_future(self.node.start())
+            await self._starting
         except BaseException as error:  # noqa: BLE001  (raised by wait_until_up)
             self._error = error
             self._up.set()

@@ -7,6 +7,9 @@ from typing import Any
 
 from kcli.metadata.snapshot import snapshot
 from tests.broker.cluster import Cluster, running_cluster, wait_for
+from tests.broker.running import Client
+
+ONE_REPLICA = {"offsets_topic_replication_factor": "1", "transaction_state_log_replication_factor": "1"}
 
 
 def create(cluster: Cluster, node_id: int, *names: str, partitions: int = 2, replicas: int = 3) -> None:
@@ -68,6 +71,63 @@ def test_controllers_and_brokers_apart(tmp_path: Path) -> None:
         quorum = cluster.quorum(2)
         assert [each["replica_id"] for each in quorum["current_voters"]] == [3001, 3002, 3003]
         assert sorted(each["replica_id"] for each in quorum["observers"]) == [1, 2]
+
+
+def test_configurations_are_changed_through_any_broker(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        create(cluster, 1, "t")
+        for node_id in (1, 2, 3):
+            change = {"name": "log.cleaner.threads", "config_operation": 0, "value": "2"}
+            own = {"resource_type": 4, "resource_name": str(node_id), "configs": [change]}
+            topic_change = {"name": "retention.ms", "config_operation": 0, "value": f"{node_id}000"}
+            topic = {"resource_type": 2, "resource_name": "t", "configs": [topic_change]}
+            other = own | {"resource_name": str(node_id % 3 + 1)}
+            with cluster.client(node_id) as client:
+                asked = {"resources": [own, topic, other], "validate_only": False}
+                answers = client.call("incremental_alter_configs", 1, **asked)["responses"]
+            assert [each["error_code"] for each in answers] == [0, 0, 42]
+            assert answers[2]["error_message"].startswith("Unexpected broker id, expected ")
+            wait_for(lambda node_id=node_id: config(cluster, node_id) == "2", "its own configuration")  # type: ignore[misc]
+        for node_id in (1, 2, 3):
+            wait_for(lambda node_id=node_id: retention(cluster, node_id) == "3000", "the last change")  # type: ignore[misc]
+
+
+def config(cluster: Cluster, node_id: int) -> str:
+    """What a node itself runs with."""
+    return str(cluster.on(node_id, lambda node: node.config.log_cleaner_threads))
+
+
+def retention(cluster: Cluster, node_id: int) -> str | None:
+    """What a node knows of topic t."""
+    found: str | None = cluster.on(node_id, lambda node: node.broker.image.topic_configs("t").get("retention.ms"))
+    return found
+
+
+def test_controllers_are_described_through_their_listener(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, brokers=1, controllers=3, **ONE_REPLICA) as cluster:
+        leader = cluster.leader()
+        expected = dict(cluster.controller_ports)
+
+        def described(kind: int) -> dict[str, Any]:
+            with Client(("127.0.0.1", cluster.controller_ports[3002])) as client:
+                asked = {"include_cluster_authorized_operations": False, "endpoint_type": kind}
+                return client.call("describe_cluster", 1, **asked)
+
+        wait_for(lambda: len(described(2)["brokers"]) == 3, "three controllers")
+        found = described(2)
+        assert {each["broker_id"]: each["port"] for each in found["brokers"]} == expected
+        assert (found["controller_id"], found["error_code"], found["endpoint_type"]) == (leader, 0, 2)
+        refused = described(1)
+        assert refused["error_code"] == 114
+        assert refused["error_message"].endswith(
+            "endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER"
+        )
+        with Client(("127.0.0.1", cluster.controller_ports[leader])) as client:
+            served = {each["api_key"] for each in client.call("api_versions", 2)["api_keys"]}
+            assert {0, 3, 11} & served == set()
+            assert {1, 19, 52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82} <= served
+            client.socket.sendall(client.frame("metadata", 12, {"topics": None}))
+            assert client.is_closed()
 
 
 def test_one_controller_is_a_quorum(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ _APIS = (
     Api(28, "txn_offset_commit", 0, 5, 3),
     Api(32, "describe_configs", 1, 4, 4, on=BOTH),
     Api(33, "alter_configs", 0, 2, 2, writes=True, on=BOTH, forwards=True),
+    Api(34, "alter_replica_log_dirs", 1, 2, 2, writes=True),
     Api(35, "describe_log_dirs", 1, 5, 2),
     Api(37, "create_partitions", 0, 3, 2, writes=True, on=BOTH, forwards=True),
     Api(42, "delete_groups", 0, 2, 2, writes=True),
@@ -113,8 +114,8 @@ BROKER_APIS = {api.key: api for api in _APIS if api.on != CONTROLLERS}
 """What comes through a broker's listeners."""
 CONTROLLER_APIS = {api.key: replace(api, on=CONTROLLERS) for api in _APIS if api.on != BROKERS}
 """What comes through a controller's listener."""
-BROKER_LOGGER_APIS = frozenset((33, 44))
-"""Those that forward what they are asked, but of loggers: a broker's loggers are its own."""
+LOOKED_AT_FIRST = frozenset((33, 44))
+"""Of those that are forwarded: configurations, of which some are a broker's own business (see config/admin.py)."""
 
 
 def is_flexible(api_key: int, version: int) -> bool:

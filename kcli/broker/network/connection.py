@@ -23,7 +23,7 @@ from inspect import isawaitable, iscoroutine
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from kcli.broker.api import APIS, BROKER_APIS, CONTROLLER_APIS, CONTROLLERS, Api, handler, is_flexible
+from kcli.broker.api import APIS, BROKER_APIS, CONTROLLER_APIS, CONTROLLERS, LOOKED_AT_FIRST, Api, handler, is_flexible
 from kcli.broker.network.messages import (
     API_VERSIONS,
     PRODUCE,
@@ -461,6 +461,6 @@ def handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:
         return answer(api, call)
     if api.on is CONTROLLERS:
         return broker.controller.answer(call)
-    if api.forwards and not broker.is_alone:
+    if api.forwards and not broker.is_alone and api.key not in LOOKED_AT_FIRST:
         return broker.controller.forward(call)
     return handler(api.key)(call)
