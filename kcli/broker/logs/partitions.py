@@ -182,6 +182,14 @@ class Partition:
             self._lead()
             self.host.opened(self)
 
+    def moved(self, log: PartitionLog, directory: LogDir) -> None:
+        """Another copy of the log, in another directory, is the log from now on."""
+        self._log = self.made = log
+        self.directory = directory
+        self._active_offset = log.active_base_offset
+        if self.is_leader:
+            log.start_epoch(self.leader_epoch)
+
     def failed(self, error: Exception) -> None:
         """An I/O error: the log directory goes offline, with every partition in it."""
         self.on_failed(self, error)
