@@ -102,6 +102,8 @@ class Cluster:
     def __init__(self) -> None:
         self.metadata = started()
         self.controller = node(PROPERTIES, self.metadata)
+        own = self.metadata.image.brokers[1]
+        self.controller.lifecycle = cast("BrokerLifecycle", SimpleNamespace(epoch=own.epoch))
         self.active = self.controller.active = ActiveController(self.controller)
         self.active.start()
         self.count = 0
@@ -347,3 +349,17 @@ async def test_no_sessions_without_the_lead(cluster: Cluster) -> None:
     assert not member.state.fenced, "heard of when the lead began"
     await asyncio.sleep(2)
     assert member.state.fenced
+
+
+@simulated
+async def test_the_broker_before_the_controllers_own_is_fenced(cluster: Cluster) -> None:
+    own = cluster.metadata.image.brokers
+    await asyncio.sleep(2 * SESSION_S)
+    assert not own[1].fenced
+    cluster.lead(leads=False)
+    cluster.controller.lifecycle = cast("BrokerLifecycle", SimpleNamespace(epoch=NO_EPOCH))
+    cluster.lead(leads=True)
+    await asyncio.sleep(SESSION_S - 1)
+    assert not own[1].fenced
+    await asyncio.sleep(2)
+    assert own[1].fenced

@@ -146,9 +146,8 @@ class ActiveController:
             self._activate()
 
     def _activate(self) -> None:
-        config, draft = self._broker.config, self._broker.metadata.draft
-        others = [each for each in draft.brokers.values() if each.id != self._broker.node_id]
-        self._heartbeats = Heartbeats(config.number("broker.session.timeout.ms"), others, self.now_ms)
+        config, brokers = self._broker.config, self._broker.metadata.draft.brokers
+        self._heartbeats = Heartbeats(config.number("broker.session.timeout.ms"), brokers.values(), self.now_ms)
         self._watch_sessions()
         self._repeat("unclean", config.number("unclean.leader.election.interval.ms") / 1000, elect_unclean_leaders)
         if config.get("auto.leader.rebalance.enable"):
@@ -198,9 +197,14 @@ class ActiveController:
         if expired is not None:
             broker_id, epoch = expired
             known = self._broker.metadata.draft.brokers.get(broker_id)
-            if known is not None and known.epoch == epoch and not known.fenced and broker_id != self._broker.node_id:
+            if known is not None and known.epoch == epoch and not known.fenced and not self._is_here(known):
                 self._fence(broker_id, "its session has timed out")
         self._watch_sessions()
+
+    def _is_here(self, state: BrokerState) -> bool:
+        """Is it the broker in this process, not one before it?"""
+        lifecycle = self._broker.lifecycle
+        return state.id == self._broker.node_id and lifecycle is not None and lifecycle.epoch == state.epoch
 
     def _fence(self, broker_id: int, reason: str) -> None:
         assert self._heartbeats is not None, "only while it is active"
