@@ -11,15 +11,15 @@ class Waiting:
     """By follower."""
 
     def __init__(self) -> None:
-        self._by_replica: dict[int, set[Watcher]] = {}
+        self._by_replica: dict[int, dict[Watcher, None]] = {}
 
     def add(self, replica_id: int, nudge: Watcher) -> None:
         """One more."""
-        self._by_replica.setdefault(replica_id, set()).add(nudge)
+        self._by_replica.setdefault(replica_id, {})[nudge] = None
 
     def discard(self, replica_id: int, nudge: Watcher) -> None:
         """One less."""
-        self._by_replica.get(replica_id, set()).discard(nudge)
+        self._by_replica.get(replica_id, {}).pop(nudge, None)
 
     def nudge(self, replica_id: int) -> None:
         """Answer those of a follower now."""

@@ -10,11 +10,13 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from kcli.broker import topic_changes
 from kcli.log.partition_log import Appended, PartitionLog
 from tests.sim.cluster.lanes import Lane
 from tests.sim.cluster.world import World
@@ -74,7 +76,11 @@ def _seeded(seed: int) -> Iterator[None]:
     state = random.getstate()
     random.seed(seed)
     try:
-        with patch.object(os, "urandom", source.randbytes), patch.object(random, "_urandom", source.randbytes):
+        with (
+            patch.object(os, "urandom", source.randbytes),
+            patch.object(random, "_urandom", source.randbytes),
+            patch.object(topic_changes, "TopicContext", partial(topic_changes.TopicContext, random=source)),
+        ):
             yield
     finally:
         random.setstate(state)
