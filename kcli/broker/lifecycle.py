@@ -4,7 +4,8 @@
                unfenced, having read the metadata log as far as its registration; say which directories are cordoned
     run        a heartbeat every broker.heartbeat.interval.ms, at once where a directory failed or was cordoned; where
                replicas lie that were placed in other directories than the metadata says
-    shutdown   heartbeats that say so, until the controller has given the broker's leaderships away and lets it go
+    shutdown   heartbeats that say so, until the controller has given the broker's leaderships away and lets it go; the
+               others tell at once that they have read of it
 
 A broker that is all of its cluster sends a heartbeat only where it has something to say. One that was fenced, because
 it was not heard of in time, is unfenced with its next heartbeat. Source: BrokerLifecycleManager, AssignmentsManager.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid4
 
@@ -202,6 +203,17 @@ class BrokerLifecycle:
             return answer
         return None
 
+    def others_changed(self, brokers: Iterable[int]) -> None:
+        """Brokers are not as they were: one that wants to go waits until all have told that they know. Kafka's tell it
+        with their next heartbeat."""
+        own, image = self._broker.node_id, self._broker.image
+        if not self._is_up or self._broker.is_alone:
+            return
+        for each in brokers:
+            state = image.brokers.get(each)
+            if each != own and state is not None and state.in_controlled_shutdown and not state.fenced:
+                self._soon.set()
+
     def _warn(self, problem: str) -> None:
         """Once, as long as it is the same."""
         if problem != self._problem:
@@ -263,8 +275,8 @@ class BrokerLifecycle:
     # going
 
     async def shut_down(self) -> None:
-        """Have the controller give away what this broker leads, and be fenced. Back at once where it is not up, and with
-        controlled.shutdown.enable=false."""
+        """Have the controller give away what this broker leads, and be fenced. Back at once where it is not up, and
+        with controlled.shutdown.enable=false."""
         if self._task is None or not self._is_up or not self._broker.config.controlled_shutdown_enable:
             return
         if self._gone is None:

@@ -312,6 +312,8 @@ class Node:
             broker.replicas.apply(changes)
             broker.groups.apply(changes)
             broker.transactions.apply(changes)
+        if changes.brokers:
+            self._lifecycle.others_changed(changes.brokers)
 
     def _assigned(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
         self._lifecycle.assigned(topic_id, number, directory_id)
