@@ -8,6 +8,7 @@ from pathlib import Path
 from kcli.broker.network.messages import ErrorCode
 from kcli.log.partition_log import Isolation
 from tests.broker.log_dirs import TOPIC_ID
+from tests.log.batches import batch
 from tests.replication.brokers import Brokers, run, until
 
 NONE = ErrorCode.none
@@ -123,6 +124,32 @@ def test_a_producer_learns_that_the_leader_is_another(tmp_path: Path) -> None:
         cluster.change(leader=2, isr=[2])
         assert (await waits)[0] is ErrorCode.not_leader_or_follower
         assert (await cluster.produce(1, b"x"))[0] is ErrorCode.not_leader_or_follower
+
+    run(tmp_path, check)
+
+
+def test_who_does_not_lead_says_who_does(tmp_path: Path) -> None:
+    async def check(cluster: Brokers) -> None:
+        await cluster.start(1, 2)
+        cluster.create_topic(replicas=(2, 1))
+        data = [{"index": 0, "records": bytes(batch(b"x"))}]
+        for version in (9, 10, 12):
+            topics = [{"name": "t", "partition_data": data}]
+            answer = await cluster.ask(1, "produce", version, acks=-1, timeout=1000, topic_data=topics)
+            found = answer.responses[0].partition_responses[0]
+            assert found.error_code is ErrorCode.not_leader_or_follower
+            if version > 9:
+                assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (2, 0)
+                assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == [(2, "localhost", 2)]
+        cluster.change(leader=2)
+        await cluster.produce(2, b"x")
+        asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 100, "current_leader_epoch": 0}
+        wanted = [{"topic_id": TOPIC_ID, "partitions": [asked]}]
+        answer = await cluster.ask(1, "fetch", 16, max_wait=0, min_bytes=1, max_bytes=100, topics=wanted)
+        found = answer.responses[0].partitions[0]
+        assert found.error_code is ErrorCode.fenced_leader_epoch
+        assert found.current_leader == (2, 1)
+        assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == [(2, "localhost", 2)]
 
     run(tmp_path, check)
 

@@ -54,7 +54,10 @@ def consume(cluster: Cluster, partitions: int, count: int) -> dict[int, list[byt
         message = consumer.poll(30)
         assert message is not None, f"{sum(map(len, found.values())):,} of {count:,}"
         assert message.error() is None
-        found[message.partition()].append(message.value())
+        number, value = message.partition(), message.value()
+        assert number is not None
+        assert value is not None
+        found[number].append(value)
     consumer.close()
     return found
 

@@ -17,16 +17,18 @@ from dataclasses import dataclass
 from itertools import groupby
 from uuid import UUID
 
+from kcli.broker.current_leader import current_leader, endpoints_field, leader_field
 from kcli.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key, Session, Wanted, topic_key
 from kcli.broker.logs.partitions import Partition
 from kcli.broker.network.connection import Laid, Later
 from kcli.broker.network.fetch_layout import UNKNOWN, PartitionAnswer, lay_out
+from kcli.broker.network.layout import NO_TAGS
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.log.live_segments import LogRead
 from kcli.log.partition_log import Isolation, LogFailed, OffsetOutOfRange
 
 DEBUG_CONSUMER = -2
-STORAGE_ERROR_VERSION, ZSTD_VERSION, RACK_VERSION, TOPIC_IDS_VERSION = 6, 10, 11, 13
+STORAGE_ERROR_VERSION, ZSTD_VERSION, RACK_VERSION, TOPIC_IDS_VERSION, LEADERS_VERSION = 6, 10, 11, 13, 16
 
 Found = list[tuple[Wanted, PartitionAnswer]]
 
@@ -279,4 +281,19 @@ def _answer(one: _Fetch, found: Found) -> Laid:
         (topic, [answer for _, answer in group]) for topic, group in groupby(told, key=lambda each: each[0].topic)
     ]
     session_id = NO_SESSION if session is None else session.id
-    return lay_out(call.messages, call.header.correlation_id, session_id, topics)
+    endpoints = NO_TAGS
+    if call.version >= LEADERS_VERSION and any(answer.error_code for _, answer in told):
+        endpoints = _tell_leaders(call, told)
+    return lay_out(call.messages, call.header.correlation_id, session_id, topics, endpoints=endpoints)
+
+
+def _tell_leaders(call: Call, told: Found) -> bytes:
+    """Say who leads, where this broker does not, or not in that epoch."""
+    leaders = []
+    for wanted, answer in told:
+        if answer.error_code in (ErrorCode.not_leader_or_follower.value, ErrorCode.fenced_leader_epoch.value):
+            known = call.broker.image.topics_by_id.get(wanted.topic) if isinstance(wanted.topic, UUID) else None
+            leader = current_leader(call, known.name if known is not None else str(wanted.topic), wanted.index)
+            answer.leader = leader_field(leader)
+            leaders.append(leader)
+    return endpoints_field(call, leaders)

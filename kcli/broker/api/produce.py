@@ -25,8 +25,10 @@ from kcli.broker.coordinators.transaction_check import (
     verdict,
     verify,
 )
+from kcli.broker.current_leader import current_leader, endpoints_field, leader_field
 from kcli.broker.logs.partitions import Partition
 from kcli.broker.network.connection import Laid, Later
+from kcli.broker.network.layout import NO_TAGS
 from kcli.broker.network.messages import Call, Entity, ErrorCode, HangUp
 from kcli.broker.network.produce_layout import PartitionAnswer, lay_out
 from kcli.log.partition_log import LogFailed
@@ -37,7 +39,7 @@ CODEC_MASK, ZSTD = 7, 4
 MAGIC_AT, ATTRIBUTES_AT = 16, 22  # bytes of a batch; of the attributes the low one
 MAGIC = 2
 ZSTD_VERSION = 7
-TOPIC_IDS_VERSION = 13
+LEADERS_VERSION, TOPIC_IDS_VERSION = 10, 13
 ADMIN_CLIENT_ID = "__admin_client"
 WITHOUT_START_OFFSET = (
     AppendError.MESSAGE_TOO_LARGE,
@@ -51,6 +53,7 @@ Refusals = Mapping[tuple[str, int], Verdict]
 """By topic and partition."""
 
 
+Answers = list[tuple[str | UUID, list[PartitionAnswer]]]
 Waits = list[tuple[PartitionAnswer, Partition, int]]
 """Batches that not all replicas in sync have yet: the high watermark that says they do."""
 
@@ -120,7 +123,7 @@ def _append_all(call: Call, refusals: Refusals) -> Laid | Later | None:
     waits: Waits = []
     failed = False
     size = 0
-    answers: list[tuple[str | UUID, list[PartitionAnswer]]] = []
+    answers: Answers = []
     for topic in request.topic_data:
         name = _name_of(call, topic)
         partitions = []
@@ -142,10 +145,32 @@ def _append_all(call: Call, refusals: Refusals) -> Laid | Later | None:
         return None
     if waits:
         return _wait(call, answers, waits)
-    return lay_out(call.messages, call.header.correlation_id, answers)
+    return _answer(call, answers, failed=failed)
 
 
-def _wait(call: Call, answers: list[tuple[str | UUID, list[PartitionAnswer]]], waits: Waits) -> Later:
+def _answer(call: Call, answers: Answers, *, failed: bool) -> Laid:
+    """The answer; who is not the leader says who is."""
+    endpoints = NO_TAGS
+    if failed and call.version >= LEADERS_VERSION:
+        leaders = []
+        for topic, partitions in answers:
+            for each in partitions:
+                if each.error_code == ErrorCode.not_leader_or_follower.value:
+                    leader = current_leader(call, _topic_named(call, topic), each.index)
+                    each.leader = leader_field(leader)
+                    leaders.append(leader)
+        endpoints = endpoints_field(call, leaders)
+    return lay_out(call.messages, call.header.correlation_id, answers, endpoints)
+
+
+def _topic_named(call: Call, topic: str | UUID) -> str:
+    if isinstance(topic, str):
+        return topic
+    known = call.broker.image.topics_by_id.get(topic)
+    return "" if known is None else known.name
+
+
+def _wait(call: Call, answers: Answers, waits: Waits) -> Later:
     """Answer when all of them are committed, or will not be."""
     timeout_s = max(call.request.timeout, 0) / 1000
     futures = [partition.wait_committed(offset, timeout_s) for _, partition, offset in waits]
@@ -172,7 +197,7 @@ def _all_of(futures: list[asyncio.Future[ErrorCode]]) -> asyncio.Future[None]:
 
 def _committed(
     call: Call,
-    answers: list[tuple[str | UUID, list[PartitionAnswer]]],
+    answers: Answers,
     waits: Waits,
     futures: list[asyncio.Future[ErrorCode]],
     _: object,
@@ -181,7 +206,7 @@ def _committed(
         code = future.result()
         if code is not ErrorCode.none:
             answer.error_code = code.value
-    return lay_out(call.messages, call.header.correlation_id, answers)
+    return _answer(call, answers, failed=any(each.error_code for _, partitions in answers for each in partitions))
 
 
 def _key_of(call: Call, topic: Entity) -> str | UUID:
