@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from kcli.launcher.ports import Ports, PortTaken
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
 from kcli.log.log_directory import read_meta_properties, read_properties
+from tests.interop import kit
 
 ANY = ("127.0.0.1", 0)
 
@@ -125,3 +127,19 @@ def test_refused(tmp_path: Path, ports: Ports) -> None:
     with pytest.raises(NotACluster, match="not what"):
         opened(tmp_path / "moved", ports)
     assert cluster.plans
+
+
+@pytest.mark.kafka
+def test_kafka_finds_the_directories_formatted(tmp_path: Path, ports: Ports) -> None:
+    try:
+        kit.set_up()
+    except kit.KafkaUnavailableError as unavailable:
+        pytest.skip(f"real Kafka: {unavailable}")
+    cluster = opened(tmp_path / "c", ports, nodes=1, controllers=1)
+    for each in cluster.plans:
+        file = cluster.properties_of(each.id)
+        command = [str(kit.SCRIPT), "format", "info", "-c", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert f"cluster.id={cluster.cluster_id}" in done.stdout
+        assert f"node.id={each.id}" in done.stdout
