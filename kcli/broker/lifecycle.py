@@ -45,6 +45,13 @@ ASK_S: Final = 5.0
 GIVE_UP_S: Final = 10.0
 """A broker that wants to go does not wait longer for controllers that do not answer at all."""
 SHUTDOWN_S: Final = 300.0
+REASONS: Final = {
+    ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another process has this node id, or had it a moment ago",
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "the controller is of another cluster",
+    ErrorCode.INVALID_REGISTRATION: "another broker has one of its log directories, or it has none",
+    ErrorCode.UNSUPPORTED_VERSION: "it does not support a feature of the cluster",
+}
+"""Of errors that are answered without a word."""
 ASSIGNMENTS_MAX: Final = 2250
 """Of one request, as Kafka has it: half a megabyte."""
 
@@ -125,7 +132,8 @@ class BrokerLifecycle:
                 self._warn(f"broker {broker.node_id} is not registered yet: {error}")
             except Refused as refused:
                 code, message = refused.error
-                self._warn(f"broker {broker.node_id} is not registered, {code.name}: {message}")
+                reason = REASONS.get(code, message)
+                self._warn(f"broker {broker.node_id} is not registered: {reason} ({code.name})")
                 if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
                     wait_s = DUPLICATE_S
             else:

@@ -6,8 +6,10 @@ Controller 1 has its metadata in memory; brokers 2 and 3 reach its handlers thro
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from inspect import isawaitable
 from random import Random
 from types import SimpleNamespace
@@ -156,6 +158,20 @@ def simulated(test: Callable[[Cluster], Awaitable[None]]) -> Callable[[], None]:
     return outer
 
 
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """What brokers and controllers log meanwhile."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("kcli.broker")
+    logger.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+
+
 def now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -197,7 +213,10 @@ async def test_a_second_process_waits_until_the_first_is_silent(cluster: Cluster
     first = await cluster.member(2).start()
     first.life.stop()
     began = now()
-    second = await cluster.member(2).start()
+    with logged() as lines:
+        second = await cluster.member(2).start()
+    line = "broker 2 is not registered: another process has this node id, or had it a moment ago"
+    assert lines.count(f"{line} (DUPLICATE_BROKER_REGISTRATION)") == 1
     assert SESSION_S - 0.1 < now() - began < SESSION_S + 0.6
     assert second.life.epoch > first.life.epoch
     second.life.stop()
