@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kcli.broker.network.messages import ErrorCode
 from tests.broker.cluster import Cluster, running_cluster, wait_for
 from tests.broker.test_transaction_clients import read
+from tests.cli.run import kcli
 
 GROUP, TRANSACTION = 0, 1
 TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
@@ -137,6 +140,44 @@ def test_producer_ids_of_all_brokers(cluster: Cluster) -> None:
             assert answer["error_code"] == 0
             found.append(answer["producer_id"])
     assert sorted(found) == [0, 1000, 2000]
+
+
+def rows(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
+    """What a kcli command says."""
+    environment = os.environ | {"KCLI_BOOTSTRAP_SERVER": cluster.bootstrap}
+    ended = kcli(*arguments, "--format", "jsonl", env=environment)
+    assert (ended.status, ended.stderr) == (0, "")
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_commands_ask_every_coordinator(cluster: Cluster) -> None:
+    """Groups and transactions are spread over the brokers."""
+    create(cluster, "spread", 6)
+    producers = {f"spread-{number}": transactional(cluster, f"spread-{number}") for number in range(6)}
+    for partition, producer in enumerate(producers.values()):
+        retried(lambda producer=producer: producer.init_transactions(WAIT_S))  # type: ignore[misc]
+        producer.begin_transaction()
+        producer.produce("spread", b"v", partition=partition)
+        assert producer.flush(WAIT_S) == 0
+        group = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": f"group-{partition}", **CLIENT})
+        done = [TopicPartition("spread", partition, 1)]
+        retried(lambda group=group, done=done: group.commit(offsets=done, asynchronous=False))  # type: ignore[misc]
+        group.close()
+    assert len({coordinator(cluster, TRANSACTION, name) for name in producers}) > 1
+    ongoing = rows(cluster, "transactions", "list", "--state", "Ongoing")
+    assert [each["transactional_id"] for each in ongoing] == sorted(producers)
+    described = rows(cluster, "transactions", "describe", *producers)
+    assert [each["state"] for each in described] == ["Ongoing"] * 6
+    groups = [f"group-{number}" for number in range(6)]
+    assert {each["group"] for each in rows(cluster, "groups", "list")} >= set(groups)
+    offsets = [each["offsets"] for each in rows(cluster, "groups", "describe", *groups)]
+    assert [(each["partition"], each["committed_offset"]) for (each,) in offsets] == [
+        (number, 1) for number in range(6)
+    ]
+    for producer in producers.values():
+        retried(lambda producer=producer: producer.commit_transaction(WAIT_S))  # type: ignore[misc]
+    assert read(cluster.bootstrap, "spread", 6) == [["v"]] * 6
+    assert rows(cluster, "transactions", "list", "--state", "Ongoing") == []
 
 
 class Consuming:
