@@ -84,6 +84,12 @@ MUTATIONS = [
     FENCING,
     UNCOMMITTED,
     Mutation(
+        "only what is written waits until it is committed",
+        "kcli.broker.coordinators.runtime:Coordinator._do",
+        "if uncommitted.must_wait:",
+        "if uncommitted.must_wait and outcome.batches:",
+    ),
+    Mutation(
         "machines outlive the lead of their partitions",
         "kcli.broker.coordinators.runtime:_is_same",
         "and shard.number in led",
