@@ -8,8 +8,8 @@ from typing import Final
 
 from kcli.raft.voters import Endpoints
 
-FETCH_WAIT_MS: Final = 500
-"""How long a leader may keep a Fetch that finds nothing."""
+FETCH_WAIT_MAX_MS: Final = 500
+"""How long a leader may keep a Fetch that finds nothing; half a fetch timeout where that is less, not so in Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def handle_add(core: Core, token: Token, request: AddRaftVoter, now_ms: int) -> 
         return
     where = address(request.endpoints, listener)
     if where is None:
-        without = f"the endpoint ({_endpoints(request)}) for the default listener {listener}"
+        without = f"the endpoint ({_endpoints(request)}) for the default listener ListenerName({listener})"
         _refuse(core, token, ErrorCode.INVALID_REQUEST, f"Add voter request didn't include {without}")
         return
     voters = _committed_voters(core, token, leader, "adding", now_ms)

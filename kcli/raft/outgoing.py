@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.raft.config import FETCH_WAIT_MS
+from kcli.raft.config import FETCH_WAIT_MAX_MS
 from kcli.raft.election import NEVER, Votes
 from kcli.raft.messages import Fetch, Node, Request, Send, Vote
 from kcli.raft.voters import ReplicaKey, address
@@ -69,7 +69,7 @@ def fetch_request(core: Core) -> Fetch:
         offset=end.offset,
         last_fetched_epoch=end.epoch,
         high_watermark=-1 if high_watermark is None else high_watermark,
-        max_wait_ms=FETCH_WAIT_MS,
+        max_wait_ms=min(FETCH_WAIT_MAX_MS, core.config.fetch_timeout_ms // 2),
         max_bytes=core.config.fetch_max_bytes,
     )
 

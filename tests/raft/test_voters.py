@@ -48,8 +48,9 @@ def java(node_id: int, of: int | None = None) -> str:
 
 NO_RANGE = f"Aborted add voter operation for {java(4)} since the kraft.version range "
 BOTH = f"[{java(1)}, {java(2)}]"
+NAME = "ListenerName(CONTROLLER)"
 PRINTED = "Endpoints(endpoints={ListenerName(EXTERNAL)=elsewhere/<unresolved>:1})"
-NO_ENDPOINT = f"Add voter request didn't include the endpoint ({PRINTED}) for the default listener CONTROLLER"
+NO_ENDPOINT = f"Add voter request didn't include the endpoint ({PRINTED}) for the default listener {NAME}"
 NO_ADDITION = "Add voter request didn't include a valid voter"
 NO_REMOVAL = "Remove voter request didn't include a valid voter"
 OTHER_CLUSTER = f'The given id "x" doesn\'t match the cluster id "{CLUSTER}"'

@@ -56,7 +56,7 @@ class Chaos:
         self._count = 0
         chance = world.random
         self.kinds = chance.sample(
-            [self.crash, self.crash, self.cut, self.weather, self.snapshot, self.voters, self.wipe, self.resign], k=5
+            [self.crash, self.blackout, self.cut, self.weather, self.snapshot, self.voters, self.wipe, self.resign], k=5
         )
 
     def go(self) -> None:
@@ -82,6 +82,13 @@ class Chaos:
             world.crash(node)
             world.at(chance.expovariate(1 / 1500), partial(self.restart, node))
 
+    def blackout(self) -> None:
+        """Several at once, as with the power."""
+        world, chance = self.world, self.world.random
+        for node in chance.sample(world.running, k=chance.randint(0, len(world.running))):
+            world.crash(node)
+            world.at(chance.expovariate(1 / 1000), partial(self.restart, node))
+
     def restart(self, node: Node) -> None:
         if node.raft is None:
             self.world.start(node)
@@ -104,7 +111,7 @@ class Chaos:
         weather.loss = chance.choice([0, 0, 0.02, 0.2])
         weather.duplication = chance.choice([0, 0.05])
         weather.delay_ms = chance.choice([1, 5, 50, 400])
-        weather.flush_ms = chance.choice([0, 5, 50, 500])
+        weather.flush_ms = chance.choice([5, 50, 500, 2000])
 
     def snapshot(self) -> None:
         chance = self.world.random
