@@ -149,12 +149,14 @@ class Chaos:
         self.world.say(f"  {answer.top_error.name}")
 
     def wipe(self) -> None:
-        """A node loses its disk, once: it comes back with another directory, so it is no voter."""
+        """A node loses its disk, once, while another one may: it comes back with another directory, so it is no voter."""
         world, leader = self.world, self.world.leader
         if world.wiped or leader is None or leader.raft is None or not leader.raft.kraft_version:
             return
         node = world.random.choice(list(world.nodes.values()))
-        if len(leader.raft.voters.ids) > 2 and node.config.can_become_voter:
+        last = leader.raft.controls.voter_history.last
+        is_committed = last is not None and last[0] < leader.raft.committed_offset
+        if is_committed and len(leader.raft.voters.ids) > 2 and node.config.can_become_voter:
             world.wiped = True
             if node.raft is not None:
                 world.crash(node)
