@@ -161,6 +161,7 @@ class World(Cluster):
         assert len(set(state.isr)) == len(state.isr)
         assert set(state.isr) <= set(state.replicas)
         assert not set(state.isr) & set(state.elr)
+        assert {*state.adding_replicas, *state.removing_replicas} <= set(state.replicas)
         assert len(state.directories) == len(state.replicas) == len(set(state.replicas))
         if state.leader != NO_LEADER:
             assert state.leader in state.isr
@@ -176,7 +177,7 @@ class World(Cluster):
 
     def check_change(self, old: Partition, new: Partition, eligible: Sequence[int], *, forced: bool) -> None:
         assert new.partition_epoch > old.partition_epoch
-        assert new.leader_epoch >= old.leader_epoch
+        assert new.leader_epoch >= old.leader_epoch + (not set(old.replicas) <= set(new.replicas))
         if new.leader == old.leader:
             return
         assert new.leader_epoch > old.leader_epoch
