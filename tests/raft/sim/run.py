@@ -149,7 +149,7 @@ class Chaos:
         self.world.say(f"  {answer.top_error.name}")
 
     def wipe(self) -> None:
-        """A node loses its disk, once, while another one may: it comes back with another directory, so it is no voter."""
+        """A node loses its disk, once, where one may: it comes back with another directory, so it is no voter."""
         world, leader = self.world, self.world.leader
         if world.wiped or leader is None or leader.raft is None or not leader.raft.kraft_version:
             return
