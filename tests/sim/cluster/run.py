@@ -17,7 +17,9 @@ from typing import Any
 from unittest.mock import patch
 
 from kcli.broker import topic_changes
+from kcli.broker.logs.partitions import Partition
 from kcli.log.partition_log import Appended, PartitionLog
+from kcli.metadata.partition import Partition as PartitionState
 from tests.sim.cluster.lanes import Lane
 from tests.sim.cluster.world import World
 from tests.sim.run import MEMORY
@@ -90,13 +92,20 @@ def _seeded(seed: int) -> Iterator[None]:
 def _watched(world: World) -> Iterator[None]:
     """The checks hear of what every log does."""
     logs = world.logs
+
+    def tell(log: PartitionLog, what: str) -> None:
+        if world.notes is not None and not log.directory.name.startswith("__cluster"):
+            world.note(f"node {_node(log)}", f"{log.directory.name} {what}")
+
     as_leader, as_follower = PartitionLog.append_as_leader, PartitionLog.append_as_follower
     update, begin = PartitionLog.update_high_watermark, PartitionLog.truncate_fully_and_start_at
 
     def append_as_leader(log: PartitionLog, data: Any, leader_epoch: int, now_ms: int, **how: Any) -> Appended:
+        before = log.log_end_offset
         done = as_leader(log, data, leader_epoch, now_ms, **how)
-        if done.first_offset >= 0 and log.log_end_offset == done.last_offset + 1:
+        if log.log_end_offset > before:
             crc = int.from_bytes(data[17:21])
+            tell(log, f"is written {done.first_offset} to {done.last_offset}, epoch {leader_epoch}")
             try:
                 logs.written(_node(log), log.directory.name, leader_epoch, done.first_offset, done.last_offset, crc)
             except AssertionError as broken:
@@ -105,6 +114,7 @@ def _watched(world: World) -> Iterator[None]:
 
     def append_as_follower(log: PartitionLog, data: Any, leader_epoch: int, now_ms: int) -> Appended:
         done = as_follower(log, data, leader_epoch, now_ms)
+        tell(log, f"is copied {done.first_offset} to {done.last_offset}")
         try:
             logs.copied(_node(log), log.directory.name, data, log.log_end_offset)
         except AssertionError as broken:
@@ -115,13 +125,25 @@ def _watched(world: World) -> Iterator[None]:
         before = log.high_watermark
         after = update(log, offset)
         if after != before:
+            tell(log, f"has high watermark {after}, it was {before}, of epoch {log.latest_epoch}")
             try:
                 logs.moved(_node(log), log.directory.name, log.latest_epoch or 0, before, after)
             except AssertionError as broken:
                 world.fail(broken)
         return after
 
+    see = Partition.update
+
+    def update_state(partition: Partition, state: PartitionState) -> None:
+        home = partition.directory
+        if world.notes is not None and home is not None:
+            isr = f"leader {state.leader} of epoch {state.leader_epoch}, {list(state.isr)} of {list(state.replicas)}"
+            ends = f"has {partition.log.high_watermark} to {partition.log.log_end_offset}" if partition.opened_log else ""
+            world.note(f"node {home.path.name[1:]}", f"sees {partition}: {isr} in sync, {ends}")
+        see(partition, state)
+
     with (
+        patch.object(Partition, "update", update_state),
         patch.object(PartitionLog, "append_as_leader", append_as_leader),
         patch.object(PartitionLog, "append_as_follower", append_as_follower),
         patch.object(PartitionLog, "update_high_watermark", update_high_watermark),

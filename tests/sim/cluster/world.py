@@ -231,13 +231,13 @@ class World:
 
     def stopped(self, process: Process, error: Exception) -> None:
         """A node has ended with an error."""
-        if not isinstance(error, Crash):
+        if process.disk is not None and not process.disk.is_dead:
             self.note(f"node {process.id}", f"{error!r}")
             self.fail(error)
 
     def ended(self, process: Process, reason: str) -> None:
         """A node wants to stop."""
-        if "Crash" not in reason:
+        if process.disk is not None and not process.disk.is_dead:
             self.fail(Broken(f"node {process.id} stops by itself: {reason}"))
 
     def gone(self, process: Process) -> None:
@@ -300,8 +300,8 @@ class World:
         for lane in [self.outside, *(lane for process in self.processes for _, lane in process.buried)]:
             for each in lane.errors:
                 error = each.get("exception")
-                if not isinstance(error, Crash | asyncio.CancelledError):
-                    raise error or AssertionError(each)
+                if error is not None and not isinstance(error, Crash | asyncio.CancelledError):
+                    raise error
 
     async def _run(self) -> None:
         for each in self.processes:
