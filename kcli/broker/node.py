@@ -368,6 +368,11 @@ class Node:
 
     # what a launcher knows of other nodes
 
+    @property
+    def leads_quorum(self) -> bool:
+        """Is it the active controller?"""
+        return self._broker is not None and self._broker.metadata.is_leader
+
     def stand_for_election(self) -> None:
         """Where no leader of the quorum is known, ask for votes now."""
         if self._quorum is not None:

@@ -9,7 +9,7 @@ One JSON object a line, over a socket that is there from before the node starts:
     {"stop": "broker"}       to the node       controlled shutdown; the controller goes on until a signal ends it
     {"listening": true}      to the launcher   the controllers' listener answers
     {"ready": true}          to the launcher   the node is started: its broker is unfenced
-    {"broker_stopped": true} to the launcher
+    {"broker_stopped": true, "leads": false}   whether it is the active controller
 
 The launcher's end is the socket's: the node then stops as at a signal.
 """
@@ -35,6 +35,10 @@ class Member(Protocol):
 
     listening: asyncio.Future[None]
     """Done once the controllers' listener answers."""
+
+    @property
+    def leads_quorum(self) -> bool:
+        """Is it the active controller?"""
 
     def stand_for_election(self) -> None:
         """Where no leader is known, ask for votes now."""
@@ -66,9 +70,9 @@ class Supervised:
         """Tell that the node is started."""
         self._say("ready")
 
-    def _say(self, what: str) -> None:
+    def _say(self, what: str, **more: bool) -> None:
         with suppress(OSError):  # the launcher has gone: its end is heard of
-            self._channel.send(f'{{"{what}":true}}\n'.encode())
+            self._channel.send(json.dumps({what: True, **more}).encode() + b"\n")
 
     def _read(self) -> None:
         try:
@@ -102,4 +106,4 @@ class Supervised:
             await self._node.stop_broker()
         except (KcliError, OSError) as error:
             log.warning("not stopped in order: %s", error)
-        self._say("broker_stopped")
+        self._say("broker_stopped", leads=self._node.leads_quorum)

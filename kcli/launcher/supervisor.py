@@ -6,7 +6,8 @@
                   died: its peers are told at once; started again after 0.5 s, then 1, 2, ... 30 s
 
 A node that has run for half a minute is forgiven what was before. To stop all, every broker is told first to go in
-order, while all controllers still make up the quorum that this takes; only then are the processes ended.
+order, while all controllers still make up the quorum that this takes; only then are the processes ended, that of the
+active controller last: the others have a leader as long as they are there, and it need not wait for a successor.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class Child:
     def new_process(self) -> None:
         """What is waited for anew of each process."""
         loop = asyncio.get_running_loop()
+        self.leads = False
         self.listening: asyncio.Future[None] = loop.create_future()
         self.ready: asyncio.Future[None] = loop.create_future()
         self.broker_stopped: asyncio.Future[None] = loop.create_future()
@@ -158,6 +160,7 @@ class Supervisor:
             child.state = State.RUNNING if child.state == State.STARTING else child.state
             _done(child.ready)
         if "broker_stopped" in told:
+            child.leads = told.get("leads", False)
             _done(child.broker_stopped)
 
     # ends
@@ -291,18 +294,19 @@ class Supervisor:
                 each.timer.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         there = [each for each in self.children.values() if each.pid is not None]
-        brokers = [each for each in there if each.plan.is_broker and each.ready.done()]
+        up = [each for each in there if each.ready.done()]
         for each in there:
             self._signal(each, signal.SIGCONT)
             each.state = State.STOPPING
-        for each in brokers:
+        for each in up:
             assert each.channel is not None, "it runs"
             each.channel.say(stop="broker")
-        if brokers:
-            _, late = await asyncio.wait([each.broker_stopped for each in brokers], timeout=BROKERS_STOP_S)
+        if up:
+            _, late = await asyncio.wait([each.broker_stopped for each in up], timeout=BROKERS_STOP_S)
             if late:
                 log.warning("%d brokers have not stopped within %g s", len(late), BROKERS_STOP_S)
-        await asyncio.gather(*(self._end(each) for each in there))
+        for is_last in (False, True):
+            await asyncio.gather(*(self._end(each) for each in there if each.leads == is_last))
 
     async def _end(self, child: Child) -> None:
         child.state = State.STOPPING

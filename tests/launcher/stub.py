@@ -41,7 +41,8 @@ def main(node: int, config: Path, channel: socket.socket) -> int:
     for line in received:
         print(f"told {line.strip()}", file=sys.stderr, flush=True)
         if json.loads(line).get("stop") == "broker":
-            channel.sendall(b'{"broker_stopped":true}\n')
+            leads = "true" if node == 2 else "false"
+            channel.sendall(b'{"broker_stopped":true,"leads":%s}\n' % leads.encode())
     return 0
 
 

@@ -102,6 +102,7 @@ def test_start_status_and_stop(tmp_path: Path) -> None:
     assert all(is_gone(each["pid"]) for each in told["nodes"])
     assert not (launcher.directory / CONTROL_SOCKET).exists()
     assert sum("told" in line and '"stop": "broker"' in line for line in launcher.logged) == 3
+    assert {f'[2] told {{"died": {other}}}' for other in (1, 3)} <= set(launcher.logged), "who leads goes last"
 
 
 def test_the_same_again(tmp_path: Path) -> None:
@@ -213,7 +214,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with launched(tmp_path / "c", "stub.deaf=1") as launcher:
         pids = [each["pid"] for each in launcher.nodes().values()]
         launcher.process.send_signal(signal.SIGINT)
-        eventually(lambda: is_gone(pids[1]))
+        eventually(lambda: is_gone(pids[2]))
         assert launcher.end(signal.SIGINT) == 130
         eventually(lambda: all(map(is_gone, pids)))
 
