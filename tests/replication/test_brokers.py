@@ -199,7 +199,7 @@ def test_a_follower_behind_the_leaders_start_begins_again(tmp_path: Path) -> Non
         assert (found.error_code, found.low_watermark) == (NONE, 9)
         assert cluster.partition(2).log.log_start_offset == 9
         await cluster.stop(2)
-        asked[0]["partitions"][0]["offset"] = 10  # type: ignore[index]
+        asked[0]["partitions"][0]["offset"] = 10
         answer = await cluster.ask(1, "delete_records", 2, topics=asked, timeout=50)
         found = answer.topics[0].partitions[0]
         assert (found.error_code, found.low_watermark) == (ErrorCode.request_timed_out, 9)
@@ -278,3 +278,31 @@ def test_consumers_are_sent_to_a_replica_in_their_rack(tmp_path: Path) -> None:
         assert (await cluster.fetch(2, rack="b")).records
 
     run(tmp_path, check, replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector")
+
+
+def test_moved_replicas_keep_to_their_limit(tmp_path: Path) -> None:
+    async def check(cluster: Brokers) -> None:
+        await cluster.start(1, 2)
+        cluster.create_topic(replicas=(1, 2))
+        assert await cluster.produce(1, b"x") == (NONE, 0)
+        await cluster.stop(2)
+        cluster.fence(2)
+        cluster.change(isr=[1])
+        for _ in range(20):
+            assert (await cluster.produce(1, b"x" * 1000))[0] is NONE
+        for name in ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"):
+            cluster.configure(name, "*")
+        throttle = cluster.nodes[1].replicas.leader_throttle
+        cluster.nodes[1].config.values["leader.replication.throttled.rate"] = 1
+        throttle.reconfigured()
+        throttle.sent(cluster.partition(1), 10_000)
+        await cluster.start(2)
+        await asyncio.sleep(0.3)
+        assert cluster.partition(2).log.log_end_offset == 1
+        assert in_sync(cluster) == (1,)
+        cluster.nodes[1].config.values["leader.replication.throttled.rate"] = 1 << 40
+        throttle.reconfigured()
+        await until(lambda: in_sync(cluster) == (1, 2))
+        assert ends(cluster) == {(21, 21)}
+
+    run(tmp_path, check)

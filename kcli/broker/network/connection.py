@@ -404,7 +404,7 @@ class Connection:
     def _answer(self, call: Call, response: Entity | Laid | None, began: int) -> None:
         quotas = self._server.broker.quotas
         throttle_ms = call.throttle_ms
-        if quotas.is_active:
+        if quotas.is_active and not call.is_exempt:
             throttle_ms = max(throttle_ms, quotas.request_throttle_ms(call, perf_counter_ns() - began))
         if isinstance(response, Laid):
             if throttle_ms:

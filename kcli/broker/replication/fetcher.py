@@ -119,7 +119,8 @@ class Fetcher:
         try:
             await woken
         finally:
-            self._woken = None
+            if self._woken is woken:
+                self._woken = None
             if timer is not None:
                 timer.cancel()
 

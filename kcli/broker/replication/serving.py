@@ -72,6 +72,7 @@ class Tracker:
 def serve(call: Call, replica: tuple[int, int], session: Session | None, wanted: list[Wanted]) -> Laid | Later:
     """Answer a fetch. replica: its broker, and the epoch of that. Errors of a partition as in api/fetch.py, and
     UNKNOWN_LEADER_EPOCH for who is not among the replicas."""
+    call.is_exempt = True
     return _Fetch(call, replica, session, wanted).begin()
 
 
