@@ -199,7 +199,7 @@ def test_a_follower_behind_the_leaders_start_begins_again(tmp_path: Path) -> Non
         assert (found.error_code, found.low_watermark) == (NONE, 9)
         assert cluster.partition(2).log.log_start_offset == 9
         await cluster.stop(2)
-        asked[0]["partitions"][0]["offset"] = 10
+        asked[0]["partitions"][0]["offset"] = 10  # type: ignore[index]
         answer = await cluster.ask(1, "delete_records", 2, topics=asked, timeout=50)
         found = answer.topics[0].partitions[0]
         assert (found.error_code, found.low_watermark) == (ErrorCode.request_timed_out, 9)
