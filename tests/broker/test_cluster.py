@@ -164,6 +164,41 @@ def test_a_killed_leader_is_replaced_and_its_copy_is_mended(tmp_path: Path) -> N
         wait_for_topics(cluster, "before", "meanwhile", "after")
 
 
+def test_static_voters_become_dynamic_ones_and_can_be_changed(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, brokers=1, controllers=3, **ONE_REPLICA) as cluster:
+        leader = cluster.leader()
+        wait_for(lambda: len(cluster.on(1, lambda node: node.broker.image.controllers)) == 3, "three controllers")
+        update = {"feature": "kraft.version", "max_version_level": 1, "upgrade_type": 1}
+        with cluster.client(1) as client:
+            asked = {"timeout": 10_000, "feature_updates": [update], "validate_only": False}
+            wait_for(lambda: client.call("update_features", 1, **asked)["error_code"] == 0, "all voters' consent")
+            voters = cluster.quorum(1)["current_voters"]
+            assert all(each["replica_directory_id"] is not None for each in voters)
+            gone = next(each for each in voters if each["replica_id"] != leader)
+            named = {"voter_id": gone["replica_id"], "voter_directory_id": gone["replica_directory_id"]}
+            wait_for(lambda: cluster.quorum(1)["high_watermark"] > 0 and removes(client, named), "one voter less")
+            assert gone["replica_id"] not in [each["replica_id"] for each in cluster.quorum(1)["current_voters"]]
+            again = client.call("remove_raft_voter", 0, cluster_id=None, **named)
+            assert again["error_code"] == 127
+            listener = {"name": "CONTROLLER", "host": "127.0.0.1", "port": cluster.controller_ports[gone["replica_id"]]}
+            wait_for(
+                lambda: gone["replica_id"] in [each["replica_id"] for each in cluster.quorum(1)["observers"]],
+                "an observer",
+            )
+            asked = {"cluster_id": None, "timeout": 10_000, "listeners": [listener], **named}
+            added = client.call("add_raft_voter", 0, **asked)
+            assert (added["error_code"], added["error_message"]) == (0, None)
+            assert len(cluster.quorum(1)["current_voters"]) == 3
+        create(cluster, 1, "t", replicas=1)
+
+
+def removes(client: Client, voter: dict[str, Any]) -> bool:
+    """Is the voter removed? Not while the last change of the voters is not committed."""
+    code = client.call("remove_raft_voter", 0, cluster_id=None, **voter)["error_code"]
+    assert code in (0, 7)
+    return bool(code == 0)
+
+
 def test_a_node_far_behind_takes_a_snapshot(tmp_path: Path) -> None:
     with running_cluster(tmp_path, metadata_max_retention_bytes="1") as cluster:
         create(cluster, 1, "before", "deleted")

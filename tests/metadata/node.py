@@ -49,6 +49,9 @@ class Metadata:
 
     high_watermark = next_offset
 
+    def kraft_upgrade(self, *, validate_only: bool) -> None:
+        """There is no quorum."""
+
     @property
     def view(self) -> QuorumView:
         return of_only_voter(NODE_ID, None, self.epoch, self.next_offset, self.high_watermark)

@@ -15,7 +15,7 @@ async def controller_registration(call: Call) -> Entity:
     """Errors: UNSUPPORTED_VERSION before metadata.version has such records."""
     broker, request = call.broker, call.request
     assert broker.active is not None, "controllers are asked"
-    if broker.image.metadata_version < CONTROLLER_REGISTRATION:
+    if broker.metadata.draft.metadata_version < CONTROLLER_REGISTRATION:
         reason = "The current MetadataVersion is too old to support controller registrations."
         return call.respond(error_code=ErrorCode.unsupported_version, error_message=reason)
     controller = Controller(

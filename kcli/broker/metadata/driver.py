@@ -79,7 +79,8 @@ class RaftDriver:
         return self._clock.now_ms()
 
     def start(self) -> None:
-        """Take part."""
+        """Take part. What a killed process left in the log counts as on disk from here on: it has to be."""
+        self._log.flush(self.now_ms)
         self.do(lambda: self.raft.start(self.now_ms))
 
     def ask(self, request: Request) -> asyncio.Future[Answer]:

@@ -146,6 +146,10 @@ class MetadataLog(ABC):
     def kraft_version(self) -> int:
         """The level of kraft.version."""
 
+    def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None] | None:  # noqa: ARG002
+        """How to raise kraft.version; None where the quorum stays as it is."""
+        return None
+
     @property
     @abstractmethod
     def view(self) -> QuorumView:

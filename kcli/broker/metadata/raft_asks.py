@@ -267,5 +267,5 @@ WIRES: Final[dict[type[Request], Wire]] = {
     AddRaftVoter: Wire("add_raft_voter", 1, _add, _voter_changed),
     RemoveRaftVoter: Wire("remove_raft_voter", 0, _remove, _voter_changed),
     UpdateRaftVoter: Wire("update_raft_voter", 0, _update, _updated),
-    ApiVersions: Wire("api_versions", 3, _versions, _versions_told),
+    ApiVersions: Wire("api_versions", 4, _versions, _versions_told),
 }

@@ -16,7 +16,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +36,9 @@ from kcli.broker.network.peers import Network
 from kcli.errors import KcliError
 from kcli.log.disk import Disk
 from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.result import ErrorCode, Refused
 from kcli.raft.config import RaftConfig
+from kcli.raft.errors import InvalidUpdateVersion, NotLeader
 from kcli.raft.leader import Leader
 from kcli.raft.messages import Answer, OffsetAndEpoch, Request
 from kcli.raft.raft import Raft
@@ -157,6 +160,20 @@ class ReplicatedMetadataLog(MetadataLog):
     @property
     def kraft_version(self) -> int:
         return self._raft.kraft_version
+
+    def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None] | None:
+        return partial(self._upgrade_kraft, validate_only=validate_only)
+
+    def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
+        """Raises Refused, NotController."""
+        driver, epoch = self.driver, self.epoch
+        try:
+            outcome = self._raft.upgrade_kraft_version(epoch, level, driver.now_ms, validate_only=validate_only)
+        except InvalidUpdateVersion as error:
+            raise Refused(ErrorCode.INVALID_UPDATE_VERSION, str(error)) from None
+        except NotLeader as error:
+            raise NotController(str(error)) from None
+        driver.do(lambda: outcome)
 
     @property
     def applied_offset(self) -> int:
