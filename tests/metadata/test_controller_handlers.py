@@ -216,3 +216,34 @@ def test_a_controller_that_is_not_active_says_so() -> None:
     broker.metadata.is_leader = False
     with pytest.raises(NotController):
         ask(broker, "broker_registration", 4, **registration(4))
+
+
+def test_topics_over_several_racks() -> None:
+    broker = fresh()
+    for node_id, rack in ((2, "a"), (3, "b"), (4, "b")):
+        fields = {"broker_id": node_id, "rack": rack, "log_dirs": [from_uuid(UUID(int=0xD0D0 + node_id))]}
+        ask(
+            broker,
+            "broker_registration",
+            4,
+            **registration(4, **fields, incarnation_id=from_uuid(UUID(int=999 + node_id))),
+        )
+        beat = {"broker_epoch": broker.image.brokers[node_id].epoch, "current_metadata_offset": broker.image.offset}
+        ask(broker, "broker_heartbeat", 2, broker_id=node_id, **beat, want_fence=False, want_shut_down=False)
+    ask(broker, "unregister_broker", 0, broker_id=1)
+    new = {"name": "racks", "num_partitions": 6, "replication_factor": 2, "assignments": [], "configs": []}
+    found = ask(broker, "create_topics", 7, topics=[new], timeout=1, validate_only=False)["topics"][0]
+    assert (found["error_code"], found["num_partitions"], found["replication_factor"]) == (0, 6, 2)
+    more = {"name": "racks", "count": 8, "assignments": [{"broker_ids": [3, 2]}, {"broker_ids": [2, 4]}]}
+    assert not ask(broker, "create_partitions", 3, topics=[more], timeout=1, validate_only=False)["results"][0][
+        "error_code"
+    ]
+    partitions = broker.image.topics["racks"].partitions
+    assert (partitions[6].replicas, partitions[7].leader) == ((3, 2), 2)
+    for each in partitions.values():
+        assert {broker.image.brokers[replica].rack for replica in each.replicas} == {"a", "b"}
+        assert each.isr == each.replicas
+    one = [{"topic": "racks", "partitions": [0, 7]}]
+    found = ask(broker, "elect_leaders", 2, election_type=0, topic_partitions=one, timeout=1)
+    results = found["replica_election_results"][0]["partition_result"]
+    assert [each["error_code"] for each in results] == [ErrorCode.election_not_needed] * 2
