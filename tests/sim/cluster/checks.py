@@ -67,10 +67,10 @@ class Logs:
                 f"its leader wrote {known}",
             )
 
-    def moved(self, node: int, log: str, epoch: int, before: int, after: int) -> None:
-        """A replica's high watermark is another. epoch: of the last batch that it has."""
+    def moved(self, node: int, log: str, epoch: int | None, before: int, after: int) -> None:
+        """A replica's high watermark is another. epoch: of the last batch that it has, None where it has a snapshot."""
         must(after >= before, f"{log}: the high watermark of node {node} goes back from {before} to {after}")
-        if after > self._committed[log].get(epoch, 0):
+        if epoch is not None and after > self._committed[log].get(epoch, 0):
             self._committed[log][epoch] = after
             for later, begin in self._begins[log].items():
                 self._look(log, epoch, after, later, begin)

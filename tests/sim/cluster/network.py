@@ -302,6 +302,9 @@ class Wire:
         if found is None or (self._server is not None and self._server is not found[0]):
             self._refuse()
             return
+        if found[0].lane is not asyncio.get_running_loop():  # it listens only now
+            found[0].lane.call_soon(self._arrive, asked)
+            return
         self._server = found[0]
         self._server.open[self] = found[1]
         self._waiting.append(asked)

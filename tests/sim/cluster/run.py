@@ -30,7 +30,6 @@ def simulate(seed: int, *, tell: Callable[[str], object] | None = None) -> Excep
     logger = logging.getLogger("kcli.broker")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
-    gc.collect()
     gc.freeze()
     gc.disable()
     try:
@@ -127,7 +126,7 @@ def _watched(world: World) -> Iterator[None]:
         if after != before:
             tell(log, f"has high watermark {after}, it was {before}, of epoch {log.latest_epoch}")
             try:
-                logs.moved(_node(log), log.directory.name, log.latest_epoch or 0, before, after)
+                logs.moved(_node(log), log.directory.name, log.latest_epoch, before, after)
             except AssertionError as broken:
                 world.fail(broken)
         return after

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from kcli.broker.coordinators.log import read_log
 from kcli.broker.logs.partitions import Partition
+from kcli.broker.metadata.errors import MetadataLogFailed
 from kcli.broker.metadata.format import format_directories
 from kcli.broker.network.messages import ErrorCode
 from kcli.broker.network.outgoing import read_region
@@ -55,10 +56,10 @@ OPTIONS = {
     "default.replication.factor": "3",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
-    "broker.heartbeat.interval.ms": "1000",
-    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "1500",
+    "broker.session.timeout.ms": "5000",
     "replica.lag.time.max.ms": "4000",
-    "replica.fetch.wait.max.ms": "800",
+    "replica.fetch.wait.max.ms": "1500",
     "controller.quorum.election.timeout.ms": "800",
     "controller.quorum.fetch.timeout.ms": "1500",
     "controller.quorum.election.backoff.max.ms": "400",
@@ -300,7 +301,7 @@ class World:
         for lane in [self.outside, *(lane for process in self.processes for _, lane in process.buried)]:
             for each in lane.errors:
                 error = each.get("exception")
-                if error is not None and not isinstance(error, Crash | asyncio.CancelledError):
+                if error is not None and not isinstance(error, Crash | MetadataLogFailed | asyncio.CancelledError):
                     raise error
 
     async def _run(self) -> None:
