@@ -107,6 +107,7 @@ class BrokerLifecycle:
         self._is_up = True
         await self._try_to_beat()
         self._task = self._loop.create_task(self._beat_again_and_again())
+        self._task.add_done_callback(self._ended)
         self._tell_assignments()
 
     async def _register(self, previous_epoch: int) -> None:
@@ -167,6 +168,11 @@ class BrokerLifecycle:
                 if gives_up or (answer is not None and answer.should_shut_down):
                     self._gone.set_result(None)
                     return
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("heartbeats have failed", exc_info=error)
+            self._must_stop(f"heartbeats have failed: {error}")
 
     async def _wait(self) -> None:
         """Until the next heartbeat is due."""
@@ -290,10 +296,9 @@ class BrokerLifecycle:
         if self._gone is None:
             self._gone = self._loop.create_future()
             self._soon.set()
-        try:
-            async with asyncio.timeout(SHUTDOWN_S):
-                await asyncio.shield(self._gone)
-        except TimeoutError:
+        waits = {asyncio.ensure_future(self._gone), self._task}
+        done, _ = await asyncio.wait(waits, timeout=SHUTDOWN_S, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
             log.warning("the controller did not let the broker go: shutting down all the same")
 
     def stop(self) -> None:
