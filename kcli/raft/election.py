@@ -50,10 +50,6 @@ class Votes:
         if voter_id in self._votes:
             self._votes[voter_id] = granted
 
-    def of(self, voter_id: int) -> bool | None:
-        """What it has answered, if it has."""
-        return self._votes.get(voter_id)
-
     @property
     def granting(self) -> list[int]:
         """Who has voted for it."""

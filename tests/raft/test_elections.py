@@ -7,7 +7,7 @@ import pytest
 from formats.control_record import ControlType
 from formats.quorum_state import QuorumState, build, parse
 from kcli.raft import controls
-from kcli.raft.errors import ErrorCode, OwnIdElsewhere, RaftFault
+from kcli.raft.errors import ErrorCode, NotLeader, OwnIdElsewhere, RaftFault
 from kcli.raft.follower import Follower
 from kcli.raft.leader import Leader
 from kcli.raft.messages import Answer, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
@@ -16,6 +16,7 @@ from tests.raft.driver import (
     EPOCH,
     NOW,
     Driven,
+    batch,
     begin,
     config,
     directory,
@@ -141,6 +142,37 @@ def test_a_voter_that_does_not_know_of_pre_vote() -> None:
     driven = in_state("prospective")
     driven.reply(VoteAnswer(top_error=ErrorCode.UNSUPPORTED_VERSION), kind=Vote, source=3)
     assert (driven.state, driven.raft.epoch) == ("Candidate", 6)
+
+
+def test_nobody_answers() -> None:
+    driven = in_state("prospective")
+    driven.wait(2000)
+    assert (driven.state, driven.raft.epoch) == ("Prospective", 5)
+    driven = in_state("prospective after 2")
+    driven.wait(1999)
+    driven.wait(1)
+    assert driven.raft.leader_id == 2
+
+
+@pytest.mark.parametrize("state", ["prospective", "candidate"])
+def test_an_election_goes_on_while_shutting_down(state: str) -> None:
+    driven = in_state(state)
+    driven.take(driven.raft.shutdown(driven.now_ms, 5000))
+    driven.reply(None, kind=Vote, source=3)
+    driven.wait(20)
+    assert "Vote 3" in driven.kinds()
+    driven.wait(4000)
+    assert (driven.state.lower(), driven.raft.is_shut_down) == (state, False)
+    driven.ask(begin(epoch=7))
+    assert driven.raft.is_shut_down
+
+
+@pytest.mark.parametrize("state", ["unattached", "follower of 2", "resigned", "candidate"])
+def test_only_the_leader_appends(state: str) -> None:
+    driven = in_state(state)
+    with pytest.raises(NotLeader):
+        driven.raft.append([batch()], driven.now_ms)
+    assert driven.log.end_offset == 10
 
 
 def test_votes_are_asked_for_again_after_a_while() -> None:

@@ -126,6 +126,19 @@ def test_a_snapshot_is_fetched_piece_by_piece() -> None:
     assert (request.offset, request.last_fetched_epoch) == (22, 5)
 
 
+def test_errors_of_the_leader() -> None:
+    """It is left alone for a while; meanwhile anybody is asked who leads."""
+    driven = in_state("follower of 2")
+    driven.reply(told(error=ErrorCode.UNKNOWN_SERVER_ERROR), kind=Fetch)
+    assert driven.kinds() == ["Fetch 3"]
+    driven.reply(FetchAnswer(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, epoch=EPOCH, leader_id=2), kind=Fetch)
+    driven.wait(20)
+    driven.reply(told(snapshot=OffsetAndEpoch(22, 5)), kind=Fetch, source=2)
+    answer = FetchSnapshotAnswer(leader_id=2, epoch=EPOCH, error=ErrorCode.UNKNOWN_SERVER_ERROR)
+    driven.reply(answer, kind=FetchSnapshot)
+    assert not any(isinstance(each.request, FetchSnapshot) for each in driven.sent)
+
+
 def test_a_snapshot_that_the_leader_has_no_more() -> None:
     driven = in_state("follower of 2")
     driven.reply(told(snapshot=OffsetAndEpoch(22, 5)), kind=Fetch)

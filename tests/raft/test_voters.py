@@ -345,6 +345,37 @@ def test_the_upgrade_to_kraft_version_1() -> None:
         driven.raft.upgrade_kraft_version(5, 1, driven.now_ms)
 
 
+def test_no_downgrade_and_no_update_while_another_change_is_under_way() -> None:
+    driven = dynamic(1, 2, 3)
+    with pytest.raises(InvalidUpdateVersion, match="downgrade"):
+        driven.raft.upgrade_kraft_version(1, 0, driven.now_ms)
+    with pytest.raises(InvalidUpdateVersion, match="from version 1 to 2"):
+        driven.raft.upgrade_kraft_version(1, 2, driven.now_ms)
+    driven.ask(RemoveRaftVoter(voter=key(3)))
+    request = UpdateRaftVoter(epoch=1, voter=key(2), endpoints=(endpoint(2),), min_version=0, max_version=1)
+    assert driven.answer_to(request).error is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_late_answer_of_the_new_voter_does_nothing() -> None:
+    driven = dynamic(1, 2, 3)
+    follow(driven, 4)
+    token = driven.ask(add())
+    driven.ask(begin(epoch=9))
+    driven.reply(ApiVersionsAnswer(kraft_versions=(0, 1)), kind=ApiVersions)
+    assert said(driven, token)[0] is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert driven.raft.voters == voters(1, 2, 3)
+
+
+def test_old_voters_are_forgotten_with_a_snapshot() -> None:
+    driven = dynamic(1, 2, 3)
+    driven.ask(RemoveRaftVoter(voter=key(3)))
+    follow(driven)
+    assert len(driven.raft.controls.voter_history.entries) == 3
+    driven.raft.snapshot_written(OffsetAndEpoch(4, 1))
+    assert driven.raft.controls.voter_history.entries == [(3, voters(1, 2))]
+    assert driven.raft.controls.version_history.entries == [(1, 1)]
+
+
 def test_an_observer_is_forgotten() -> None:
     driven = dynamic(1)
     follow(driven, 4)

@@ -20,9 +20,9 @@ VOTE_ONCE = Mutation(
     "if False:",
 )
 FENCING = Mutation(
-    "a leader follows who is behind its epoch",
-    "kcli.raft.serving:refuse_follower",
-    "if epoch < state.epoch:",
+    "requests of old leaders and candidates are followed",
+    "kcli.raft.votes:refuse_voter",
+    "if epoch < core.state.epoch:",
     "if False:",
 )
 TRUNCATION = Mutation(
@@ -66,12 +66,6 @@ MUTATIONS = [
         "kcli.raft.votes:common_answer",
         "if answer.epoch < state.epoch or error is ErrorCode.UNKNOWN_LEADER_EPOCH:",
         "if error is ErrorCode.UNKNOWN_LEADER_EPOCH:",
-    ),
-    Mutation(
-        "requests of old leaders are followed",
-        "kcli.raft.votes:refuse_voter",
-        "if epoch < core.state.epoch:",
-        "if False:",
     ),
     Mutation(
         "what was appended in an earlier epoch is committed before the epoch's first record",
