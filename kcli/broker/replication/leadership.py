@@ -18,7 +18,7 @@ No I/O and no clock. Source: Partition, Replica, PartitionState; KIP-497, KIP-90
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -211,7 +211,7 @@ class Leadership:
             or not self._is_eligible(follower)
         ):
             return None
-        change = self._change((*self.isr, follower.broker_id), own_epoch, follower.broker_id)
+        change = self._change(sorted((*self.isr, follower.broker_id)), own_epoch, follower.broker_id)
         self._set_maximal(change.ids)
         return change
 
@@ -220,13 +220,14 @@ class Leadership:
         if self.pending is not None:
             return None
         kept = tuple(each for each in self.isr if each == self.node_id or not self._lags(each, log_end, now_ms))
-        return self._change(kept, own_epoch) if kept != self.isr else None
+        return self._change(sorted(kept), own_epoch) if kept != self.isr else None
 
     def _lags(self, broker_id: int, log_end: int, now_ms: int) -> bool:
         follower = self.followers.get(broker_id)
         return follower is None or not follower.is_caught_up(log_end, now_ms, self._lag_max_ms())
 
-    def _change(self, isr: tuple[int, ...], own_epoch: int, added: int | None = None) -> IsrChange:
+    def _change(self, isr: Iterable[int], own_epoch: int, added: int | None = None) -> IsrChange:
+        """isr: in Kafka's order, which is that of a hash set; metadata keeps it, and tools show it."""
         brokers = tuple((each, own_epoch if each == self.node_id else self._broker_epoch(each)) for each in isr)
         self.pending = IsrChange(brokers, self.leader_epoch, self.partition_epoch, self._recovery_state, added)
         return self.pending
