@@ -63,7 +63,7 @@ def _function(found: object) -> object:
 
 UNCOMMITTED = Mutation(
     "answers come before what they tell is committed",
-    "kcli.broker.coordinators.uncommitted:Uncommitted._needs_wait",
+    "kcli.broker.coordinators.uncommitted:Uncommitted.must_wait",
     "log.high_watermark < log.log_end_offset",
     "False",
 )

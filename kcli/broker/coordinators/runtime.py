@@ -27,7 +27,7 @@ from kcli.broker.coordinators.log import LoggedBatch, read_log
 from kcli.broker.coordinators.other_brokers import OtherBrokers
 from kcli.broker.coordinators.uncommitted import Uncommitted
 from kcli.broker.network.messages import ErrorCode
-from kcli.coordinator import Batch, Machine, Outcome, Token
+from kcli.coordinator import Batch, Machine, Outcome
 from kcli.errors import KcliError
 from kcli.java import java_hash
 from kcli.log.partition_log import LogFailed
@@ -276,7 +276,7 @@ class Coordinator:
         token = self._token()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         shard.waiting[token] = future
-        self._handle(shard, token, request)
+        self._do(shard, partial(shard.machine.handle, token, request), request)
         if future.done():
             shard.waiting.pop(token, None)
         else:
@@ -287,10 +287,7 @@ class Coordinator:
         """Have every machine that is loaded handle the request; nobody waits for answers."""
         for shard in list(self._shards.values()):
             if shard.is_loaded:
-                self._handle(shard, self._token(), request)
-
-    def _handle(self, shard: _Shard, token: Token, request: Any) -> None:
-        self._do(shard, partial(shard.machine.handle, token, request), request)
+                self._do(shard, partial(shard.machine.handle, self._token(), request), request)
 
     def _token(self) -> int:
         self._next_token += 1

@@ -65,11 +65,8 @@ class Uncommitted:
     @property
     def must_wait(self) -> bool:
         """Must an outcome of now?"""
-        return bool(self._held) or self._needs_wait()
-
-    def _needs_wait(self) -> bool:
         log = self._partition.log
-        return log.high_watermark < log.log_end_offset
+        return log.high_watermark < log.log_end_offset or bool(self._held)
 
     def hold(self, outcome: Outcome) -> None:
         """Let it wait."""

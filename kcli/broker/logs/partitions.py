@@ -136,10 +136,10 @@ class Partition:
     def lacks_replicas(self) -> bool:
         """Are too few in sync for a batch that was sent with acks=all? Of a topic with fewer replicas than
         min.insync.replicas, all must be. Raises LogFailed."""
-        configured = self.log.config.min_insync_replicas
         if self.leadership is not None:
-            return self.leadership.lacks_replicas(configured)
-        return len(self.state.isr) < min(configured, len(self.state.replicas))
+            return self.leadership.lacks_replicas(self.log.config.min_insync_replicas)
+        count = len(self.state.isr)
+        return count < len(self.state.replicas) and count < self.log.config.min_insync_replicas
 
     # its log
 
