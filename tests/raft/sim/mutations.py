@@ -37,7 +37,7 @@ FLUSH = Mutation(
     "return",
     "return False and",
 )
-QUICK = [TRUNCATION]
+QUICK = [VOTE_ONCE, FENCING, TRUNCATION, FLUSH]
 MUTATIONS = [
     VOTE_ONCE,
     FENCING,
@@ -60,12 +60,6 @@ MUTATIONS = [
         "kcli.raft.votes:_vote",
         "up_to_date = last.order >= core.log_end.order",
         "up_to_date = last.epoch >= core.log_end.epoch",
-    ),
-    Mutation(
-        "a vote of another epoch counts",
-        "kcli.raft.votes:common_answer",
-        "if answer.epoch < state.epoch or error is ErrorCode.UNKNOWN_LEADER_EPOCH:",
-        "if error is ErrorCode.UNKNOWN_LEADER_EPOCH:",
     ),
     Mutation(
         "what was appended in an earlier epoch is committed before the epoch's first record",
@@ -108,12 +102,6 @@ MUTATIONS = [
         "kcli.raft.controls:Controls.truncate_new",
         "self.voter_history.truncate_new(end_offset)",
         "pass",
-    ),
-    Mutation(
-        "voters change before the last change is committed",
-        "kcli.raft.membership:_committed_voters",
-        "elif last is None or last[0] >= committed:",
-        "elif last is None:",
     ),
 ]
 
