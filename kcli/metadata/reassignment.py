@@ -23,7 +23,6 @@ from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused, Result
 from kcli.metadata.topic_control import RECORDS_PER_REQUEST_MAX
 
 SERVER_ERROR: Final = "The server experienced an unexpected error when processing the request."
-NOT_IN_PROGRESS: Final = "No partition reassignment is in progress."
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def _cancel(image: MetadataImage, topic: Topic, number: int, defaults: Mapping[s
     partition = topic.partitions[number]
     adding = partition.adding_replicas
     if not adding and not partition.removing_replicas:
-        raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, NOT_IN_PROGRESS)
+        raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = tuple(each for each in partition.replicas if each not in adding)
     isr = tuple(each for each in partition.isr if each not in adding)
     if not isr:

@@ -106,8 +106,14 @@ def _check_directories(image: MetadataImage, broker: Broker) -> None:
 
 def _check_features(image: MetadataImage, broker: Broker, kraft_version: int) -> None:
     finalized = {**image.features, KRAFT_VERSION: kraft_version}
-    wanted = {**broker.features, **{name: NO_LEVEL for name in finalized if name not in broker.features}}
-    for name, (least, most) in wanted.items():
+    _check_levels(finalized, broker.features)
+    if METADATA_VERSION not in broker.features:
+        raise Refused(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
+    _check_levels(finalized, {name: NO_LEVEL for name in finalized if name not in broker.features})
+
+
+def _check_levels(finalized: Mapping[str, int], supported: Mapping[str, VersionRange]) -> None:
+    for name, (least, most) in supported.items():
         level = finalized.get(name, 0)
         if not least <= level <= most:
             message = (
@@ -115,8 +121,6 @@ def _check_features(image: MetadataImage, broker: Broker, kraft_version: int) ->
                 f"The broker wants a version between {least} and {most}, inclusive."
             )
             raise Refused(ErrorCode.UNSUPPORTED_VERSION, message)
-    if METADATA_VERSION not in broker.features:
-        raise Refused(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
 
 
 def unregister_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:

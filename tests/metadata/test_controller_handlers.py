@@ -84,7 +84,7 @@ def test_registrations_that_are_refused() -> None:
         ({"cluster_id": "other"}, ErrorCode.inconsistent_cluster_id),
         ({"is_migrating_zk_broker": True}, ErrorCode.broker_id_not_registered),
         ({"log_dirs": [from_uuid(DIRECTORY)]}, ErrorCode.invalid_registration),
-        ({"features": []}, ErrorCode.unsupported_version),
+        ({"features": []}, ErrorCode.invalid_registration),
     ]
     for fields, code in cases:
         found = ask(broker, "broker_registration", 4, **registration(4, **fields))

@@ -190,8 +190,8 @@ REFUSALS: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
     ),
     "without metadata.version": (
         {"features": {key: each for key, each in SUPPORTED_FEATURES.items() if key != "metadata.version"}},
-        ErrorCode.UNSUPPORTED_VERSION,
-        UNSUPPORTED.format("0 and 0"),
+        ErrorCode.INVALID_REGISTRATION,
+        "Request features do not contain 'metadata.version'",
     ),
     "too old": (
         {"features": {**SUPPORTED_FEATURES, "metadata.version": VersionRange(7, 29)}},

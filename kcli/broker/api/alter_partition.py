@@ -20,6 +20,8 @@ NO_LEADER, NO_EPOCH = 0, 0
 async def alter_partition(call: Call) -> Entity:
     """Errors: STALE_BROKER_EPOCH; of a partition, see alter_partitions."""
     broker, request, metadata = call.broker, call.request, call.broker.metadata
+    if not request.topics:
+        return call.respond(error_code=ErrorCode.none, topics=())
     topics = [(each.topic_id or NONE, [_change(call, wanted) for wanted in each.partitions]) for each in request.topics]
     try:
         result = alter_partitions(

@@ -25,7 +25,7 @@ async def alter_partition_reassignments(call: Call) -> Entity:
     return call.respond(
         allow_replication_factor_change=may_change_factor,
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message=None if request.topics else "",
         responses=tuple(
             call.new(
                 "ReassignableTopicResponse",
