@@ -83,6 +83,7 @@ def test_a_follower_that_is_gone_leaves_and_comes_back(tmp_path: Path) -> None:
         await until(lambda: cluster.altered == [(1, 2), (1, 2, 3)])
         await until(lambda: ends(cluster) == {(4, 4)})
         assert await cluster.produce(1, b"all") == (NONE, 4)
+        assert len(cluster.partition(1)._end_watchers) == 2  # that of the first life of 3 is forgotten
 
     run(tmp_path, check, replica_lag_time_max_ms="1500")
 

@@ -139,20 +139,18 @@ class Fetcher:
                 await self._sleep(None if due_ms is None else max(due_ms - now_ms, 1) / 1000)
                 continue
             try:
-                response = await self._ask(request)
+                await self._take(await self._ask(request))
             except Unanswered as error:
                 log.debug("%s: no answer of broker %d: %s", self._client_id, self.leader_id, error)
                 self.plan.lost()
                 await self._sleep(min(FIRST_BACKOFF_S * 2**failures, self.plan.delay_max_ms / 1000))
                 failures = min(failures + 1, 10)
-                continue
-            failures = 0
-            try:
-                await self._take(response)
             except Exception:  # a bug in one answer leaves replication going
                 log.exception("%s: an answer of broker %d was not taken", self._client_id, self.leader_id)
                 self.plan.lost()
                 await self._sleep(self.plan.delay_max_ms / 1000)
+            else:
+                failures = 0
 
     # asking
 

@@ -78,6 +78,9 @@ class IsrChanges:
         except Unanswered as error:
             log.warning("the controller was not told of changes of in-sync replicas: %s", error)
             response = None
+        except Exception:  # else nobody would ask for them ever again
+            log.exception("the controller was not told of changes of in-sync replicas")
+            response = None
         if response is None or response.error_code is not ErrorCode.none:
             if response is not None:
                 log.warning("changes of in-sync replicas were refused: %s", response.error_code.name)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.replication.commit_waits import Outcome
 from kcli.broker.replication.leadership import IsrChange
-from kcli.broker.replication.nudges import Waiting
+from kcli.broker.replication.nudges import Trackers, Waiting
 from kcli.broker.replication.selector import RACK_AWARE, nearest_replica
 from kcli.broker.replication.throttle import UNLIMITED, ReplicationThrottle
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
@@ -41,6 +41,7 @@ class ReplicaManager:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.waiting = Waiting()
+        self.trackers = Trackers()
         self._network: Network | None = None
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         self._followed: dict[tuple[str, int], tuple[Partition, int, Fetcher]] = {}

@@ -34,9 +34,11 @@ Found = dict[Key, PartitionAnswer]
 
 
 class Tracker:
-    """The partitions of one follower's session: which have news. fetched_ms: when it asked last."""
+    """The partitions of one follower's session: which have news. broker_epoch: of the follower; fetched_ms: when it
+    asked last."""
 
-    def __init__(self) -> None:
+    def __init__(self, broker_epoch: int = UNKNOWN) -> None:
+        self.broker_epoch = broker_epoch
         self.fetched_ms = 0
         self.dirty: dict[Key, None] = {}
         self.wake: Watcher | None = None
@@ -94,7 +96,8 @@ class _Fetch:
             self.partitions = {(each.topic, each.index): each for each in wanted}
         else:
             if session.tracker is None:
-                session.tracker = Tracker()
+                session.tracker = Tracker(self.broker_epoch)
+                call.broker.replicas.trackers.add(self.replica_id, session.tracker)
             self.tracker = session.tracker
             self.partitions = session.partitions
         self.tracker.fetched_ms = call.now_ms
