@@ -14,7 +14,7 @@ import asyncio
 import logging
 import random
 from asyncio import FIRST_COMPLETED
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from uuid import UUID
@@ -226,7 +226,7 @@ class Node:
             self._follows = True
             broker.replicas.start()
             self.is_waiting = True
-            await self._lifecycle.start(broker_epoch)
+            await self._unless_ended(self._lifecycle.start(broker_epoch))
             broker.groups.start()
             broker.transactions.start()
         self._follows = True
@@ -234,18 +234,28 @@ class Node:
 
     async def _caught_up(self, journal: ReplicatedMetadataLog) -> None:
         """Until the quorum has a leader, and the image what it has committed. Says why that takes long."""
-        waiting = asyncio.ensure_future(journal.caught_up())
+
+        def tell() -> None:
+            known = journal.leader_id
+            state = "no leader" if known is None else f"leader {known} has not answered"
+            voters = ", ".join(map(str, journal.raft.voters.ids)) or "not known yet"
+            log.warning("no quorum yet: epoch %d, %s; voters: %s", journal.epoch, state, voters)
+
+        await self._unless_ended(journal.caught_up(), tell)
+
+    async def _unless_ended(self, work: Coroutine[Any, Any, None], tell: Callable[[], None] = lambda: None) -> None:
+        """Wait for other nodes, and `tell` that now and then. Raises CannotServe where this one must end meanwhile."""
+        waiting = asyncio.ensure_future(work)
         either: list[asyncio.Future[Any]] = [waiting, self.ended]
-        voters = ", ".join(map(str, journal.raft.voters.ids)) or "not known yet"
         try:
             while not (await asyncio.wait(either, timeout=TELL_S, return_when=FIRST_COMPLETED))[0]:
-                known = journal.leader_id
-                state = "no leader" if known is None else f"leader {known} has not answered"
-                log.warning("no quorum yet: epoch %d, %s; voters: %s", journal.epoch, state, voters)
+                tell()
         finally:
-            waiting.cancel()
+            if not waiting.done():
+                waiting.cancel()
         if self.ended.done():
             raise CannotServe(self.ended.result())
+        waiting.result()
 
     def _new_server(self, loop: asyncio.AbstractEventLoop) -> Server:
         return Server(self.config, loop)

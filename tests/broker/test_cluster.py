@@ -9,7 +9,7 @@ from kcli.metadata.snapshot import snapshot
 from tests.broker.cluster import Cluster, running_cluster, wait_for
 from tests.broker.running import Client
 
-ONE_REPLICA = {"offsets_topic_replication_factor": "1", "transaction_state_log_replication_factor": "1"}
+ONE_REPLICA: dict[str, Any] = {"offsets_topic_replication_factor": "1", "transaction_state_log_replication_factor": "1"}
 
 
 def create(cluster: Cluster, node_id: int, *names: str, partitions: int = 2, replicas: int = 3) -> None:

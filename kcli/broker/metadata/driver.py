@@ -199,6 +199,8 @@ class RaftDriver:
     async def shut_down(self, timeout_ms: int) -> None:
         """Resign in order, where this node leads, and go on until somebody else does, or the time is over."""
         deadline = self._loop.time() + timeout_ms / 1000
+        if not self.raft.is_leader:
+            deadline = 0.0
         self.do(lambda: self.raft.shutdown(self.now_ms, timeout_ms))
         while not (self._is_over or self.raft.is_shut_down) and self._loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
