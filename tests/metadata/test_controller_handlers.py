@@ -54,7 +54,7 @@ def registration(version: int, **fields: Any) -> dict[str, Any]:
     ]
     listener = {"name": "PLAINTEXT", "host": "h", "port": 9, "security_protocol": 0}
     known = {"broker_id": 2, "cluster_id": "cluster", "incarnation_id": INCARNATION, "rack": "r"}
-    since = {2: {"log_dirs": [HOME]}, 3: {"previous_broker_epoch": -1}}
+    since: dict[int, dict[str, Any]] = {2: {"log_dirs": [HOME]}, 3: {"previous_broker_epoch": -1}}
     newer = {name: each for least, added in since.items() if version >= least for name, each in added.items()}
     return {**known, "listeners": [listener], "features": features, **newer, **fields}
 
