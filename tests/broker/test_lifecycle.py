@@ -395,3 +395,16 @@ async def test_the_broker_before_the_controllers_own_is_fenced(cluster: Cluster)
     assert not own[1].fenced
     await asyncio.sleep(2)
     assert own[1].fenced
+
+
+@simulated
+async def test_a_controller_that_stood_still_looks_at_heartbeats_first(cluster: Cluster) -> None:
+    member = await cluster.member(2).start()
+    member.life.stop()
+    await asyncio.sleep(1)
+    loop = cast("SimulatedLoop", asyncio.get_running_loop())
+    loop._seconds += 3 * SESSION_S
+    await asyncio.sleep(0.4)
+    assert not member.state.fenced
+    await asyncio.sleep(0.2)
+    assert member.state.fenced

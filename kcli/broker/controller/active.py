@@ -37,6 +37,8 @@ log = logging.getLogger("kcli.broker")
 AGAIN_S: Final = 0.01
 FAILED_S: Final = 300.0
 LATE_MS: Final = 1
+STALLED_MS: Final = 500
+"""So late is a timer only where this process, or its machine, stood still."""
 
 Properties = Mapping[str, str]
 
@@ -59,6 +61,7 @@ class ActiveController:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._deaths: dict[int, _Death] = {}
         self._last_refusal = ""
+        self._watch_due_ms = 0.0
 
     def start(self) -> None:
         """Follow the leadership of the metadata log, from now on."""
@@ -107,7 +110,7 @@ class ActiveController:
             previous_epoch,
             self._broker.config.properties,
             kraft_version=metadata.kraft_version,
-            has_session=heartbeats.has_session(known, self.now_ms),
+            has_session=heartbeats.has_session(known, self.now_ms) and not self._was_here(known),
         )
         if known is None or known.incarnation_id != state.incarnation_id:
             heartbeats.registered(state.id)
@@ -188,11 +191,17 @@ class ActiveController:
             return
         expiry_ms = self._heartbeats.next_expiry_ms()
         if expiry_ms is not None:
-            delay_ms = max(expiry_ms - self.now_ms, 0) + LATE_MS
-            self._again("sessions", delay_ms / 1000, self._end_session)
+            self._watch_in(max(expiry_ms - self.now_ms, 0) + LATE_MS)
+
+    def _watch_in(self, delay_ms: float) -> None:
+        self._watch_due_ms = self.now_ms + delay_ms
+        self._again("sessions", delay_ms / 1000, self._end_session)
 
     def _end_session(self) -> None:
         assert self._heartbeats is not None, "only while it is active"
+        if self.now_ms - self._watch_due_ms > STALLED_MS:  # heartbeats may have come meanwhile: look at them first
+            self._watch_in(STALLED_MS)
+            return
         expired = self._heartbeats.take_expired(self.now_ms)
         if expired is not None:
             broker_id, epoch = expired
@@ -205,6 +214,11 @@ class ActiveController:
         """Is it the broker in this process, not one before it?"""
         lifecycle = self._broker.lifecycle
         return state.id == self._broker.node_id and lifecycle is not None and lifecycle.epoch == state.epoch
+
+    def _was_here(self, state: BrokerState | None) -> bool:
+        """Is it the broker of a process before this one? It cannot live any more, whatever its session says."""
+        is_own = state is not None and state.id == self._broker.node_id and self._broker.lifecycle is not None
+        return state is not None and is_own and not self._is_here(state)
 
     def _fence(self, broker_id: int, reason: str) -> None:
         assert self._heartbeats is not None, "only while it is active"
