@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kcli.broker.network.messages import ErrorCode
 from kcli.log.partition_log import Isolation
+from kcli.metadata.partition import from_uuid
 from tests.broker.log_dirs import TOPIC_ID
 from tests.log.batches import batch
 from tests.replication.brokers import Brokers, run, until
@@ -307,3 +308,19 @@ def test_moved_replicas_keep_to_their_limit(tmp_path: Path) -> None:
         assert ends(cluster) == {(21, 21)}
 
     run(tmp_path, check)
+
+
+def test_many_partitions_share_their_fetchers(tmp_path: Path) -> None:
+    async def check(cluster: Brokers) -> None:
+        await cluster.start(1, 2)
+        cluster.create_topic(partitions=9, replicas=(1, 2))
+        for i in range(3):
+            sent = [cluster.produce(1, b"%d" % number, number=number) for number in range(9)]
+            assert await asyncio.gather(*sent) == [(NONE, i)] * 9
+        await until(lambda: all(ends(cluster, number) == {(3, 3)} for number in range(9)))
+        sessions = [each for each in cluster.nodes[1].sessions._sessions.values() if each.tracker is not None]
+        assert sorted(len(each.partitions) for each in sessions) == [4, 5]
+        cluster.apply(("RemoveTopicRecord", {"topicId": from_uuid(TOPIC_ID)}))
+        assert all(each.is_idle for each in cluster.nodes[2].replicas._fetchers.values())
+
+    run(tmp_path, check, num_replica_fetchers="2")

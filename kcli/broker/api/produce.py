@@ -173,6 +173,7 @@ def _topic_named(call: Call, topic: str | UUID) -> str:
 def _wait(call: Call, answers: Answers, waits: Waits) -> Later:
     """Answer when all of them are committed, or will not be."""
     timeout_s = max(call.request.timeout, 0) / 1000
+    call.request = None  # its batches are in the log: the frame they came in can go
     futures = [partition.wait_committed(offset, timeout_s) for _, partition, offset in waits]
     if len(futures) == 1:
         return Later(futures[0], partial(_committed, call, answers, waits, futures))
