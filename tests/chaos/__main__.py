@@ -23,7 +23,7 @@ from random import Random
 from typing import Any
 
 from tests.chaos import verdict as promises
-from tests.chaos.faults import ALONE, FAULTS, MAY_DIE, Fault, Victim
+from tests.chaos.faults import ALONE, FAULTS, KILLING, MAY_DIE, Fault, Victim
 from tests.chaos.history import EventLog, History, Outcome, TopicPartition
 from tests.chaos.machine import machine
 from tests.chaos.workload import (
@@ -43,6 +43,7 @@ from tests.interop.real_cluster import RealCluster
 
 OUT = Path(__file__).with_name(".work")
 HEALS_S = 120.0
+DYING_S = 60.0
 CATCHES_UP_S = 120.0
 OPTIONS = {
     "broker.session.timeout.ms": "4000",
@@ -70,6 +71,8 @@ class Run:
     workers: list[Worker] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
     gaps_s: dict[str, float] = field(default_factory=dict)
+    dying_until_s: float = 0.0
+    """Until then a node may end by itself, of a disk that was full."""
 
     @property
     def cluster(self) -> Cluster:
@@ -137,30 +140,38 @@ class Run:
         time.sleep(random.choice([1.0, 3.0, 8.0, 15.0]))
         for end in ends:
             end()
-        self._restart_the_dead({fault.name for fault in chosen})
+        names = {fault.name for fault in chosen}
+        if names & MAY_DIE:
+            self.dying_until_s = time.monotonic() + DYING_S
+        self._restart_the_dead(were_killed=bool(names & KILLING))
         self.processor.keep_up()
-        names = " + ".join(fault.name for fault in chosen)
+        both = " + ".join(fault.name for fault in chosen)
         gap = self.history.take_gap_s()
-        self.gaps_s[names] = max(gap, self.gaps_s.get(names, 0.0))
+        self.gaps_s[both] = max(gap, self.gaps_s.get(both, 0.0))
         events.tell("over", longest_without_acknowledgement_s=round(gap, 1))
 
-    def _restart_the_dead(self, faults: set[str]) -> None:
-        killed = faults & {"kill", "kill the controller", "kill two", "stop"}
+    def _restart_the_dead(self, *, were_killed: bool) -> None:
         for node in self.cluster.ids:
             if not self.cluster.is_running(node):
-                if not killed and not faults & MAY_DIE:
+                if not were_killed and time.monotonic() > self.dying_until_s:
                     status = self.cluster.processes[node].returncode
-                    self._found_wrong(
-                        f"node {node} ended by itself, status {status}: {self.cluster.log_text(node)[-600:]}"
-                    )
+                    said = self.cluster.log_text(node)[-600:]
+                    self._found_wrong(f"node {node} ended by itself, status {status}: {said}")
                 self.cluster.start(node)
 
     def heal(self) -> None:
         """Wait until all nodes are there and all replicas in sync. Raises ClusterError."""
         began = time.monotonic()
-        self._restart_the_dead({"kill"})
-        self.cluster.wait_ready(timeout_s=HEALS_S)
-        self.cluster.wait_in_sync(HEALS_S)
+        self._restart_the_dead(were_killed=False)
+        while True:
+            try:
+                self.cluster.wait_ready(timeout_s=HEALS_S)
+                self.cluster.wait_in_sync(HEALS_S)
+                break
+            except ClusterError:
+                if all(map(self.cluster.is_running, self.cluster.ids)):
+                    raise
+                self._restart_the_dead(were_killed=False)
         self.victim.events.tell("healed", after_s=round(time.monotonic() - began, 1))
 
     def _found_wrong(self, what: str) -> None:

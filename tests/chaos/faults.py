@@ -184,4 +184,5 @@ FAULTS = (
 )
 ALONE = {"rolling restart", "kill two"}
 """Not beside another fault."""
+KILLING = {"kill", "kill the controller", "kill two", "stop"}
 MAY_DIE = {"full disk", "slow disk"}
