@@ -144,24 +144,17 @@ class ToController:
         self._channels.clear()
         self._address = None
 
-    def answer(self, call: Call) -> Entity | Awaitable[Entity]:
+    async def answer(self, call: Call) -> Entity:
         """The answer to what came to this controller's own listener."""
         try:
             if call.messages.api_key == FETCH:
                 from kcli.broker.metadata.answers import fetch_metadata
 
-                return fetch_metadata(call)
+                return await fetch_metadata(call)
             answer = handler(call.messages.api_key)(call)
+            return await answer if isawaitable(answer) else answer
         except NotController:
             return failed(call, ErrorCode.not_controller)
-        return _answer(call, answer) if isawaitable(answer) else answer
-
-
-async def _answer(call: Call, answer: Awaitable[Entity]) -> Entity:
-    try:
-        return await answer
-    except NotController:
-        return failed(call, ErrorCode.not_controller)
 
 
 def _packed(host: str) -> bytes:
