@@ -54,7 +54,9 @@ def batches(data: bytes | bytearray | memoryview) -> Iterator[Batch]:
     """All whole batches."""
     view, position = memoryview(data), 0
     while position + HEADER_SIZE <= len(view):
-        base, length, epoch, _, crc, attributes, delta, _, _, producer_id, _, _, count = _HEADER.unpack_from(view, position)
+        base, length, epoch, _, crc, attributes, delta, _, _, producer_id, _, _, count = _HEADER.unpack_from(
+            view, position
+        )
         end = position + OVERHEAD + length
         if end > len(view):
             return

@@ -1,13 +1,13 @@
 """What must hold of a cluster, one class a promise or a few that look at the same thing.
 
-    Logs           every replica's appends: one leader an epoch (of the quorum and of partitions: election safety); an
-                   offset is used once in an epoch; what a follower has at an epoch and offset is what the leader wrote
-                   there (log matching); nobody writes below what was committed; a high watermark never goes back
-    Acknowledged   at acks=all: it is there in the end, at its offset, on all replicas; nothing is there twice
-    Transactions   all of it is seen by readers of committed data, or nothing; aborted data never, not even meanwhile
-    Commits        of offsets, Assignments of groups: an acknowledged offset stays until another replaces it; in one
-                   generation no partition has two owners; in the log of groups generations only grow
-    (stuck)        the world looks whether all get on once the faults are over
+Logs           every replica's appends: one leader an epoch (of the quorum and of partitions: election safety); an
+               offset is used once in an epoch; what a follower has at an epoch and offset is what the leader wrote
+               there (log matching); nobody writes below what was committed; a high watermark never goes back
+Acknowledged   at acks=all: it is there in the end, at its offset, on all replicas; nothing is there twice
+Transactions   all of it is seen by readers of committed data, or nothing; aborted data never, not even meanwhile
+Commits        of offsets, Assignments of groups: an acknowledged offset stays until another replaces it; in one
+               generation no partition has two owners; in the log of groups generations only grow
+(stuck)        the world looks whether all get on once the faults are over
 """
 
 from __future__ import annotations
@@ -185,5 +185,8 @@ class Assignments:
         last: dict[str, int] = {}
         for group, generation in generations:
             before = last.get(group, 0)
-            must(generation < 0 or generation >= before, f"{place}: {group} goes from generation {before} to {generation}")
+            must(
+                generation < 0 or generation >= before,
+                f"{place}: {group} goes from generation {before} to {generation}",
+            )
             last[group] = max(generation, 0)

@@ -1,10 +1,10 @@
 """Those who use the cluster, over the same network: small, one request at a time, each value its own.
 
-    idempotent      batches with acks=all, again and again until they are acknowledged, then the next
-    transactional   a few batches in a transaction, then commit or abort; anew where the broker says no
-    reader          all partitions, committed data only
-    member          of a classic group, with offsets that it commits; the first of a group assigns
-    admin           new topics, and replicas that move
+idempotent      batches with acks=all, again and again until they are acknowledged, then the next
+transactional   a few batches in a transaction, then commit or abort; anew where the broker says no
+reader          all partitions, committed data only
+member          of a classic group, with offsets that it commits; the first of a group assigns
+admin           new topics, and replicas that move
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class Client:
         """It may be another by now."""
         self._coordinators.pop((kind, key), None)
 
-    async def produce(self, place: Place, records: bytearray, transactional_id: str | None = None) -> tuple[ErrorCode, int]:
+    async def produce(
+        self, place: Place, records: bytearray, transactional_id: str | None = None
+    ) -> tuple[ErrorCode, int]:
         """Error and base offset. Raises Again."""
         topics = (TopicProduceData(place[0], (PartitionProduceData(place[1], memoryview(bytearray(records))),)),)
         request = ProduceRequest(transactional_id, -1, PRODUCE_MS, topics)
@@ -440,7 +442,12 @@ class Member(Client):
         await self._group("heartbeat", 4, generation_id=generation, member_id=self._id)
 
     async def _commit(self, generation: int, number: int) -> None:
-        partition = {"partition_index": number, "committed_offset": self.world.next_offset(), "committed_leader_epoch": -1, "committed_metadata": ""}
+        partition = {
+            "partition_index": number,
+            "committed_offset": self.world.next_offset(),
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
         answer = await self._group(
             "offset_commit",
             9,

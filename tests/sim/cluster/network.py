@@ -410,7 +410,8 @@ class Wire:
         self._come(asked, response)
 
     def _handler_failed(self, asked: Asked, error: Exception) -> None:
-        if not isinstance(error, HangUp | Crash):
+        is_gone = self._server is None or self._server.lane.is_killed
+        if not is_gone and not isinstance(error, HangUp | Crash):
             self.network.failed(self.to, asked.name, error)
         self.hang_up()
 
@@ -494,7 +495,12 @@ class SimulatedServer(Server):
 def copy_of_produce(request: Any) -> Any:
     """A request of its own: brokers write offsets into the batches of one."""
     topics = tuple(
-        replace(topic, partition_data=tuple(replace(each, records=memoryview(bytearray(each.records))) for each in topic.partition_data))
+        replace(
+            topic,
+            partition_data=tuple(
+                replace(each, records=memoryview(bytearray(each.records))) for each in topic.partition_data
+            ),
+        )
         for topic in request.topic_data
     )
     return replace(request, topic_data=topics)

@@ -1,9 +1,9 @@
 """One real node on a lane of its own: everything of it but sockets, threads and the system's clock.
 
-    start    as a process: recovery, quorum, registration, unfencing; one that stops by itself is started again
-    kill     nothing of it is called any more; what it had written is there, what it was writing is torn
-    power    the same, and what was not synced may be lost
-    stop     in order
+start    as a process: recovery, quorum, registration, unfencing; one that stops by itself is started again
+kill     nothing of it is called any more; what it had written is there, what it was writing is torn
+power    the same, and what was not synced may be lost
+stop     in order
 """
 
 from __future__ import annotations
@@ -53,7 +53,13 @@ class SimulatedNode(Node):
     """kcli's own, where it meets the world."""
 
     def __init__(
-        self, config: BrokerConfig, lane: Lane, network: SimulatedNetwork, disk: DyingDisk, clock: LaneClock, random: Random
+        self,
+        config: BrokerConfig,
+        lane: Lane,
+        network: SimulatedNetwork,
+        disk: DyingDisk,
+        clock: LaneClock,
+        random: Random,
     ) -> None:
         super().__init__(config, disk=disk, clock=clock, chance=random)
         self._lane, self._simulated = lane, network

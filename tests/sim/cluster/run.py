@@ -137,7 +137,9 @@ def _watched(world: World) -> Iterator[None]:
         home = partition.directory
         if world.notes is not None and home is not None:
             isr = f"leader {state.leader} of epoch {state.leader_epoch}, {list(state.isr)} of {list(state.replicas)}"
-            ends = f"has {partition.log.high_watermark} to {partition.log.log_end_offset}" if partition.opened_log else ""
+            ends = (
+                f"has {partition.log.high_watermark} to {partition.log.log_end_offset}" if partition.opened_log else ""
+            )
             world.note(f"node {home.path.name[1:]}", f"sees {partition}: {isr} in sync, {ends}")
         see(partition, state)
 

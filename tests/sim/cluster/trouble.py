@@ -28,7 +28,16 @@ class Trouble:
             delay_ms=random.choice((1, 4, 20)),
         )
         self._pause_ms = random.choice((300, 2_000, 6_000))
-        self._kinds = [self._kill, self._kill, self._die_soon, self._pause, self._isolate, self._isolate, self._cut, self._one_way]
+        self._kinds = [
+            self._kill,
+            self._kill,
+            self._die_soon,
+            self._pause,
+            self._isolate,
+            self._isolate,
+            self._cut,
+            self._one_way,
+        ]
         self._kinds += [random.choice((self._stop, self._power, self._power))]
 
     async def run(self, seconds: float) -> None:
@@ -63,7 +72,9 @@ class Trouble:
 
     def _power(self, process: Process) -> None:
         world = self._world
-        if process.is_alive and (world.flushes or (world.all_in_sync() and all(each.is_up for each in world.processes))):
+        if process.is_alive and (
+            world.flushes or (world.all_in_sync() and all(each.is_up for each in world.processes))
+        ):
             self._note(process, "loses its power")
             process.kill(power=True)
 

@@ -1,0 +1,66 @@
+"""Simulations of whole clusters, see world.py: a fixed number of seeds, more of them in `make soak`.
+
+A seed that fails is named; `python -m tests.sim.cluster SEED` tells its story.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import examples
+from tests.sim.cluster.mutations import IN_SYNC, MUTATIONS, TRUNCATION, found_after
+from tests.sim.cluster.mutations import SEEDS as MUTATION_SEEDS
+from tests.sim.cluster.run import simulate
+from tests.sim.mutations import Mutation
+
+SOAK_SEEDS = 1_000
+SEEDS = examples(100, soak=SOAK_SEEDS).max_examples
+TRIED = MUTATIONS if SEEDS == SOAK_SEEDS else [TRUNCATION, IN_SYNC]
+TOGETHER = 10
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("first", range(0, SEEDS, TOGETHER))
+def test_promises_are_kept(first: int) -> None:
+    errors = {seed: simulate(seed) for seed in range(first, first + TOGETHER)}
+    broken = {
+        f"python -m tests.sim.cluster {seed}": f"{error!r}" for seed, error in errors.items() if error is not None
+    }
+    assert not broken
+
+
+@pytest.mark.hypothesis
+@pytest.mark.parametrize("mutation", TRIED, ids=attrgetter("what"))
+def test_what_keeps_promises_is_missed(mutation: Mutation) -> None:
+    """Without it the simulation fails, at one of the seeds that hold with it (above)."""
+    assert found_after(mutation, range(MUTATION_SEEDS)) is not None
+
+
+def test_every_mutation_is_where_it_was() -> None:
+    """So that `make soak` can try each of them."""
+    for mutation in MUTATIONS:
+        with mutation.applied():
+            pass
+
+
+def test_a_seed_tells_the_same_story() -> None:
+    """In another process, whatever its hashes are."""
+    stories = []
+    for hashes in "12":
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.sim.cluster", "3"],
+            cwd=Path(__file__).parents[3],
+            env=os.environ | {"PYTHONHASHSEED": hashes},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        stories.append(done.stdout)
+    assert stories[0] == stories[1]
+    assert "seed 3: holds" in stories[0].splitlines()[-1]
