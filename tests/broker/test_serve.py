@@ -53,6 +53,14 @@ def test_the_cluster_is_the_same_after_a_restart(tmp_path: Path) -> None:
         assert node.ready_line.split()[6] == first
 
 
+def test_a_killed_node_need_not_wait_until_its_session_is_over(tmp_path: Path) -> None:
+    with served_node(tmp_path) as node:
+        node.signal(signal.SIGKILL)
+    with served_node(tmp_path) as node:
+        _, errors = node.signal(signal.SIGTERM)
+    assert "not registered" not in errors
+
+
 def test_temporary_directory_goes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kcli", "serve", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(
