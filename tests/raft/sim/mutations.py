@@ -62,12 +62,6 @@ MUTATIONS = [
         "up_to_date = last.epoch >= core.log_end.epoch",
     ),
     Mutation(
-        "what was appended in an earlier epoch is committed before the epoch's first record",
-        "kcli.raft.leader:Leader.move_high_watermark",
-        "if offset <= self.epoch_start_offset or offset <= (self.high_watermark or 0):",
-        "if offset <= (self.high_watermark or 0):",
-    ),
-    Mutation(
         "a leader counts what it has not flushed",
         "kcli.raft.core:Core.appended",
         "if leader.move_high_watermark():",

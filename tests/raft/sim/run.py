@@ -35,7 +35,7 @@ def make(seed: int) -> World:
             endpoints=(endpoint(each),),
             can_become_voter=is_dynamic or each in voters,
             voters={} if is_dynamic else {voter: ("host", voter) for voter in voters},
-            bootstrap_servers=[("host", voter) for voter in voters] if is_dynamic else [],
+            bootstrap_servers=[("host", node) for node in voters + others] if is_dynamic else [],
             auto_join_enable=chance.random() < 0.3,
             election_timeout_ms=election_timeout_ms,
             fetch_timeout_ms=fetch_timeout_ms,

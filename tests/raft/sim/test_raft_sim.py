@@ -19,7 +19,7 @@ from tests.raft.sim.run import run
 from tests.sim.mutations import Mutation
 
 SOAK_SEEDS = 1_500
-COUNT = examples(40, soak=SOAK_SEEDS).max_examples
+COUNT = examples(20, soak=SOAK_SEEDS).max_examples
 TRIED = MUTATIONS if COUNT == SOAK_SEEDS else QUICK
 TOGETHER = 20
 
