@@ -23,7 +23,7 @@ class Batch(NamedTuple):
     is_transactional: bool
     producer_id: int
     body: memoryview
-    count: int
+    records: int
 
     def values(self) -> list[bytes]:
         """The records' values, in order."""
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
     def _records(self) -> list[tuple[bytes, bytes]]:
         data, position, found = bytes(self.body), 0, []
-        for _ in range(self.count):
+        for _ in range(self.records):
             size, position = _varint(data, position)
             end = position + size
             _, position = _varint(data, position + 1)

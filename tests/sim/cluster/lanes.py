@@ -126,8 +126,7 @@ class Time:
                     when_s, _, lane, call = heappop(timers)
                     if call._cancelled:
                         continue
-                    if when_s > self.now_s:
-                        self.now_s = when_s
+                    self.now_s = max(self.now_s, when_s)
                 else:
                     raise Stalled
                 if call._cancelled or lane.is_killed:

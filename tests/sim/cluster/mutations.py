@@ -1,7 +1,7 @@
 """Would the simulation of a cluster notice? What keeps its promises is taken out of the code, one at a time, and seeds
 are run until one fails.
 
-    python -m tests.sim.cluster.mutations [SEEDS]     every mutation: after how many seeds it is found, or that it is not
+    python -m tests.sim.cluster.mutations [SEEDS]     at which seed each is found, or that it is not
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class SimulatedNetwork:
         self.wires: dict[Wire, None] = {}
         self.failed: Callable[[int, str, Exception], None] = lambda *_: None
         self.asking: Callable[[Asked], None] = lambda _: None
-        self.told: Callable[[int, Asked, Any], None] = lambda *_: None
+        self.told: Callable[[Asked, Any], None] = lambda *_: None
         self.asked = 0
 
     def host(self, node_id: int, lane: Lane) -> Host:
@@ -406,7 +406,7 @@ class Wire:
         if isinstance(response, Laid):
             parts = [bytes(read_region(each) if isinstance(each, FileRegion) else each) for each in response]
             response = read_response(asked.kind, memoryview(b"".join(parts))[4:])
-        self.network.told(self.to, asked, response)
+        self.network.told(asked, response)
         self._come(asked, response)
 
     def _handler_failed(self, asked: Asked, error: Exception) -> None:

@@ -94,6 +94,7 @@ class Process:
         self.node: SimulatedNode | None = None
         self.lane: Lane | None = None
         self.disk: DyingDisk | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._unburied: list[tuple[SimulatedNode, DyingDisk]] = []
         self.is_up = self.is_restarting = False
         self.buried: list[tuple[SimulatedNode, Lane]] = []
@@ -115,14 +116,14 @@ class Process:
         self.lives += 1
         seed = world.random.getrandbits(32)
         lane = self.lane = world.time.lane(Random(seed), begin_s=100.0 * self.id + self.lives, rate=self.rate)
-        self.disk = DyingDisk(self._died, seed, dies_at=dies_at, loses=False)
+        disk = self.disk = DyingDisk(self._died, seed, dies_at=dies_at, loses=False)
         offset_ms = self.wall_offset_ms - round(lane.time() * 1000 - world.time.now_s * 1000)
         clock = LaneClock(lane, offset_ms)
         world.note(f"node {self.id}", f"starts, life {self.lives}")
 
         async def live() -> None:
             config = BrokerConfig(self.properties)
-            node = self.node = SimulatedNode(config, lane, world.network, self.disk, clock, Random(seed + 1))
+            node = self.node = SimulatedNode(config, lane, world.network, disk, clock, Random(seed + 1))
             try:
                 await node.start()
                 self.is_up = True
@@ -138,12 +139,13 @@ class Process:
             self.kill()
             world.restart_later(self)
 
-        lane.start(live())
+        self._tasks.append(lane.start(live()))
 
     def stop(self) -> None:
         """Go down in order, then start again."""
         node, lane = self.node, self.lane
-        assert node is not None and lane is not None, "it runs"
+        assert node is not None, "it runs"
+        assert lane is not None, "it runs"
         self.is_up = False
         self.world.note(f"node {self.id}", "stops in order")
 
@@ -157,7 +159,7 @@ class Process:
                 self.kill()
                 self.world.restart_later(self)
 
-        lane.start(stop())
+        self._tasks.append(lane.start(stop()))
 
     def kill(self, *, power: bool = False) -> None:
         """End it now. power: what is not synced may be lost."""

@@ -20,6 +20,7 @@ from kcli.broker import topic_changes
 from kcli.broker.logs.partitions import Partition
 from kcli.log.partition_log import Appended, PartitionLog
 from kcli.metadata.partition import Partition as PartitionState
+from kcli.metadata.topic_control import TopicContext
 from tests.sim.cluster.lanes import Lane
 from tests.sim.cluster.world import World
 from tests.sim.run import MEMORY
@@ -80,7 +81,7 @@ def _seeded(seed: int) -> Iterator[None]:
         with (
             patch.object(os, "urandom", source.randbytes),
             patch.object(random, "_urandom", source.randbytes),
-            patch.object(topic_changes, "TopicContext", partial(topic_changes.TopicContext, random=source)),
+            patch.object(topic_changes, "TopicContext", partial(TopicContext, random=source)),
         ):
             yield
     finally:
@@ -97,7 +98,7 @@ def _watched(world: World) -> Iterator[None]:
             world.note(f"node {_node(log)}", f"{log.directory.name} {what}")
 
     as_leader, as_follower = PartitionLog.append_as_leader, PartitionLog.append_as_follower
-    update, begin = PartitionLog.update_high_watermark, PartitionLog.truncate_fully_and_start_at
+    update = PartitionLog.update_high_watermark
 
     def append_as_leader(log: PartitionLog, data: Any, leader_epoch: int, now_ms: int, **how: Any) -> Appended:
         before = log.log_end_offset

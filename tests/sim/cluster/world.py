@@ -273,7 +273,7 @@ class World:
                 (asked.request.group_id, partition.partition_index), partition.committed_offset
             )
 
-    def _told(self, node: int, asked: Asked, response: Any) -> None:
+    def _told(self, asked: Asked, response: Any) -> None:
         if asked.name == "offset_commit":
             (topic,) = response.topics
             (partition,) = topic.partitions
@@ -391,11 +391,11 @@ class World:
 
     def _replicas(self, place: Place) -> list[Partition | None]:
         state = self.states().get(place)
-        found: list[Partition | None] = []
-        for each in self.processes:
-            if state is not None and each.id in state.replicas:
-                found.append(None if each.node is None else each.node.broker.partitions.get(*place))
-        return found
+        return [
+            None if each.node is None else each.node.broker.partitions.get(*place)
+            for each in self.processes
+            if state is not None and each.id in state.replicas
+        ]
 
     def _differ(self) -> dict[Place, Any]:
         found = {}
