@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kcli.metadata.snapshot import snapshot
-from tests.broker.cluster import Cluster, running_cluster, wait_for
+from tests.broker.cluster import Cluster, ClusterNode, free_ports, running_cluster, wait_for
+from tests.broker.metadata_dirs import golden_copy
 from tests.broker.running import Client
 
 ONE_REPLICA: dict[str, Any] = {"offsets_topic_replication_factor": "1", "transaction_state_log_replication_factor": "1"}
@@ -231,3 +232,28 @@ def log_start(cluster: Cluster, node_id: int) -> int:
     """Where a node's metadata log begins."""
     found: int = cluster.on(node_id, lambda node: node.broker.metadata.log.log_start_offset)
     return found
+
+
+def test_a_quorum_whose_voters_are_in_the_log_goes_on(tmp_path: Path) -> None:
+    directory = golden_copy("kraft/dynamic-quorum", tmp_path)
+    client_port, controller_port = free_ports(2)
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
+        "log.dirs": str(directory),
+    }
+    node = ClusterNode(properties)
+    node.wait_until_up()
+    try:
+        with node.client() as client:
+            assert client.call("metadata", 12, topics=None)["topics"]
+            client.create_topic("new", 1)
+            asked = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+            (topic,) = client.call("describe_quorum", 2, topics=asked)["topics"]
+        (voter,) = topic["partitions"][0]["current_voters"]
+        assert (voter["replica_id"], voter["replica_directory_id"]) == (1, "47OKbrfpSEqH4dU5Sx9jiA")
+    finally:
+        node.stop()
