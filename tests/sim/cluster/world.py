@@ -47,9 +47,9 @@ REFUSED = (
     ErrorCode.unknown_member_id,
     ErrorCode.illegal_generation,
     ErrorCode.rebalance_in_progress,
-    ErrorCode.not_coordinator,
     ErrorCode.coordinator_load_in_progress,
 )
+"""These say that it is not in the log; others do not."""
 OPTIONS = {
     "num.recovery.threads.per.data.dir": "1",
     "min.insync.replicas": "2",
