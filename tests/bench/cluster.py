@@ -110,7 +110,7 @@ def create(cluster: Cluster, names: Sequence[str], partitions: int = PARTITIONS)
 # failover, rolling restart
 
 
-@dataclass
+@dataclass(eq=False)
 class Sender(threading.Thread):
     """Sends a record to each partition every few ms, and notes when each was sent and acknowledged."""
 
