@@ -15,8 +15,10 @@ Kafka's nodes have the options of its own start scripts. kcli's nodes are proces
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -177,11 +179,14 @@ def failover_s(cluster: Cluster, kills: int) -> list[float]:
         time.sleep(1)
         led = {each.leader: each.index for each in cluster.partitions() if each.topic == "failover"}
         victim = sorted(led)[kill % len(led)]
+        pid = cluster.pid(victim)
+        assert pid is not None, "all are ready"
+        os.kill(pid, signal.SIGKILL)
         began = time.perf_counter()
-        cluster.kill(victim)
         found.append(sender.first_ack_s(led[victim], began))
         print(f"  {cluster.name}: {found[-1]:.2f} s without node {victim}", flush=True)
         if not isinstance(cluster, LaunchedCluster):
+            cluster.processes[victim].wait()
             cluster.start(victim)
     sender.finish()
     return found
