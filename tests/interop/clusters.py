@@ -196,6 +196,10 @@ class Cluster(ABC):
         """Of a node's process; None where it is down."""
         return self.processes[node].pid if self.is_running(node) else None
 
+    def _has_ended(self, node: int) -> bool:
+        """Nobody starts it again by himself."""
+        return not self.is_running(node)
+
     def signal(self, node: int, number: signal.Signals) -> None:
         """Send a signal to a node that runs."""
         if (pid := self.pid(node)) is not None:
@@ -245,7 +249,7 @@ class Cluster(ABC):
         deadline = time.monotonic() + timeout_s
         for node in sorted(wanted):
             while not wanted <= self.brokers_seen(node):
-                if not self.is_running(node):
+                if self._has_ended(node):
                     raise ClusterError(self._complaint(node, "ended while starting"))
                 if time.monotonic() > deadline:
                     raise ClusterError(self._complaint(node, f"is not ready after {timeout_s:.0f} s"))
@@ -367,6 +371,9 @@ class LaunchedCluster(Cluster):
         nodes = ask(self.directory / "cluster", "status")["nodes"]
         found: int | None = next(each["pid"] for each in nodes if each["id"] == node)
         return found
+
+    def _has_ended(self, node: int) -> bool:
+        return self._launcher.poll() is not None
 
     def is_running(self, node: int) -> bool:
         """It has a process."""
