@@ -1,7 +1,9 @@
 """What goes wrong: one thing after the other, some at the same time, until it is calm.
 
 A node whose power goes loses what it had not flushed: as Kafka's acks rely on other replicas having it, that happens
-only while all replicas are in sync, or where every message is flushed.
+only while all replicas are in sync, and no other process ends until they are again; or where every message is flushed.
+With all replicas gone in disorder, and one of them without what it had not flushed, that one may lead (KIP-966's last
+known leader): Kafka promises nothing there.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class Trouble:
             late=random.choice((0.0, 0.02, 0.1)),
             delay_ms=random.choice((1, 4, 20)),
         )
+        self._is_recovering = False
         self._pause_ms = random.choice((300, 2_000, 6_000))
         self._kinds = [
             self._kill,
@@ -61,25 +64,40 @@ class Trouble:
             if each.disk is not None:
                 each.disk.dies_at = 0
 
+    @property
+    def may_end(self) -> bool:
+        """May a process end? Not while what another one has lost is not back."""
+        if self._is_recovering and self._is_whole:
+            self._is_recovering = False
+        return not self._is_recovering
+
+    @property
+    def _is_whole(self) -> bool:
+        return self._world.all_in_sync() and all(each.is_up for each in self._world.processes)
+
     def _kill(self, process: Process) -> None:
-        if process.is_alive:
+        if process.is_alive and self.may_end:
             self._note(process, "is killed")
             process.kill()
 
     def _die_soon(self, process: Process) -> None:
-        if process.is_alive and process.disk is not None:
+        if process.is_alive and process.disk is not None and self.may_end:
             process.disk.dies_at = process.disk.operations + self._world.random.randrange(1, 60)
 
     def _power(self, process: Process) -> None:
         world = self._world
-        if process.is_alive and (
-            world.flushes or (world.all_in_sync() and all(each.is_up for each in world.processes))
-        ):
-            self._note(process, "loses its power")
-            process.kill(power=True)
+        if not process.is_alive or not (world.flushes or self._is_whole):
+            return
+        self._note(process, "loses its power")
+        if not world.flushes:
+            self._is_recovering = True
+            for each in world.processes:
+                if each.disk is not None:
+                    each.disk.dies_at = 0
+        process.kill(power=True)
 
     def _stop(self, process: Process) -> None:
-        if process.is_up and process.runs:
+        if process.is_up and process.runs and self.may_end:
             process.stop()
 
     def _pause(self, process: Process) -> None:

@@ -262,7 +262,7 @@ class World:
     def _restart(self, process: Process) -> None:
         process.is_restarting = False
         if not process.is_alive:
-            dies = not self.is_calm and self.random.random() < 0.15
+            dies = not self.is_calm and self.random.random() < 0.15 and self.trouble.may_end
             process.start(self.random.randrange(1, 200) if dies else 0)
 
     def _asking(self, asked: Asked) -> None:
