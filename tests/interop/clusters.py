@@ -373,7 +373,7 @@ class LaunchedCluster(Cluster):
         return found
 
     def _has_ended(self, node: int) -> bool:
-        return self._launcher.poll() is not None
+        return self._launcher.poll() is not None and not self.is_running(node)
 
     def is_running(self, node: int) -> bool:
         """It has a process."""
