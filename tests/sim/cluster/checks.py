@@ -59,8 +59,8 @@ class Logs:
         for batch in batches(data):
             if batch.last_offset >= behind:
                 return
-            known = self._written.get((log, batch.epoch, batch.base_offset))
             found = (batch.last_offset, batch.crc)
+            known = self._written.setdefault((log, batch.epoch, batch.base_offset), found)  # its leader died writing it
             must(
                 known == found,
                 f"{log}: node {node} has {found} at offset {batch.base_offset} of epoch {batch.epoch}, "

@@ -37,7 +37,33 @@ BROKER_EPOCH = Mutation(
     "if broker.epoch != epoch:",
     "if False:",
 )
+FENCING = Mutation(
+    "brokers that are not heard of are not fenced",
+    "kcli.metadata.heartbeats:Heartbeats.take_expired",
+    "if contact + self._session_timeout_ms < now_ms:",
+    "if False:",
+)
+ALTER_PARTITION = Mutation(
+    "who is in sync is changed by whoever led once",
+    "kcli.metadata.isr_control:_fault",
+    """    if wanted.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker_id != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if wanted.partition_epoch < partition.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+""",
+    "",
+)
 MUTATIONS = [
+    FENCING,
+    ALTER_PARTITION,
+    Mutation(
+        "voters listen to leaders and candidates of old epochs",
+        "kcli.raft.votes:refuse_voter",
+        "if epoch < core.state.epoch:",
+        "if False:",
+    ),
     LEADER_EPOCH,
     TRUNCATION,
     IN_SYNC,
