@@ -295,14 +295,14 @@ def test_moved_replicas_keep_to_their_limit(tmp_path: Path) -> None:
         for name in ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"):
             cluster.configure(name, "*")
         throttle = cluster.nodes[1].replicas.leader_throttle
-        cluster.nodes[1].config.values["leader.replication.throttled.rate"] = 1
+        cluster.nodes[1].config.update({}, {"leader.replication.throttled.rate": "1"})
         throttle.reconfigured()
         throttle.sent(cluster.partition(1), 10_000)
         await cluster.start(2)
         await asyncio.sleep(0.3)
         assert cluster.partition(2).log.log_end_offset == 1
         assert in_sync(cluster) == (1,)
-        cluster.nodes[1].config.values["leader.replication.throttled.rate"] = 1 << 40
+        cluster.nodes[1].config.update({}, {})
         throttle.reconfigured()
         await until(lambda: in_sync(cluster) == (1, 2))
         assert ends(cluster) == {(21, 21)}

@@ -54,8 +54,8 @@ class ReplicaManager:
         broker, config = self._broker, self._broker.config
 
         def limit() -> int:
-            found = config.values.get(rate)
-            return found if isinstance(found, int) else UNLIMITED
+            text = config.properties.get(rate)  # it has no value of its own: it is only ever changed while brokers run
+            return UNLIMITED if text is None else int(text)
 
         windows = config.number("replication.quota.window.num"), config.number("replication.quota.window.size.seconds")
         return ReplicationThrottle(
