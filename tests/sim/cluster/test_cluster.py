@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import examples
-from tests.sim.cluster.mutations import IN_SYNC, MUTATIONS, TRUNCATION, found_after
+from tests.sim.cluster.mutations import ALTER_PARTITION, IN_SYNC, MUTATIONS, OTHERS, TRUNCATION, found_after
 from tests.sim.cluster.mutations import SEEDS as MUTATION_SEEDS
 from tests.sim.cluster.run import simulate
 from tests.sim.mutations import Mutation
 
 SOAK_SEEDS = 1_000
 SEEDS = examples(100, soak=SOAK_SEEDS).max_examples
-TRIED = MUTATIONS if SEEDS == SOAK_SEEDS else [TRUNCATION, IN_SYNC]
+TRIED = MUTATIONS if SEEDS == SOAK_SEEDS else [ALTER_PARTITION, TRUNCATION, IN_SYNC]
 TOGETHER = 10
 
 
@@ -44,7 +44,7 @@ def test_what_keeps_promises_is_missed(mutation: Mutation) -> None:
 
 def test_every_mutation_is_where_it_was() -> None:
     """So that `make soak` can try each of them."""
-    for mutation in MUTATIONS:
+    for mutation in [*MUTATIONS, *OTHERS]:
         with mutation.applied():
             pass
 
