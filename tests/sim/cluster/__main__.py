@@ -1,4 +1,4 @@
-"""`python -m tests.sim.cluster SEED...`: replay seeds of the cluster's simulation, and tell what happens."""
+"""`python -m tests.sim.cluster [-q] SEED...`: replay seeds of the cluster's simulation, and tell what happens, or only how it ends."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from tests.sim.cluster.run import simulate
 def main() -> int:
     """Returns how many seeds failed."""
     failed = 0
-    for seed in map(int, sys.argv[1:]):
-        error = simulate(seed, tell=print)
+    is_quiet = "-q" in sys.argv
+    for seed in map(int, [each for each in sys.argv[1:] if each != "-q"]):
+        error = simulate(seed, tell=None if is_quiet else print)
         print(f"seed {seed}: {'holds' if error is None else f'{type(error).__name__}: {error}'}")
         if error is not None:
             print_exception(error)

@@ -110,10 +110,13 @@ class Time:
         self.timers: list[tuple[float, int, Lane, Call]] = []
         self.order = count()
         self.calls = 0
+        self.lanes: list[Lane] = []
 
     def lane(self, random: Random, *, begin_s: float = 0.0, rate: float = 1.0) -> Lane:
         """A loop for one process."""
-        return Lane(self, random, begin_s, rate)
+        lane = Lane(self, random, begin_s, rate)
+        self.lanes.append(lane)
+        return lane
 
     def run(self, until: Callable[[], bool]) -> None:
         """Call what is due until it is so. Raises Stalled."""

@@ -8,6 +8,8 @@ import gc
 import logging
 import os
 import random
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -51,6 +53,8 @@ def _simulate(seed: int, directory: Path, tell: Callable[[str], object] | None) 
                 world.run()
         except Exception as broken:  # noqa: BLE001  (what is broken, whatever it is)
             error = broken
+        if error is not None and tell is None:
+            error = error.with_traceback(None)
         for line in world.notes or ():
             tell and tell(line)
         _forget(world)
@@ -58,15 +62,20 @@ def _simulate(seed: int, directory: Path, tell: Callable[[str], object] | None) 
 
 
 def _forget(world: World) -> None:
-    """Tasks of the dead end in nowhere."""
-    nowhere = world.time.lane(random.Random(0))
+    """Tasks of the dead end in nowhere, and nobody hears of it."""
+    nowhere, lanes = world.time.lane(random.Random(0)), world.time.lanes
     asyncio._set_running_loop(nowhere)
     try:
-        with patch.object(Lane, "call_exception_handler", lambda *_: None):
-            world.processes.clear()
-            world.time.soon.clear()
-            world.time.timers.clear()
+        with (
+            patch.object(Lane, "call_exception_handler", lambda *_: None),
+            patch.object(sys, "unraisablehook", lambda _: None),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
+            vars(world).clear()
             gc.collect()
+            for lane in lanes:
+                lane.close()
     finally:
         asyncio._set_running_loop(None)
 
