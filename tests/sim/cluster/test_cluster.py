@@ -1,4 +1,4 @@
-"""Simulations of whole clusters, see world.py: a fixed number of seeds, more of them in `make soak`.
+"""Simulations of whole clusters: a fixed number of seeds, more of them in `make soak`.
 
 A seed that fails is named; `python -m tests.sim.cluster SEED` tells its story.
 """
