@@ -1,4 +1,4 @@
-"""`python -m tests.sim.cluster [-q] SEED...`: replay seeds of the cluster's simulation, and tell what happens, or only how it ends."""
+"""`python -m tests.sim.cluster [-q] SEED...`: replay seeds, and tell what happens; with -q only how each ends."""
 
 from __future__ import annotations
 
