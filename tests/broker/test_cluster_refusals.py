@@ -91,12 +91,13 @@ def old_controller(server: socket.socket) -> None:
             connection, _ = server.accept()
         except OSError:
             return
-        frame = connection.recv(1 << 16)
-        (number,) = struct.unpack_from(">i", frame, 8)
-        kind = messages(18, 3)
-        keys = [{"api_key": 1, "min_version": 4, "max_version": 16}]
-        value = {"error_code": ErrorCode.none, "api_keys": keys, "throttle_time": 0}
-        connection.sendall(kind.encode(number, message(kind.response_type, value)))
+        with connection:
+            frame = connection.recv(1 << 16)
+            (number,) = struct.unpack_from(">i", frame, 8)
+            kind = messages(18, 3)
+            keys = [{"api_key": 1, "min_version": 4, "max_version": 16}]
+            value = {"error_code": ErrorCode.none, "api_keys": keys, "throttle_time": 0}
+            connection.sendall(kind.encode(number, message(kind.response_type, value)))
 
 
 def test_a_damaged_quorum_state(tmp_path: Path) -> None:

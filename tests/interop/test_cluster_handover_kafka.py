@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from kcli.log.log_directory import read_properties
+from tests.conftest import examples
 from tests.interop.clusters import Cluster, KcliCluster, local_places
 from tests.interop.real_cluster import RealCluster
 
@@ -184,10 +185,15 @@ def complaints(cluster: Cluster) -> list[str]:
     return [line for line in lines if COMPLAINT.search(line) and not EXPECTED.search(line)]
 
 
+ORDERS = [(KcliCluster, RealCluster, KcliCluster), (RealCluster, KcliCluster, RealCluster)]
+"""The first has both directions; the other is for make soak, as each takes minutes."""
+
+
+@pytest.mark.hypothesis  # for make soak
 @pytest.mark.parametrize(
     "kinds",
-    [(KcliCluster, RealCluster, KcliCluster), (RealCluster, KcliCluster, RealCluster)],
-    ids=["kcli, Kafka, kcli", "Kafka, kcli, Kafka"],
+    ORDERS[: examples(1, soak=2).max_examples],
+    ids=lambda kinds: ", ".join(each.__name__ for each in kinds),
 )
 def test_a_cluster_changes_hands(kafka_jars: Path, tmp_path: Path, kinds: Sequence[Callable[..., Cluster]]) -> None:
     told, places = Told(), local_places(3)
