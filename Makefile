@@ -7,14 +7,15 @@ DEPS := $(VENV)/.stamp-dependencies
 BUILT := $(VENV)/.stamp-built
 KERNELS := $(wildcard formats/kernels/*.pyx formats/kernels/*.pxi formats/kernels/*.pxd formats/kernels/*.h)
 
-.PHONY: help demo test lint bench soak wheel lock clean
+.PHONY: help demo test lint bench soak chaos wheel lock clean
 
 help:
-	@echo "make demo    the commands on the samples, and a broker"
+	@echo "make demo    the commands on the samples, a broker, and a cluster that loses a node"
 	@echo "make test    ruff, mypy, import-linter and every test"
 	@echo "make lint    ruff, mypy and import-linter"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
 	@echo "make soak    the property tests with many more examples"
+	@echo "make chaos   30 minutes of a cluster whose nodes, disks and network fail while clients work (as root)"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
 	@echo "make lock    resolve the dependencies anew into .ci/*.lock"
 	@echo "make clean   remove what was built; make clean-all removes .venv too"
@@ -33,12 +34,16 @@ lint: $(BUILT)
 bench: $(BUILT)
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.serve
+	$(BIN)/python -m tests.bench.cluster
 	$(BIN)/python -m tests.bench.groups
 	$(BIN)/python -m tests.bench.decoding
 	$(BIN)/python -m tests.bench.export --why
 
 soak: $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak
+
+chaos: $(BUILT)
+	$(BIN)/python -m tests.chaos
 
 wheel: $(BUILT)
 	rm -rf dist build

@@ -126,6 +126,34 @@ wait "$broker"
 run 0 kcli dump-segment "$rescue/data/orders-0" --limit 3
 run 0 kcli verify "$rescue/data"
 
+say "A cluster of three, brokers and controllers; what is produced is on all before it is acknowledged"
+unset KCLI_BOOTSTRAP_SERVER
+printf '\n\033[1m$ kcli serve --nodes 3 --data-dir cluster --listen 127.0.0.1:0 &\033[0m\n'
+coproc NODES {
+    exec kcli serve --nodes 3 --data-dir "$rescue/cluster" --listen 127.0.0.1:0 2> "$rescue/nodes.log"
+}
+nodes=$NODES_PID
+read -r ready <&"${NODES[0]}" || { cat "$rescue/nodes.log" >&2; exit 1; }
+echo "$ready"
+read -r _ _ addresses _ <<< "$ready"
+run 0 kcli topics create payments --replica-assignment 2:3:1 --config min.insync.replicas=2 -b "$addresses"
+run 0 kcli cluster status --data-dir "$rescue/cluster"
+
+say "Kill the node that leads the topic while a program produces: it only waits a moment"
+printf '\n\033[1m$ python failover.py %s payments 3 &\033[0m\n' "$addresses"
+python failover.py "$addresses" payments 3 &
+producer=$!
+sleep 1.5
+run 0 kcli cluster kill 2 --stay-down --data-dir "$rescue/cluster"
+run 1 kcli cluster status --data-dir "$rescue/cluster"
+wait "$producer"
+
+say "It comes back, catches up, and the cluster stops as one"
+run 0 kcli cluster start 2 --data-dir "$rescue/cluster"
+run 0 kcli cluster stop --data-dir "$rescue/cluster"
+wait "$nodes"
+run 0 kcli verify "$rescue/cluster/node-2/data"
+
 say "The same records as Parquet, made by Spark, with no Kafka running; and a look into it"
 run 0 kcli export-to-parquet "$rescue/data" --topic orders --out "$rescue/orders" --key-format string --value-format json
 run 0 python show_parquet.py "$rescue/orders"

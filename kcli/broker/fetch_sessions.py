@@ -14,8 +14,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
+
+if TYPE_CHECKING:
+    from kcli.broker.replication.serving import Tracker
 
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
 NO_SESSION = 0
@@ -36,6 +39,7 @@ class Wanted:
     max_bytes: int
     leader_epoch: int = UNKNOWN
     last_fetched_epoch: int = UNKNOWN
+    log_start: int = UNKNOWN  # of a follower's log
     told_high_watermark: int = UNKNOWN
     told_log_start: int = UNKNOWN
 
@@ -45,6 +49,7 @@ class Wanted:
         self.max_bytes = partition.partition_max_bytes
         self.leader_epoch = getattr(partition, "current_leader_epoch", UNKNOWN)
         self.last_fetched_epoch = getattr(partition, "last_fetched_epoch", UNKNOWN)
+        self.log_start = getattr(partition, "log_start_offset", UNKNOWN)
 
     def is_news(self, error_code: int, high_watermark: int, log_start_offset: int, *, has_records: bool) -> bool:
         """Must the client be told, or does it know? It knows what is told it now."""
@@ -61,7 +66,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class Session:
-    """What one client wants; epoch: that of the next request."""
+    """What one client wants; epoch: that of the next request. tracker: of a follower's, where there are news."""
 
     id: int
     created_ms: int
@@ -69,6 +74,7 @@ class Session:
     with_ids: bool
     epoch: int = 1
     partitions: dict[Key, Wanted] = field(default_factory=dict)
+    tracker: Tracker | None = None
 
     def ask(self, topics: Iterable[Any]) -> None:
         """Add the partitions of a request, or change them."""
@@ -125,7 +131,9 @@ class FetchSessions:
 
     def end(self, session_id: int) -> None:
         """Forget a session, if there is one."""
-        self._sessions.pop(session_id, None)
+        ended = self._sessions.pop(session_id, None)
+        if ended is not None and ended.tracker is not None:
+            ended.tracker.close()
 
     def begin(self, partitions: dict[Key, Wanted], now_ms: int, *, with_ids: bool) -> Session | None:
         """A new session of these partitions; None where there is no room."""

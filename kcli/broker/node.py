@@ -11,50 +11,67 @@ Source: KafkaRaftServer, BrokerServer, ControllerServer, BrokerLifecycleManager.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import socket
-from collections.abc import Mapping, Sequence
+import random
+from asyncio import FIRST_COMPLETED
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from uuid import UUID, uuid4
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from uuid import UUID
 
 from formats.file_name import FileKind
+from kcli.broker.addresses import Addresses, CannotServe, bind
 from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
+from kcli.broker.controller.active import ActiveController
+from kcli.broker.controller.registration import register_controller
 from kcli.broker.fetch_sessions import FetchSessions
+from kcli.broker.lifecycle import BrokerLifecycle
+from kcli.broker.logs.checkpoints import previous_epoch
 from kcli.broker.logs.directories import LogDir, LogDirs, open_log_dirs
 from kcli.broker.logs.manager import Listeners, LogManager
-from kcli.broker.metadata.config import MetadataLogConfig
+from kcli.broker.logs.partitions import Partitions
+from kcli.broker.metadata.alone import LoneMetadataLog
 from kcli.broker.metadata.log import MetadataLog
+from kcli.broker.network.peers import Network, NoNetwork
 from kcli.broker.network.server import Server
+from kcli.broker.quorum_config import is_alone, metadata_config, raft_config
 from kcli.broker.quotas import Quotas
-from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
-from kcli.metadata import registration_control as registrations
-from kcli.metadata.election import assign_directories
-from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import BROKER_RESOURCE, Record
 from kcli.metadata.partition import from_uuid
-from kcli.metadata.registration import Broker as BrokerState
-from kcli.metadata.registration import Controller, Endpoint
+
+if TYPE_CHECKING:
+    from kcli.broker.metadata.replicated import ReplicatedMetadataLog
 
 log = logging.getLogger("kcli.broker")
 
-PLAINTEXT = "PLAINTEXT"
-PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+TELL_S = 10.0
+"""How often a node that waits for its quorum says so."""
 FETCH_SESSION_EVICTION_MS = 120_000
 
 
-class CannotServe(KcliError):
-    """A configuration that is Kafka's, and more than this broker can do; or an address that cannot be had."""
+@runtime_checkable
+class SupportsClose(Protocol):
+    """A network that has something to close."""
+
+    def close(self) -> None:
+        """End all channels."""
 
 
 class Node:
     """One broker and controller. `start`, then wait for `ended`, then `stop`; all on the running event loop."""
 
-    def __init__(self, config: BrokerConfig, *, disk: Disk | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
         self.config = config
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Why the node must stop: an error that leaves it nothing to serve with."""
@@ -63,8 +80,19 @@ class Node:
         self._dirs: LogDirs | None = None
         self._broker: Broker | None = None
         self._server: Server | None = None
-        self._is_registered = False
-        self._assignments: dict[tuple[UUID, int], UUID] = {}
+        self._chance = chance
+        self._quorum: ReplicatedMetadataLog | None = None
+        self._registering: asyncio.Task[None] | None = None
+        self._follows = self._is_broker_stopped = False
+        self.is_waiting = False
+        """`start` has opened everything, and waits for other nodes."""
+        self.listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when other nodes of the quorum are answered."""
+
+    @property
+    def _lifecycle(self) -> BrokerLifecycle:
+        assert self.broker.lifecycle is not None, "made with the broker"
+        return self.broker.lifecycle
 
     @property
     def broker(self) -> Broker:
@@ -88,32 +116,43 @@ class Node:
         try:
             await self._start()
         except BaseException:
+            self.is_waiting = False
+            if self._quorum is not None:
+                await self._leave(self._quorum)
             if self._server is not None:
                 self._server.close()
             if self._dirs is not None:
                 self._dirs.unlock()
             raise
 
+    async def _leave(self, quorum: ReplicatedMetadataLog) -> None:
+        """A start that came to nothing."""
+        broker = self.broker
+        if self._registering is not None:
+            self._registering.cancel()
+        if broker.lifecycle is not None:
+            broker.lifecycle.stop()
+            broker.replicas.stop()
+        if broker.active is not None:
+            broker.active.stop()
+        await quorum.close()
+        if isinstance(broker.network, SupportsClose):
+            broker.network.close()
+
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
-        _check_alone(config)
-        self._server = server = Server(config, loop)
-        advertised = self._bind(server)
+        self._server = server = self._new_server(loop)
+        alone = is_alone(config)
+        advertised, controllers = bind(server, config, alone=alone)
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
+        if not alone:
+            _check_formatted(metadata)
         self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk, self._clock)
-        journal = MetadataLog(
-            dirs.metadata.path,
-            node_id=config.node_id,
-            directory_id=from_uuid(dirs.metadata.id),
-            config=_metadata_config(config),
-            disk=self._disk,
-            clock=self._clock,
-        )
+        network: Network = NoNetwork() if alone else self._new_network(loop)
+        journal = self._new_lone_log(dirs) if alone else self._new_replicated_log(dirs, controllers, network)
         journal.on_failure = lambda error: self._must_stop(f"the metadata log has failed: {error}")
         self._take_dynamic_config(journal)
-        previous_epoch = _previous_epoch(dirs)
-        listeners = Listeners(self._directory_failed, self._assigned, self._must_stop)
-        logs = LogManager(config, dirs, journal.image, self._disk, self._clock, listeners)
+        logs = self._new_logs(dirs, journal) if config.is_broker else None
         quotas = Quotas(
             config.quota_window_num,
             config.quota_window_size_seconds,
@@ -128,41 +167,130 @@ class Node:
             cluster_id=dirs.cluster_id,
             image=journal.image,
             metadata=journal,
-            logs=logs,
-            partitions=logs.partitions,
+            logs=cast("LogManager", logs),  # a controller alone has none, and no listener that asks for them
+            partitions=Partitions(journal.image) if logs is None else logs.partitions,
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, FETCH_SESSION_EVICTION_MS),
             quotas=quotas,
             advertised=advertised,
+            is_alone=alone,
+            network=network,
         )
-        await logs.start()
-        journal.image.take_changes()
-        journal.listeners.append(self._committed)
-        await self._register(previous_epoch)
-        broker.groups.start()
-        broker.transactions.start()
+        if config.is_broker:
+            broker.lifecycle = BrokerLifecycle(broker, dirs, must_stop=self._must_stop)
+        if config.is_controller:
+            broker.active = ActiveController(broker)
+        if isinstance(journal, LoneMetadataLog):
+            await self._start_alone(journal, previous_epoch(dirs))
+        else:
+            await self._start_in_quorum(journal, previous_epoch(dirs))
         server.serve(broker)
         journal.start_background()
 
-    def _bind(self, server: Server) -> dict[str, tuple[str, int]]:
-        """Take the addresses. Returns what clients are told."""
-        config = self.config
-        advertised = {each.listener: (each.host, each.port) for each in config.advertised_listeners}
-        told: dict[str, tuple[str, int]] = {}
-        for each in config.listeners:
-            if each.listener in config.controller_listener_names:
-                continue
-            if each.security_protocol != PLAINTEXT:
-                raise CannotServe(f"listener {each.listener}: only PLAINTEXT is served, not {each.security_protocol}")
-            try:
-                host, port = server.bind(each.host or "", each.port, each.listener)
-            except OSError as error:
-                where = f"{each.host or '*'}:{each.port}"
-                raise CannotServe(f"cannot listen on {where}: {error.strerror or error}") from error
-            wanted_host, wanted_port = advertised.get(each.listener, (None, 0))
-            told[each.listener] = wanted_host or each.host or _own_name(host), wanted_port or port
-        if not told:
-            raise CannotServe("no listener for clients in `listeners`")
-        return told
+    async def _start_alone(self, journal: LoneMetadataLog, broker_epoch: int) -> None:
+        broker = self.broker
+        await broker.logs.start()
+        journal.image.take_changes()
+        journal.listeners.append(self._committed)
+        self._follows = True
+        assert broker.active is not None, "it is a controller"
+        broker.active.start()
+        await register_controller(broker)
+        await self._lifecycle.start(broker_epoch)
+        broker.groups.start()
+        broker.transactions.start()
+
+    async def _start_in_quorum(self, journal: MetadataLog, broker_epoch: int) -> None:
+        from kcli.broker.metadata.replicated import ReplicatedMetadataLog
+
+        assert isinstance(journal, ReplicatedMetadataLog), "it has voters"
+        broker, config = self.broker, self.config
+        if broker.active is not None:
+            broker.active.start()
+        journal.on_leader.append(broker.controller.leader_changed)
+        self._quorum = journal
+        self.server.serve(broker, config.controller_listener_names)
+        journal.start()
+        if not self.listening.done():
+            self.listening.set_result(None)
+        self.is_waiting = True
+        await self._caught_up(journal)
+        self._take_dynamic_config(journal)
+        broker.quotas.update(broker.image.client_quotas)
+        journal.image.take_changes()
+        journal.listeners.append(self._committed)
+        if config.is_controller:
+            self._registering = asyncio.get_running_loop().create_task(register_controller(broker))
+        if config.is_broker:
+            self.is_waiting = False
+            await broker.logs.start()
+            self._follows = True
+            broker.replicas.start()
+            self.is_waiting = True
+            await self._unless_ended(self._lifecycle.start(broker_epoch))
+            broker.groups.start()
+            broker.transactions.start()
+        self._follows = True
+        self.is_waiting = False
+
+    async def _caught_up(self, journal: ReplicatedMetadataLog) -> None:
+        """Until the quorum has a leader, and the image what it has committed. Says why that takes long."""
+
+        def tell() -> None:
+            known = journal.leader_id
+            state = "no leader" if known is None else f"leader {known} has not answered"
+            voters = ", ".join(map(str, journal.raft.voters.ids)) or "not known yet"
+            log.warning("no quorum yet: epoch %d, %s; voters: %s", journal.epoch, state, voters)
+
+        await self._unless_ended(journal.caught_up(), tell)
+
+    async def _unless_ended(self, work: Coroutine[Any, Any, None], tell: Callable[[], None] = lambda: None) -> None:
+        """Wait for other nodes, and `tell` that now and then. Raises CannotServe where this one must end meanwhile."""
+        waiting = asyncio.ensure_future(work)
+        either: list[asyncio.Future[Any]] = [waiting, self.ended]
+        try:
+            while not (await asyncio.wait(either, timeout=TELL_S, return_when=FIRST_COMPLETED))[0]:
+                tell()
+        finally:
+            if not waiting.done():
+                waiting.cancel()
+        if self.ended.done():
+            raise CannotServe(self.ended.result())
+        waiting.result()
+
+    def _new_server(self, loop: asyncio.AbstractEventLoop) -> Server:
+        return Server(self.config, loop)
+
+    def _new_network(self, loop: asyncio.AbstractEventLoop) -> Network:
+        from kcli.broker.network.client import SocketNetwork
+
+        return SocketNetwork(loop)
+
+    def _new_lone_log(self, dirs: LogDirs) -> LoneMetadataLog:
+        return LoneMetadataLog(
+            dirs.metadata.path,
+            node_id=self.config.node_id,
+            directory_id=from_uuid(dirs.metadata.id),
+            config=metadata_config(self.config),
+            disk=self._disk,
+            clock=self._clock,
+        )
+
+    def _new_replicated_log(self, dirs: LogDirs, controllers: Addresses, network: Network) -> MetadataLog:
+        from kcli.broker.metadata.replicated import ReplicatedMetadataLog
+
+        return ReplicatedMetadataLog(
+            dirs.metadata.path,
+            raft_config(self.config, dirs, controllers),
+            network,
+            config=metadata_config(self.config),
+            disk=self._disk,
+            clock=self._clock,
+            chance=self._chance,
+        )
+
+    def _new_logs(self, dirs: LogDirs, journal: MetadataLog) -> LogManager:
+        listeners = Listeners(self._directory_failed, self._assigned, self._must_stop)
+        return LogManager(self.config, dirs, journal.image, self._disk, self._clock, listeners)
 
     # the metadata
 
@@ -180,69 +308,28 @@ class Node:
         """Records are in the image: whoever depends on them follows."""
         broker = self.broker
         changes = broker.image.take_changes()
-        if any(kind == BROKER_RESOURCE for kind, _ in changes.configs):
+        is_configured = any(kind == BROKER_RESOURCE for kind, _ in changes.configs)
+        if is_configured:
             self._take_dynamic_config(broker.metadata)
-        broker.logs.apply(changes)
-        broker.groups.apply(changes)
-        broker.transactions.apply(changes)
         if changes.client_quotas:
             broker.quotas.update(broker.image.client_quotas)
-
-    async def _register(self, previous_epoch: int) -> None:
-        """Tell the metadata log who is here, then take the lead of partitions."""
-        broker, journal, config = self.broker, self.broker.metadata, self.config
-        assert self._dirs is not None, "opened"
-        controllers = {
-            each.listener: _endpoint(each.listener, each.host or "localhost", each.port, each.security_protocol)
-            for each in config.listeners
-            if each.listener in config.controller_listener_names
-        }
-        controller = Controller(
-            id=config.node_id, incarnation_id=uuid4(), endpoints=controllers, features=SUPPORTED_FEATURES
-        )
-        records = registrations.register_controller(journal.draft, controller)
-        await journal.append(records)
-        state = BrokerState(
-            id=config.node_id,
-            epoch=journal.next_offset,
-            incarnation_id=uuid4(),
-            endpoints={
-                name: _endpoint(name, host, port, PLAINTEXT) for name, (host, port) in broker.advertised.items()
-            },
-            features=SUPPORTED_FEATURES,
-            rack=config.broker_rack,
-            directories=tuple(each.id for each in self._dirs.online),
-        )
-        properties = config.properties
-        await journal.append(registrations.register_broker(journal.draft, state, previous_epoch, properties))
-        await journal.append(registrations.unfence_broker(journal.draft, config.node_id, properties))
-        cordoned = [each.id for each in self._dirs.online if broker.logs.is_cordoned(each)]
-        await journal.append(registrations.cordon_directories(journal.draft, config.node_id, cordoned))
-        self._is_registered = True
-        self._tell_assignments()
+        if not self.config.is_broker:
+            return
+        if is_configured:
+            self._lifecycle.configured()
+        broker.logs.apply(changes)
+        if self._follows:
+            broker.replicas.apply(changes)
+            broker.groups.apply(changes)
+            broker.transactions.apply(changes)
+        if changes.brokers:
+            self._lifecycle.others_changed(changes.brokers)
 
     def _assigned(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
-        """A partition was placed in another directory than the metadata says: tell it, with others, soon."""
-        self._assignments[topic_id, number] = directory_id
-        if len(self._assignments) == 1 and self._is_registered:
-            asyncio.get_running_loop().call_soon(self._tell_assignments)
-
-    def _tell_assignments(self) -> None:
-        assigned, self._assignments = self._assignments, {}
-        draft, node_id, properties = self.broker.metadata.draft, self.config.node_id, self.config.properties
-        self._tell(assign_directories(draft, node_id, assigned, properties))
+        self._lifecycle.assigned(topic_id, number, directory_id)
 
     def _directory_failed(self, directory: LogDir) -> None:
-        if self._is_registered:
-            draft, node_id, properties = self.broker.metadata.draft, self.config.node_id, self.config.properties
-            self._tell(registrations.directories_offline(draft, node_id, [directory.id], properties))
-
-    def _tell(self, records: Sequence[Record]) -> None:
-        """Append records that nobody waits for; where the metadata log is gone, its own failure stops the node."""
-        try:
-            self.broker.metadata.append(records).add_done_callback(lambda done: done.exception())
-        except KcliError as error:
-            log.error("not told to the metadata log: %s", error)  # noqa: TRY400
+        self._lifecycle.directory_failed(directory.id)
 
     def _must_stop(self, reason: str) -> None:
         if not self.ended.done():
@@ -250,66 +337,71 @@ class Node:
 
     # stopping
 
-    async def stop(self) -> None:
-        """Go down in order: the next start has nothing to recover."""
-        broker, node_id = self.broker, self.config.node_id
+    async def stop_broker(self) -> None:
+        """The broker's half of `stop`: the quorum goes on. Nothing to do where it is not up."""
+        config = self.config
+        if self._broker is None or not config.is_broker or self._is_broker_stopped:
+            return
+        broker = self._broker
+        self._is_broker_stopped = True
         assert self._server is not None, "started"
-        journal, properties = broker.metadata, self.config.properties
-        self._server.stop_listening()
-        state = journal.draft.brokers.get(node_id)
-        epoch = -1 if state is None else state.epoch
+        clients = [each.listener for each in config.listeners if each.listener not in config.controller_listener_names]
+        if broker.is_alone:
+            self._server.stop_listening()
         if not self.ended.done():
-            await journal.append(registrations.begin_controlled_shutdown(journal.draft, node_id, properties))
-        self._server.close()
+            await self._lifecycle.shut_down()
+        self._lifecycle.stop()
+        broker.replicas.stop()
+        self._server.close_listeners(clients)
         broker.groups.stop()
         broker.transactions.stop()
+
+    async def stop(self) -> None:
+        """Go down in order: the next start has nothing to recover."""
+        broker = self.broker
+        assert self._server is not None, "started"
+        journal = broker.metadata
+        await self.stop_broker()
         journal.listeners.remove(self._committed)
-        if not self.ended.done():
-            await journal.append(registrations.fence_broker(journal.draft, node_id, properties))
+        if broker.active is not None:
+            broker.active.stop()
+        if self._registering is not None:
+            self._registering.cancel()
         await journal.close()
-        await broker.logs.stop(epoch)
+        self._server.close()
+        if isinstance(broker.network, SupportsClose):
+            broker.network.close()
+        if self.config.is_broker:
+            await broker.logs.stop(self._lifecycle.epoch)
+        elif self._dirs is not None:
+            self._dirs.unlock()
+
+    # what a launcher knows of other nodes
+
+    @property
+    def leads_quorum(self) -> bool:
+        """Is it the active controller?"""
+        return self._broker is not None and self._broker.metadata.is_leader
+
+    def stand_for_election(self) -> None:
+        """Where no leader of the quorum is known, ask for votes now."""
+        if self._quorum is not None:
+            self._quorum.stand_for_election()
+
+    def peer_died(self, node_id: int) -> None:
+        """The process of that node is gone: it need not be waited for."""
+        if self._quorum is not None:
+            self._quorum.peer_died(node_id)
+        if self._broker is not None and self._broker.active is not None:
+            self._broker.active.report_death(node_id)
+
+    def peer_started(self, node_id: int) -> None:
+        """A new process of that node was started."""
+        if self._broker is not None and self._broker.active is not None:
+            self._broker.active.report_start(node_id)
 
 
-def _check_alone(config: BrokerConfig) -> None:
-    """This node is all of its cluster. Raises CannotServe."""
-    if not (config.is_broker and config.is_controller):
-        raise CannotServe("process.roles: only a node that is broker and controller can be served")
-    others = {each.partition("@")[0].strip() for each in config.words("controller.quorum.voters")}
-    if others - {str(config.node_id)}:
-        raise CannotServe("controller.quorum.voters: only a node that is its cluster's only voter can be served")
-
-
-def _endpoint(name: str, host: str, port: int, protocol: str) -> Endpoint:
-    return Endpoint(name, host, port, PROTOCOL_IDS[protocol])
-
-
-def _own_name(bound_host: str) -> str:
-    """What clients are told where all addresses are listened on."""
-    return socket.getfqdn() if bound_host in ("0.0.0.0", "::", "") else bound_host  # noqa: S104  (compared, not bound)
-
-
-def _metadata_config(config: BrokerConfig) -> MetadataLogConfig:
-    return MetadataLogConfig(
-        segment_bytes=config.metadata_log_segment_bytes,
-        segment_ms=config.metadata_log_segment_ms,
-        max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
-        max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
-        max_retention_bytes=config.metadata_max_retention_bytes,
-        max_retention_ms=config.metadata_max_retention_ms,
-        max_idle_interval_ms=config.metadata_max_idle_interval_ms,
-        min_insync_replicas=config.min_insync_replicas,
-    )
-
-
-def _previous_epoch(dirs: LogDirs) -> int:
-    """The broker's epoch at its last clean shutdown, where all directories agree on it."""
-    epochs = {_epoch_in(each.path / FileKind.CLEAN_SHUTDOWN) for each in dirs.online}
-    return epochs.pop() if len(epochs) == 1 else registrations.NO_EPOCH
-
-
-def _epoch_in(marker: Path) -> int:
-    try:
-        epoch = json.loads(marker.read_bytes()).get("brokerEpoch", registrations.NO_EPOCH)
-    except (OSError, ValueError, AttributeError):
-        return registrations.NO_EPOCH
-    return epoch if isinstance(epoch, int) else registrations.NO_EPOCH
+def _check_formatted(directory: Path) -> None:
+    """A node of a cluster cannot know by itself which one that is. Raises CannotServe."""
+    if not (directory / FileKind.META_PROPERTIES).exists():
+        raise CannotServe(f"{directory} is not formatted: run kcli format with the cluster's id first")

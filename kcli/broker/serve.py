@@ -7,21 +7,33 @@ import gc
 import logging
 import os
 import signal
+import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kcli.broker.node import CannotServe, Node
+from kcli.broker.addresses import CannotServe
+from kcli.broker.node import Node
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
 
 log = logging.getLogger("kcli.broker")
 AT_ONCE_STATUS = 130
+LOOK_S = 0.05
 
 
-def serve(config: BrokerConfig, ready: Callable[[Node], None], *, read_only: bool = False) -> None:
-    """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError."""
-    _new_loop().run_until_complete(_serve(config, ready, read_only=read_only))
+def serve(
+    config: BrokerConfig,
+    ready: Callable[[Node], None],
+    *,
+    read_only: bool = False,
+    launcher: socket.socket | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError.
+
+    launcher: the socket to it, where there is one (see supervised).
+    """
+    _new_loop().run_until_complete(_serve(config, ready, launcher, read_only=read_only))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -33,29 +45,59 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return new_event_loop()
 
 
-async def _serve(config: BrokerConfig, ready: Callable[[Node], None], *, read_only: bool) -> None:
+async def _serve(
+    config: BrokerConfig, ready: Callable[[Node], None], launcher: socket.socket | None, *, read_only: bool
+) -> None:
     loop = asyncio.get_running_loop()
-    signalled = loop.create_future()
+    signalled: asyncio.Future[None] = loop.create_future()
 
-    def on_signal(number: signal.Signals) -> None:
+    def end(reason: str) -> None:
         if signalled.done():
             os._exit(AT_ONCE_STATUS)
-        log.info("%s: shutting down", number.name)
+        log.info("%s: shutting down", reason)
         signalled.set_result(None)
 
+    def alone() -> None:
+        if not signalled.done():
+            end("the launcher has gone")
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
+        loop.add_signal_handler(number, end, number.name)
     for warning in config.warnings:
         log.warning("%s", warning)
     node = _new_node(config, read_only=read_only)
-    await node.start()
+    supervised = None
+    if launcher is not None:
+        from kcli.broker.supervised import Supervised
+
+        supervised = Supervised(launcher, node, alone)
+    if not await _started(node, signalled):
+        return
     gc.collect()
     gc.freeze()  # what there is stays: a full collection that looks at all of it takes 30 ms
     ready(node)
-    await asyncio.wait([signalled, node.ended], return_when=asyncio.FIRST_COMPLETED)
+    if supervised is not None:
+        supervised.ready()
+    ends: list[asyncio.Future[Any]] = [signalled, node.ended]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     await node.stop()
     if node.ended.done():
         raise CannotServe(node.ended.result())
+
+
+async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
+    """Start it. Is it up? Not where the signal came while it waits for other nodes, which may be for ever."""
+    starting = asyncio.ensure_future(node.start())
+    awaited: list[asyncio.Future[None]] = [starting, signalled]
+    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+    while not starting.done():
+        if node.is_waiting:
+            starting.cancel()
+        await asyncio.wait([starting], timeout=LOOK_S)
+    if starting.cancelled():
+        return False
+    starting.result()
+    return True
 
 
 def _new_node(config: BrokerConfig, *, read_only: bool) -> Node:

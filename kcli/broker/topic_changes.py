@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kcli.broker.network.messages import ErrorCode
+from kcli.broker.network.peers import Unanswered
 from kcli.metadata.internal_topics import new_topic
 from kcli.metadata.result import Refused
-from kcli.metadata.topic_control import TopicContext, create_topics
+from kcli.metadata.topic_control import NewTopic, TopicContext, create_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from kcli.broker.broker import Broker
     from kcli.broker.network.messages import Call
 
 logger = logging.getLogger("kcli.broker")
@@ -53,6 +57,17 @@ def create_missing(call: Call, names: Iterable[str]) -> None:
     """Create topics that a client asked for by name, Kafka's own among them: they are there soon. What is refused is
     only logged."""
     broker = call.broker
+    if broker.metadata.is_leader:
+        _create_here(call, names)
+        return
+    topics = [new_topic(name, broker.config.number) for name in names if name not in broker.creating]
+    if topics:
+        task = asyncio.get_running_loop().create_task(_create_there(broker, topics))
+        broker.creating.update((topic.name, task) for topic in topics)
+
+
+def _create_here(call: Call, names: Iterable[str]) -> None:
+    broker = call.broker
     draft = broker.metadata.draft
     topics = [new_topic(name, broker.config.number) for name in names if name not in draft.topics]
     try:
@@ -62,6 +77,41 @@ def create_missing(call: Call, names: Iterable[str]) -> None:
         return
     for each in result.response:
         if each.error.message is not None:
-            logger.warning("topic %s not created: %s", each.name, each.error.message)
+            _log_refusal(each.name, each.error.message)
     if result.records:
         broker.metadata.append(result.records).add_done_callback(lambda done: done.exception())
+
+
+async def _create_there(broker: Broker, topics: Sequence[NewTopic]) -> None:
+    """The active controller does it. Nobody else asks for the same meanwhile."""
+    timeout_ms = broker.config.number("request.timeout.ms")
+    try:
+        answer = await broker.controller.call(
+            "create_topics",
+            timeout_s=timeout_ms / 1000,
+            topics=[
+                {
+                    "name": each.name,
+                    "num_partitions": each.num_partitions,
+                    "replication_factor": each.replication_factor,
+                    "assignments": [],
+                    "configs": [{"name": name, "value": value} for name, value in each.configs],
+                }
+                for each in topics
+            ],
+            timeout=timeout_ms,
+            validate_only=False,
+        )
+    except Unanswered as error:
+        logger.warning("no topics created: %s", error)
+        return
+    finally:
+        for each in topics:
+            broker.creating.pop(each.name, None)
+    for each in answer.topics:
+        if each.error_code is not ErrorCode.none and each.error_code is not ErrorCode.topic_already_exists:
+            _log_refusal(each.name, each.error_message or each.error_code.name)
+
+
+def _log_refusal(name: str | None, reason: str) -> None:
+    logger.warning("topic %s not created: %s", name, reason)

@@ -65,9 +65,8 @@ COMMANDS = {
     ),
     "cluster": Target(
         "kcli.cli.cluster",
-        "cluster",
-        "Show the cluster's id, brokers, controllers and features.",
-        no_args_is_help=False,
+        "app",
+        "Show who is in a cluster and how it is; stop, kill and restart nodes that kcli serve runs.",
     ),
 }
 

@@ -1,7 +1,9 @@
-"""kcli cluster: who is in the cluster."""
+"""kcli cluster: who is in the cluster, how it is (see cluster_status), and what its launcher is to do with nodes."""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,8 +18,10 @@ from kcli.cli.client_options import (
     connection,
     count_text,
 )
+from kcli.cli.cluster_status import status
 from kcli.cli.options import Format
 from kcli.cli.output import aligned, json_line, write_text
+from kcli.errors import KcliError, UsageError
 
 if TYPE_CHECKING:
     from kcli.client.admin import Cluster
@@ -26,24 +30,153 @@ if TYPE_CHECKING:
 EPILOG = """
 Examples:
 
-kcli cluster
-
 kcli cluster --format jsonl -b kafka-1:9092,kafka-2:9092 | jq -r .id
+
+kcli cluster status --data-dir cluster --watch
+
+kcli cluster kill 2 --data-dir cluster
+
+kcli cluster restart --data-dir cluster         one node after the other, each once all replicas are in sync
+
+kcli cluster stop --data-dir cluster
 """
 
+app = typer.Typer(
+    help="Show who is in a cluster and how it is; stop, kill and restart nodes that kcli serve runs.\n\n"
+    "Without a command: the cluster's id, brokers, controllers and features.",
+    epilog=EPILOG,
+)
+app.command("status")(status)
 
+IN_SYNC_S = 60.0
+LOOK_S = 0.1
+
+
+@app.callback(invoke_without_command=True)
 def cluster(
+    context: typer.Context,
     output: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     properties: Properties = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     verbose: Verbose = False,
 ) -> None:
-    """Show the cluster's id, brokers, controllers and features."""
+    """The cluster's id, brokers, controllers and features; the help is the application's."""
+    if context.invoked_subcommand is not None:
+        sources = [context.get_parameter_source(name) for name in context.params]
+        if any(source is not None and source.name == "COMMANDLINE" for source in sources):
+            raise UsageError(f"options go behind {context.invoked_subcommand}")
+        return
     from kcli.client.admin import Admin
 
     found = Admin(connection(bootstrap, properties, timeout, verbose)).cluster()
     write_text(_json(found) if output is Format.JSONL else _text(found))
+
+
+# what the launcher of `kcli serve --nodes` is asked
+
+
+def _known_nodes(context: typer.Context) -> list[str]:
+    """For the shell's completion: the nodes of the directory that is named."""
+    directory = context.params.get("data_dir")
+    paths = [] if directory is None else Path(directory).glob("node-*/server.properties")
+    return sorted(each.parent.name.removeprefix("node-") for each in paths)
+
+
+DataDir = Annotated[
+    Path, typer.Option("--data-dir", metavar="DIR", help="The directory that kcli serve --nodes was given, or made.")
+]
+Nodes = Annotated[list[int], typer.Argument(metavar="NODE...", help="Nodes.", autocompletion=_known_nodes)]
+SomeNodes = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="[NODE...]", help="Nodes; all if none is named.", autocompletion=_known_nodes),
+]
+
+
+@app.command("stop")
+def stop(data_dir: DataDir, nodes: SomeNodes = None) -> None:
+    """Stop nodes in order; they stay down until started. Without a node: stop the cluster, and its launcher."""
+    if nodes:
+        _each(data_dir, "stop", nodes, "stopped")
+        return
+    from kcli.launcher.control_client import ask
+
+    ask(data_dir, "stop")
+    write_text("cluster stopped\n")
+
+
+@app.command("start")
+def start(data_dir: DataDir, nodes: Nodes) -> None:
+    """Start nodes that are down; back once they are ready."""
+    _each(data_dir, "start", nodes, "started")
+
+
+@app.command("restart")
+def restart(data_dir: DataDir, nodes: SomeNodes = None) -> None:
+    """Stop nodes in order and start them, one after the other; without a node: all of them.
+
+    The next one waits until the one before is ready and every partition has all its replicas in sync, for at most a
+    minute.
+    """
+    from kcli.launcher.control_client import ask
+
+    told = ask(data_dir, "status")
+    wanted = nodes or [each["id"] for each in told["nodes"]]
+    for node in wanted:
+        _each(data_dir, "restart", [node], "restarted")
+        if node != wanted[-1]:
+            _wait_until_healthy(told["bootstrap"], node)
+
+
+@app.command("kill")
+def kill(
+    data_dir: DataDir,
+    nodes: Nodes,
+    stay_down: Annotated[
+        bool, typer.Option("--stay-down", help="It is not started again, until kcli cluster start.")
+    ] = False,
+) -> None:
+    """Kill nodes (SIGKILL): what a crash is like. The launcher starts them again."""
+    _each(data_dir, "kill", nodes, "killed", stays_down=stay_down)
+
+
+@app.command("pause")
+def pause(data_dir: DataDir, nodes: Nodes) -> None:
+    """Pause nodes (SIGSTOP): they are there and answer nothing."""
+    _each(data_dir, "pause", nodes, "paused")
+
+
+@app.command("resume")
+def resume(data_dir: DataDir, nodes: Nodes) -> None:
+    """Let paused nodes go on (SIGCONT)."""
+    _each(data_dir, "resume", nodes, "resumed")
+
+
+def _each(data_dir: Path, command: str, nodes: list[int], done: str, **more: object) -> None:
+    from kcli.launcher.control_client import ask
+
+    for node in nodes:
+        ask(data_dir, command, node=node, **more)
+        write_text(f"node {node} {done}\n")
+
+
+def _wait_until_healthy(bootstrap: str, node: int) -> None:
+    from kcli.client.cluster_status import Asker
+    from kcli.client.security import PLAIN_TEXT
+
+    asker = Asker(bootstrap, DEFAULT_TIMEOUT_S, PLAIN_TEXT)
+    deadline = time.monotonic() + IN_SYNC_S
+    while not asker.state().is_healthy:
+        if time.monotonic() >= deadline:
+            raise NotInSync(f"node {node} is up, and not all partitions are in sync: the next one is not restarted")
+        time.sleep(LOOK_S)
+
+
+class NotInSync(KcliError):
+    """A restart of all nodes stopped in the middle."""
+
+
+# how the cluster looks
 
 
 def _json(cluster: Cluster) -> str:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +16,9 @@ from kcli.errors import UsageError
 
 if TYPE_CHECKING:
     from kcli.broker.node import Node
+    from kcli.launcher.directory import ClusterDirectory
+
+Address = tuple[str, int]
 
 EPILOG = """
 Examples:
@@ -32,6 +31,10 @@ Examples:
 
     kcli serve --config server.properties          Kafka's own file
 
+    kcli serve --nodes 3                           a cluster on 127.0.0.1:9092 and the next ports
+
+    kcli serve --nodes 3 --controllers 3 --data-dir cluster --listen 127.0.0.1:0
+
     kcli serve --read-only --data-dir /backup/kafka  any log directory, also a damaged one or one in use
 """
 
@@ -43,7 +46,7 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-def serve(
+def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     data_dir: Annotated[
         Path | None, typer.Option(help="Log directory, formatted if it is new. Default: a temporary one.")
     ] = None,
@@ -63,6 +66,19 @@ def serve(
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Serve what is there and change not a byte; writes are refused.")
     ] = False,
+    nodes: Annotated[
+        int | None,
+        typer.Option("--nodes", min=1, max=99, metavar="N", help="A cluster of so many brokers, a process each."),
+    ] = None,
+    controllers: Annotated[
+        int,
+        typer.Option(
+            "--controllers", min=0, max=9, metavar="M", help="With --nodes: controllers apart from the brokers."
+        ),
+    ] = 0,
+    no_restart: Annotated[
+        bool, typer.Option("--no-restart", help="With --nodes: leave a node that has died as it is.")
+    ] = False,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines on stderr look.")] = LogFormat.TEXT,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Log more.")] = False,
 ) -> None:
@@ -71,19 +87,46 @@ def serve(
     Prints one line on stdout when it is ready; logs go to stderr. SIGTERM or SIGINT ends it in order, a second one at
     once. Real Kafka can go on with the data directory, and this node with one of Kafka's.
 
+    With --nodes it is a cluster on this machine: each node a process with a directory of its own below --data-dir,
+    replication between them, one ready line for all. --listen is the first broker's. What is in the directory is gone
+    on with, same nodes and ports, also without --nodes. `kcli cluster` shows it, kills and restarts nodes.
+
     With --read-only the directory may be any that has partitions in it, or one partition's own: crashed, damaged,
     without metadata, or of a running Kafka. Every sound record is served, those behind damage too. No file is made or
     changed.
     """
+    from kcli.broker.log_lines import set_up_logging
+    from kcli.launcher.paths import is_cluster
+
+    json_lines = log_format is LogFormat.JSON
+    set_up_logging(json_lines=json_lines, verbose=verbose)
+    options = pairs(option, "-o")
+    where = None if listen is None else _address(listen, "--listen")
+    told = None if advertise is None else _address(advertise, "--advertise")
+    if nodes is not None or (data_dir is not None and not read_only and is_cluster(data_dir)):
+        if config is not None or told is not None or read_only:
+            raise UsageError("--nodes: --config, --advertise and --read-only are of one node")
+        _serve_nodes(data_dir, nodes, controllers, where, options, restart=not no_restart, json_lines=json_lines)
+        return
+    if controllers or no_restart:
+        raise UsageError("--controllers and --no-restart: only with --nodes")
+    _serve_node(data_dir, where, told, config, options, read_only=read_only)
+
+
+def _serve_node(
+    data_dir: Path | None,
+    where: Address | None,
+    told: Address | None,
+    config: Path | None,
+    options: dict[str, str],
+    *,
+    read_only: bool,
+) -> None:
     from kcli.broker.serve import serve as run
     from kcli.broker.single_node import single_node_config
     from kcli.log.log_directory import read_properties
 
-    _set_up_logging(log_format, verbose=verbose)
     file = None if config is None else read_properties(config)
-    options = pairs(option, "-o")
-    where = None if listen is None else _address(listen, "--listen")
-    told = None if advertise is None else _address(advertise, "--advertise")
     has_directory = data_dir is not None or "log.dirs" in options or (file is not None and _names_directory(file))
     if read_only:
         if not has_directory:
@@ -101,6 +144,36 @@ def serve(
         run(single_node_config(Path(temporary), where, told, file, options), _ready)
 
 
+def _serve_nodes(
+    data_dir: Path | None,
+    nodes: int | None,
+    controllers: int,
+    where: Address | None,
+    options: Mapping[str, str],
+    *,
+    restart: bool,
+    json_lines: bool,
+) -> None:
+    from kcli.launcher.directory import Wanted
+    from kcli.launcher.launch import launch
+
+    wanted = Wanted(nodes, controllers, where, options)
+    if data_dir is not None:
+        launch(data_dir, wanted, _cluster_ready, restart=restart, json_lines=json_lines)
+        return
+    with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
+        launch(Path(temporary), wanted, _cluster_ready, restart=restart, json_lines=json_lines)
+
+
+def _cluster_ready(cluster: ClusterDirectory) -> None:
+    from kcli.launcher.plan import bootstrap
+
+    write_text(
+        f"kcli ready {bootstrap(cluster.plans)}  nodes {','.join(str(each.id) for each in cluster.plans)}"
+        f"  cluster {cluster.cluster_id}  data {cluster.path}  (Kafka 4.3 protocol)\n"
+    )
+
+
 def _names_directory(file: Mapping[str, str]) -> bool:
     return "log.dirs" in file or "log.dir" in file
 
@@ -114,30 +187,8 @@ def _ready(node: Node) -> None:
     )
 
 
-def _address(text: str, option: str) -> tuple[str, int]:
+def _address(text: str, option: str) -> Address:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise UsageError(f"{option} {text!r} is not HOST:PORT")
     return host.strip("[]"), int(port)
-
-
-class _JsonLines(logging.Formatter):
-    """One object a line: time, level, logger, message, and the trace of an error."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line)
-
-
-def _set_up_logging(log_format: LogFormat, *, verbose: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s.%(msecs)03d %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S")
-    handler.setFormatter(_JsonLines() if log_format is LogFormat.JSON else text)
-    logging.basicConfig(handlers=[handler], level=logging.DEBUG if verbose else logging.INFO)

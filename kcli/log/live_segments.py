@@ -52,6 +52,10 @@ class Removal:
             self.disk.remove(path)
 
 
+PLACES_MAX = 8
+"""Of so many limits of readers it is remembered where they are."""
+
+
 class LiveSegments:
     """The segments by base offset; the last one is active. There is always one."""
 
@@ -107,6 +111,10 @@ class LiveSegments:
     ) -> LogRead:
         """Whole batches from the one with `offset` on, up to below offset `limit`; see PartitionLog.read."""
         limit_base, limit_position = self._place(limit, log_end_offset)
+        if not with_aborted:
+            found = self._read_on(offset, limit_base, limit_position, max_bytes)
+            if found is not None:
+                return found
         for i in range(self.index_of(offset), len(self.all)):
             segment = self.all[i]
             head = segment.locate(offset)
@@ -124,20 +132,35 @@ class LiveSegments:
             return LogRead(FileRegion(segment.log_path, segment.log.fd, head.position, length), aborted=aborted)
         return LogRead(None)
 
+    def _read_on(self, offset: int, limit_base: int, limit_position: int, max_bytes: int) -> LogRead | None:
+        """What a reader gets that goes on where it, or another one, was at the limit before, and asks for all there is:
+        nothing is to be looked up. None: look."""
+        base, position = self._places.get(offset, (-1, 0))
+        segment = self.all[-1]
+        length = limit_position - position
+        if base != segment.base_offset or base != limit_base or not 0 < length <= max_bytes:
+            return None
+        return LogRead(FileRegion(segment.log_path, segment.log.fd, position, length))
+
     def _length(self, segment: LiveSegment, head: BatchHead, end: int, wanted: int) -> int:
         length = end - head.position
         return segment.whole_bytes(head.position, wanted) if wanted < length else length
 
     def _place(self, offset: int, log_end_offset: int) -> tuple[int, int]:
         """Base offset of the segment and byte where the batch with `offset` begins, or where the log ends."""
+        known = self._places.get(offset)
+        if known is not None and offset < log_end_offset:
+            return known
         end = self.active.base_offset, self.active.size
         if offset >= log_end_offset:
-            return end
-        if offset not in self._places:
+            place = end
+        else:
             found = ((segment.base_offset, segment.locate(offset)) for segment in self.since(offset))
             place = next(((base, head.position) for base, head in found if head is not None), end)
-            self._places = {offset: place}
-        return self._places[offset]
+        if known is None and len(self._places) >= PLACES_MAX:
+            del self._places[next(iter(self._places))]
+        self._places[offset] = place
+        return place
 
     def aborted(self, from_offset: int, to_offset: int) -> list[AbortedTxn]:
         """The aborted transactions with records in [from_offset, to_offset)."""

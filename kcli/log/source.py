@@ -66,6 +66,25 @@ class FileSource:
         os.close(self._fd)
 
 
+class BytesSource:
+    """Bytes that are there already. name: what to call them in a message."""
+
+    def __init__(self, data: bytes | memoryview, name: str) -> None:
+        self.name = name
+        self._data = memoryview(data)
+
+    def size(self) -> int:
+        return len(self._data)
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        part = self._data[position : position + len(buffer)]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._data.release()
+
+
 class PipeSource:
     """A pipe, spooled to an unlinked temporary file as far as it has been asked for, so that one can look back."""
 

@@ -14,7 +14,7 @@ from formats.kernels.log import FAULT_BAD_CRC, RecordTable
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.segment_reader import Damage, Window, read_segment
-from kcli.log.source import FileSource
+from kcli.log.source import FileSource, Source
 
 TABLE_RECORDS = 4096
 
@@ -34,16 +34,21 @@ def read_batches(path: Path, from_offset: int = 0) -> Iterator[tuple[BatchRow, l
     """
     source = FileSource(path)
     try:
-        for part in read_segment(source, resync=False):
-            if isinstance(part, Damage):
-                raise UnreadableInput(str(path), f"byte {part.position:,}: {part.error.reason}")
-            yield from _window(path, part, from_offset)
-            part.release()
+        yield from batches_of(source, from_offset)
     finally:
         source.close()
 
 
-def _window(path: Path, window: Window, from_offset: int) -> Iterator[tuple[BatchRow, list[StoredRecord]]]:
+def batches_of(source: Source, from_offset: int = 0) -> Iterator[tuple[BatchRow, list[StoredRecord]]]:
+    """The batches of whatever has some, as `read_batches` gives those of a file. Raises UnreadableInput."""
+    for part in read_segment(source, resync=False):
+        if isinstance(part, Damage):
+            raise UnreadableInput(source.name, f"byte {part.position:,}: {part.error.reason}")
+        yield from _window(source.name, part, from_offset)
+        part.release()
+
+
+def _window(name: str, window: Window, from_offset: int) -> Iterator[tuple[BatchRow, list[StoredRecord]]]:
     rows = [BatchRow._make(window.batches.row(i)) for i in range(window.batches.count)]
     first = next((i for i, row in enumerate(rows) if row.base_offset >= from_offset), len(rows))
     records: list[list[StoredRecord]] = [[] for _ in rows]
@@ -55,5 +60,5 @@ def _window(path: Path, window: Window, from_offset: int) -> Iterator[tuple[Batc
     for i in range(first, len(rows)):
         row = BatchRow._make(window.batches.row(i))  # decoding marks what it finds
         if row.faults & (UNREADABLE | FAULT_BAD_CRC):
-            raise UnreadableInput(str(path), f"byte {row.position:,}: a damaged batch")
+            raise UnreadableInput(name, f"byte {row.position:,}: a damaged batch")
         yield row, records[i]

@@ -1,4 +1,4 @@
-"""Leaders of partitions: elected when a client asks, and when brokers or their directories come and go.
+"""Leaders of partitions: elected when a client asks, when brokers or their directories come and go, and now and then.
 
 Source: ReplicationControlManager; KIP-460 (elections on demand), KIP-858 (directories), KIP-966 (ELR).
 """
@@ -19,6 +19,8 @@ from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused, Result
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
+ELECTIONS_MAX = 1000
+"""Of one round of those that nobody asked for."""
 
 
 class ElectionType(IntEnum):
@@ -80,35 +82,13 @@ def _elect(
     if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
         return Error(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     change = Change(election=Election.PREFERRED if preferred else Election.UNCLEAN)
-    record = _change(image, topic, number, change, defaults, lambda each: is_active(image, each))
+    record = change_partition(image, topic, number, change, defaults)
     if record is not None:
         return record
     if preferred:
         return Error(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
     message = "Eligible topic partition leaders are not available."
     return Error(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, message)
-
-
-def assign_directories(
-    image: MetadataImage,
-    broker_id: int,
-    directories: Mapping[tuple[UUID, int], UUID],
-    broker_properties: Mapping[str, str],
-) -> list[Record]:
-    """A broker has put its replicas of these partitions, (topic id, number), into these directories. Partitions that
-    are gone, or not on it, are passed over."""
-    defaults = broker_defaults(broker_properties)
-    records = []
-    for (topic_id, number), directory in directories.items():
-        partition = image.partition(topic_id, number)
-        if partition is None or broker_id not in partition.replicas:
-            continue
-        change = Change(directories={broker_id: directory})
-        topic = image.topics_by_id[topic_id]
-        record = _change(image, topic, number, change, defaults, lambda each: is_active(image, each))
-        if record is not None:
-            records.append(record)
-    return records
 
 
 def broker_comes(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
@@ -150,6 +130,68 @@ def broker_was_killed(image: MetadataImage, broker_id: int, broker_properties: M
     return _elections(image, concerned, (broker_id,), broker_properties, may_lead, killed=(broker_id,))
 
 
+def broker_is_unregistered(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
+    """A broker goes for good."""
+
+    def may_lead(each: int) -> bool:
+        return each != broker_id and is_active(image, each)
+
+    eligible = (each for each in _partitions(image) if broker_id in each[2].elr)
+    return [
+        *broker_goes(image, broker_id, broker_properties),
+        *_elections(image, eligible, (broker_id,), broker_properties, may_lead),
+    ]
+
+
+def directories_missing(
+    image: MetadataImage, broker_id: int, partitions: Collection[tuple[UUID, int]], broker_properties: Mapping[str, str]
+) -> list[Record]:
+    """A broker has put its replicas of these partitions, (topic id, number), into directories that are offline."""
+
+    def may_lead(each: int) -> bool:
+        return each != broker_id and is_active(image, each)
+
+    concerned = (each for each in _partitions(image) if (each[0].id, each[1]) in partitions)
+    return _elections(image, concerned, (broker_id,), broker_properties, may_lead)
+
+
+def balance_leaders(
+    image: MetadataImage, broker_properties: Mapping[str, str], elections_max: int = ELECTIONS_MAX
+) -> list[Record]:
+    """Elect the preferred leader wherever another one leads, as far as that is possible."""
+    defaults = broker_defaults(broker_properties)
+    records: list[Record] = []
+    for topic, number, partition in _partitions(image):
+        if len(records) >= elections_max:
+            break
+        if partition.leader != partition.replicas[0]:
+            record = change_partition(image, topic, number, Change(election=Election.PREFERRED), defaults)
+            if record is not None:
+                records.append(record)
+    return records
+
+
+def elect_unclean_leaders(
+    image: MetadataImage, broker_properties: Mapping[str, str], elections_max: int = ELECTIONS_MAX
+) -> list[Record]:
+    """Elect any leader of partitions without one, where the topic's configuration allows it."""
+    defaults = broker_defaults(broker_properties)
+    records: list[Record] = []
+    for topic, number, partition in _partitions(image):
+        if len(records) >= elections_max:
+            break
+        if partition.leader == NO_LEADER and is_unclean_allowed(image, topic, defaults):
+            record = change_partition(image, topic, number, Change(election=Election.UNCLEAN), defaults)
+            if record is not None:
+                records.append(record)
+    return records
+
+
+def leads(image: MetadataImage, broker_id: int) -> bool:
+    """Is the broker the leader of any partition?"""
+    return any(partition.leader == broker_id for _, _, partition in _partitions(image))
+
+
 def _elections(
     image: MetadataImage,
     partitions: Iterable[tuple[Topic, int, Partition]],
@@ -161,13 +203,12 @@ def _elections(
     defaults = broker_defaults(broker_properties)
     records = []
     for topic, number, partition in partitions:
-        unclean = _config(image, topic, UNCLEAN_ELECTION, defaults).lower() == "true"
         change = Change(
-            election=Election.UNCLEAN if unclean else Election.ONLINE,
+            election=usual_election(image, topic, defaults),
             isr=tuple(each for each in partition.isr if each not in leaving),
             unclean_shutdown=killed,
         )
-        record = _change(image, topic, number, change, defaults, may_lead)
+        record = change_partition(image, topic, number, change, defaults, may_lead)
         if record is not None:
             records.append(record)
     return records
@@ -179,16 +220,32 @@ def _partitions(image: MetadataImage) -> Iterator[tuple[Topic, int, Partition]]:
             yield topic, number, partition
 
 
-def _change(
+def change_partition(
     image: MetadataImage,
     topic: Topic,
     number: int,
     change: Change,
     defaults: Mapping[str, str],
-    may_lead: Callable[[int], bool],
+    may_lead: Callable[[int], bool] | None = None,
 ) -> Record | None:
-    min_isr = int(_config(image, topic, MIN_ISR, defaults))
-    return change_record(image, topic, number, change, min_isr=min_isr, may_lead=may_lead)
+    """The record of a change of one partition, None where nothing changes.
+
+    defaults: of topic configurations, see broker_defaults; may_lead: without it, whoever is active.
+    """
+    first = topic.partitions.get(0, topic.partitions[number])
+    min_isr = min(int(_config(image, topic, MIN_ISR, defaults)), len(first.replicas))
+    accepts = may_lead or (lambda each: is_active(image, each))
+    return change_record(image, topic, number, change, min_isr=min_isr, may_lead=accepts)
+
+
+def usual_election(image: MetadataImage, topic: Topic, defaults: Mapping[str, str]) -> Election:
+    """The kind that a topic's configuration allows where brokers or replicas come and go."""
+    return Election.UNCLEAN if is_unclean_allowed(image, topic, defaults) else Election.ONLINE
+
+
+def is_unclean_allowed(image: MetadataImage, topic: Topic, defaults: Mapping[str, str]) -> bool:
+    """May a replica lead that may lack committed records?"""
+    return _config(image, topic, UNCLEAN_ELECTION, defaults).lower() == "true"
 
 
 def _config(image: MetadataImage, topic: Topic, name: str, defaults: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ Feature and the Version classes, QuorumFeatures, FeatureControlManager; KIP-584,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -66,11 +66,13 @@ def update_features(
     kraft_version: int = 0,
     min_insync_replicas: int = 1,
     validate_only: bool = False,
+    upgrade_kraft: Callable[[int], None] | None = None,
 ) -> Result[None]:
     """Set levels, all of them or none.
 
-    node_id: of this controller, which is the quorum's only one; kraft_version: its log's; min_insync_replicas: of its
-    properties. Raises Refused(INVALID_UPDATE_VERSION), whose message names the first feature that cannot be set.
+    node_id: of this controller; kraft_version: its log's; min_insync_replicas: of its properties; upgrade_kraft: how
+    the quorum raises its level, which may raise Refused; None where that cannot be. Raises
+    Refused(INVALID_UPDATE_VERSION), whose message names the first feature that cannot be set.
     """
     wanted = {update.name: update for update in updates}
     proposed = {**image.features, **{name: update.level for name, update in wanted.items()}}
@@ -81,7 +83,7 @@ def update_features(
         if update.name == METADATA_VERSION:
             _check_metadata_version(update, current)
         elif update.name == KRAFT_VERSION:
-            _check_kraft_version(update, current)
+            _check_kraft_version(update, current, upgrade_kraft)
             continue
         elif update.name not in SUPPORTED_FEATURES:
             raise _invalid(update, f"Feature {update.name} not found.")
@@ -138,10 +140,12 @@ def _check_metadata_version(update: FeatureUpdate, current: int) -> None:
     raise Refused(ErrorCode.INVALID_UPDATE_VERSION, message)
 
 
-def _check_kraft_version(update: FeatureUpdate, current: int) -> None:
+def _check_kraft_version(update: FeatureUpdate, current: int, upgrade: Callable[[int], None] | None) -> None:
     if update.level < current:
         raise _invalid(update, "Can't downgrade the version of this feature.")
-    if update.level > current:
+    if upgrade is not None:
+        upgrade(update.level)
+    elif update.level > current:
         raise _invalid(update, "The voters of this node's quorum are those of its properties.")
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from kcli.errors import KcliError
@@ -32,6 +32,8 @@ from kcli.metadata.registration import Broker, Controller
 
 Record = tuple[str, int, dict[str, Any]]
 """A record to write: the message's name, its version, its fields (those left out have their defaults)."""
+
+K = TypeVar("K")
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
@@ -67,6 +69,8 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         """Finalized levels by name, metadata.version among them; kraft.version is not in these records."""
         self.brokers: dict[int, Broker] = {}
+        self.registered_at: dict[int, int] = {}
+        """Where in the log each broker last registered: one that has read so far has seen itself register."""
         self.controllers: dict[int, Controller] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = -1
@@ -78,7 +82,8 @@ class MetadataImage:
         self._lenient = lenient
         self._changes = Changes()
         self._transaction: list[tuple[str, dict[str, Any]]] | None = None
-        self._replays: Final[dict[str, Callable[[dict[str, Any]], None]]] = {
+        self._at = -1
+        self._replays: dict[str, Callable[[dict[str, Any]], None]] = {
             "RegisterBrokerRecord": self._register_broker,
             "UnregisterBrokerRecord": self._unregister_broker,
             "TopicRecord": self._topic,
@@ -148,6 +153,44 @@ class MetadataImage:
         own = _NOTHING if node_id is None else self.configs(BROKER_RESOURCE, str(node_id))
         return {**self.configs(BROKER_RESOURCE, ""), **own}
 
+    def copy(self) -> MetadataImage:
+        """The same, to go on from by itself; without the changes."""
+        other = MetadataImage(lenient=self._lenient)
+        other.offset, other.version, other.next_producer_id = self.offset, self.version, self.next_producer_id
+        for topic_id, topic in self.topics_by_id.items():
+            other.topics_by_id[topic_id] = Topic(topic.name, topic.id, dict(topic.partitions))
+        other.topics = {name: other.topics_by_id[topic.id] for name, topic in self.topics.items()}
+        other.features, other.brokers = dict(self.features), dict(self.brokers)
+        other.registered_at, other.controllers = dict(self.registered_at), dict(self.controllers)
+        other.client_quotas = {entity: dict(quotas) for entity, quotas in self.client_quotas.items()}
+        other.acls, other.scram_credentials = dict(self.acls), dict(self.scram_credentials)
+        other.delegation_tokens = dict(self.delegation_tokens)
+        other._configs = {resource: dict(configs) for resource, configs in self._configs.items()}
+        other._transaction = None if self._transaction is None else list(self._transaction)
+        return other
+
+    def become(self, other: MetadataImage) -> None:
+        """Say what `other` says, whose parts are this one's then; what is not the same is among the changes."""
+        changes = self._changes
+        for topic_id, topic in self.topics_by_id.items():
+            if topic_id not in other.topics_by_id:
+                changes.topic_deleted(topic)
+        for topic_id, topic in other.topics_by_id.items():
+            known = self.topics_by_id.get(topic_id)
+            if known is None:
+                changes.topic_created(topic)
+            old = {} if known is None else known.partitions
+            changes.partitions.update((topic_id, each) for each in _different(old, topic.partitions))
+        changes.configs |= _different(self._configs, other._configs)
+        changes.features |= _different(self.features, other.features)
+        changes.brokers |= _different(self.brokers, other.brokers)
+        changes.controllers |= _different(self.controllers, other.controllers)
+        changes.client_quotas |= _different(self.client_quotas, other.client_quotas)
+        changes.producer_ids |= self.next_producer_id != other.next_producer_id
+        version, replays = self.version + 1, self._replays
+        self.__dict__.update(other.__dict__)
+        self.version, self._replays, self._changes = version, replays, changes
+
     def take_changes(self) -> Changes:
         """What changed since this was asked the last time."""
         changes, self._changes = self._changes, Changes()
@@ -159,6 +202,7 @@ class MetadataImage:
         Raises InconsistentRecord, also for a message that is no metadata record, and BadValue for a text that is no
         uuid; both before anything is changed, except within the End of a transaction.
         """
+        self._at = offset
         match name:
             case "BeginTransactionRecord":
                 if self._transaction is not None:
@@ -267,9 +311,11 @@ class MetadataImage:
 
     def _register_broker(self, record: dict[str, Any]) -> None:
         self._set_broker(Broker.of(record))
+        self.registered_at[record["brokerId"]] = self._at
 
     def _unregister_broker(self, record: dict[str, Any]) -> None:
         self.brokers.pop(record["brokerId"], None)
+        self.registered_at.pop(record["brokerId"], None)
         self._changes.brokers.add(record["brokerId"])
 
     def _fence_broker(self, record: dict[str, Any]) -> None:
@@ -329,6 +375,11 @@ class MetadataImage:
 
     def _remove_delegation_token(self, record: dict[str, Any]) -> None:
         self.delegation_tokens.pop(record["tokenId"], None)
+
+
+def _different(old: Mapping[K, object], new: Mapping[K, object]) -> set[K]:
+    """The keys of what is not the same in both."""
+    return {key for key in {*old, *new} if old.get(key) != new.get(key)}
 
 
 def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:

@@ -7,12 +7,16 @@
                                         have lost records: the leader is RECOVERING)
 
 Only an online replica is elected: first the leader that is, then in the order of the replicas; a preferred election
-begins with the first of them; an unclean one ends with any. Source: PartitionChangeBuilder; KIP-966 (ELR).
+begins with the first of them; an unclean one ends with any.
+
+A reassignment begins with a change that names adding and removing replicas, and ends with the first change after which
+all that are added are in sync: then those that are removed are gone from replicas and ISR. A leader that loses
+replicas starts a new leader epoch. Source: PartitionChangeBuilder, PartitionReassignmentReplicas; KIP-455, KIP-966.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -21,7 +25,7 @@ from uuid import UUID
 from kcli.metadata import metadata_version as levels
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import NO_LEADER, NO_LEADER_CHANGE, RECOVERING, Topic, from_uuid
-from kcli.metadata.placement import is_online
+from kcli.metadata.placement import default_directory, is_online
 from kcli.metadata.snapshot import ELR_VERSION
 
 
@@ -37,12 +41,16 @@ class Election(Enum):
 class Change:
     """What shall change.
 
-    isr: the new one, None for no change; unclean_shutdown: brokers that may have lost records; directories: where
-    brokers have put their replicas.
+    isr, replicas, adding, removing, recovery_state: the new ones, None for no change; unclean_shutdown: brokers that
+    may have lost records; directories: where brokers have put their replicas.
     """
 
     election: Election = Election.ONLINE
     isr: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
+    removing: tuple[int, ...] | None = None
+    recovery_state: int | None = None
     unclean_shutdown: tuple[int, ...] = ()
     directories: Mapping[int, UUID] = field(default_factory=dict)
 
@@ -67,6 +75,21 @@ def change_record(
     return "PartitionChangeRecord", levels.partition_record_version(image.metadata_version), {**name, **value}
 
 
+def completed(
+    replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int], removing: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Replicas and ISR at the end of a reassignment; None where there is none, or it cannot end yet."""
+    if not adding and not removing:
+        return None
+    left = tuple(each for each in isr if each not in removing)
+    staying = tuple(each for each in replicas if each not in removing)
+    if removing and not (left and staying):
+        return None
+    if not set(adding) <= set(left) or (len(adding) < len(removing) and not set(staying) <= set(left)):
+        return None
+    return staying, left
+
+
 class _Election:
     def __init__(
         self,
@@ -81,9 +104,15 @@ class _Election:
         self.partition = partition = topic.partitions[number]
         self.has_elr = image.features.get(ELR_VERSION, 0) > 0
         self.isr = partition.isr if change.isr is None else change.isr
+        self.replicas = partition.replicas if change.replicas is None else change.replicas
+        self.adding = partition.adding_replicas if change.adding is None else change.adding
+        self.removing = partition.removing_replicas if change.removing is None else change.removing
+        if (end := completed(self.replicas, self.isr, self.adding, self.removing)) is not None:
+            self.replicas, self.isr = end
+            self.adding = self.removing = ()
         self.elr = partition.elr
         if self.has_elr:
-            self.elr = () if len(self.isr) >= min(min_isr, len(partition.replicas)) else self._eligible()
+            self.elr = () if len(self.isr) >= min_isr else self._eligible()
 
     def _eligible(self) -> tuple[int, ...]:
         candidates = sorted({*self.partition.elr, *self.partition.isr})
@@ -101,6 +130,8 @@ class _Election:
                 value["isr"] = [leader]
                 if partition.leader_recovery_state != RECOVERING:
                     value["leaderRecoveryState"] = RECOVERING
+        elif not set(partition.replicas) <= set(self.replicas):
+            value["leader"] = partition.leader
         elr = self.elr if self.has_elr and "isr" not in value else ()
         if elr != partition.elr:
             value["eligibleLeaderReplicas"] = list(elr)
@@ -110,15 +141,33 @@ class _Election:
         if shrinks and self.image.metadata_version < levels.NO_EPOCH_BUMP_ON_SHRINK:
             value.setdefault("leader", partition.leader)
         value.update(self._last_known(value.get("leader", NO_LEADER_CHANGE)))
-        places = zip(partition.replicas, partition.directories, strict=True)
-        directories = tuple(self.change.directories.get(replica, known) for replica, known in places)
-        if directories != partition.directories:
-            value["directories"] = [from_uuid(each) for each in directories]
+        value.update(self._assignment())
+        recovery_state = self.change.recovery_state
+        if recovery_state is not None and recovery_state != partition.leader_recovery_state:
+            value["leaderRecoveryState"] = recovery_state
+        return value
+
+    def _assignment(self) -> dict[str, Any]:
+        """What changes in who has the partition, and where."""
+        partition, value = self.partition, dict[str, Any]()
+        if self.image.metadata_version >= levels.DIRECTORIES:
+            known = dict(zip(partition.replicas, partition.directories, strict=True)) | dict(self.change.directories)
+            directories = tuple(
+                known[each] if each in known else default_directory(self.image, each) for each in self.replicas
+            )
+            if directories != partition.directories:
+                value["directories"] = [from_uuid(each) for each in directories]
+        if self.replicas != partition.replicas:
+            value["replicas"] = list(self.replicas)
+        if self.removing != partition.removing_replicas:
+            value["removingReplicas"] = list(self.removing)
+        if self.adding != partition.adding_replicas:
+            value["addingReplicas"] = list(self.adding)
         return value
 
     def _elect(self) -> tuple[int, bool]:
         """The new leader, and whether it may lack committed records."""
-        replicas, leader = self.partition.replicas, self.partition.leader
+        replicas, leader = self.replicas, self.partition.leader
         preferred = self.change.election is Election.PREFERRED
         order = (replicas[0], leader, *replicas[1:]) if preferred else (leader, *replicas)
         for each in order:

@@ -20,14 +20,18 @@ from typing import Any
 from uuid import UUID
 
 from kcli.metadata import metadata_version as levels
-from kcli.metadata.election import broker_comes, broker_goes, broker_was_killed
-from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.election import broker_comes, broker_goes, broker_is_unregistered, broker_was_killed
+from kcli.metadata.image import KRAFT_VERSION, METADATA_VERSION, MetadataImage, Record
 from kcli.metadata.partition import from_uuid
-from kcli.metadata.registration import Broker, Controller
+from kcli.metadata.registration import Broker, Controller, VersionRange
 from kcli.metadata.result import ErrorCode, Refused
 from kcli.metadata.snapshot import ELR_VERSION, broker_record, controller_record
 
 NO_EPOCH = -1
+UNKNOWN_EPOCH = -2
+"""Of a broker that never registered: no epoch that one may say it had."""
+RESERVED_IDS = 100
+NO_LEVEL = VersionRange(0, 0)
 
 
 def register_controller(image: MetadataImage, controller: Controller) -> list[Record]:
@@ -38,29 +42,92 @@ def register_controller(image: MetadataImage, controller: Controller) -> list[Re
 
 
 def register_broker(
-    image: MetadataImage, broker: Broker, previous_epoch: int, broker_properties: Mapping[str, str]
+    image: MetadataImage,
+    broker: Broker,
+    previous_epoch: int | None,
+    broker_properties: Mapping[str, str],
+    *,
+    kraft_version: int = 0,
+    has_session: bool = False,
 ) -> list[Record]:
-    """A broker has come up.
+    """A broker has come up, or tells of itself anew; the last record has its epoch.
 
-    broker: with its new epoch, which is the offset that the first of these records will have; previous_epoch: the one
-    it had when it was last shut down cleanly, NO_EPOCH where it does not know. Raises Refused(UNSUPPORTED_VERSION)
-    where it does not support what the cluster's features say.
+    broker: with its new epoch, which is the offset that the first of these records will have; an incarnation that is
+    registered keeps its epoch. previous_epoch: the one that it had when it was last shut down cleanly, NO_EPOCH where
+    it does not know, None where it cannot tell. has_session: was the registered incarnation heard of lately?
+
+    Raises Refused: DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION; UNSUPPORTED_VERSION where it does not support
+    what the cluster's features say.
     """
-    for name, level in image.features.items():
-        least, most = broker.features.get(name, (0, 0))
+    known = image.brokers.get(broker.id)
+    is_new = known is None or known.incarnation_id != broker.incarnation_id
+    if is_new and has_session:
+        message = (
+            "Another broker is registered with that broker id. If the broker was recently restarted this should "
+            "self-resolve once the heartbeat manager expires the broker's session."
+        )
+        raise Refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, message)
+    if image.metadata_version >= levels.DIRECTORIES:
+        _check_directories(image, broker)
+    _check_features(image, broker, kraft_version)
+    records: list[Record] = []
+    if known is None or is_new:
+        epoch = UNKNOWN_EPOCH if known is None else known.epoch
+        if epoch != previous_epoch and image.features.get(ELR_VERSION, 0) > 0:
+            records = broker_was_killed(image, broker.id, broker_properties)
+        else:
+            records = broker_goes(image, broker.id, broker_properties)
+        fresh = replace(broker, fenced=True, in_controlled_shutdown=False, cordoned=None)
+    else:
+        fresh = replace(
+            broker,
+            epoch=known.epoch,
+            fenced=known.fenced,
+            in_controlled_shutdown=known.in_controlled_shutdown,
+            cordoned=None,
+        )
+    return [*records, broker_record(fresh, image.metadata_version)]
+
+
+def _check_directories(image: MetadataImage, broker: Broker) -> None:
+    directories = broker.directories
+    if not directories:
+        raise Refused(ErrorCode.INVALID_REGISTRATION, "No directories specified in request")
+    if any(each.int < RESERVED_IDS for each in directories):
+        raise Refused(ErrorCode.INVALID_REGISTRATION, "Reserved directory ID in request")
+    if len(set(directories)) != len(directories):
+        raise Refused(ErrorCode.INVALID_REGISTRATION, "Duplicate directory ID in request")
+    for other in image.brokers.values():
+        for each in directories if other.id != broker.id else ():
+            if each in other.directories:
+                message = f"Broker {other.id} is already registered with directory {from_uuid(each)}"
+                raise Refused(ErrorCode.INVALID_REGISTRATION, message)
+
+
+def _check_features(image: MetadataImage, broker: Broker, kraft_version: int) -> None:
+    finalized = {**image.features, KRAFT_VERSION: kraft_version}
+    _check_levels(finalized, broker.features)
+    if METADATA_VERSION not in broker.features:
+        raise Refused(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
+    _check_levels(finalized, {name: NO_LEVEL for name in finalized if name not in broker.features})
+
+
+def _check_levels(finalized: Mapping[str, int], supported: Mapping[str, VersionRange]) -> None:
+    for name, (least, most) in supported.items():
+        level = finalized.get(name, 0)
         if not least <= level <= most:
             message = (
                 f"Unable to register because the broker does not support finalized version {level} of {name}. "
                 f"The broker wants a version between {least} and {most}, inclusive."
             )
             raise Refused(ErrorCode.UNSUPPORTED_VERSION, message)
-    known = image.brokers.get(broker.id)
-    if known is not None and known.epoch != previous_epoch and image.features.get(ELR_VERSION, 0) > 0:
-        records = broker_was_killed(image, broker.id, broker_properties)
-    else:
-        records = broker_goes(image, broker.id, broker_properties)
-    fresh = replace(broker, fenced=True, in_controlled_shutdown=False, cordoned=None)
-    return [*records, broker_record(fresh, image.metadata_version)]
+
+
+def unregister_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
+    """A broker is taken out of the cluster. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
+    broker = _registered(image, broker_id)
+    value = {"brokerId": broker_id, "brokerEpoch": broker.epoch}
+    return [*broker_is_unregistered(image, broker_id, broker_properties), ("UnregisterBrokerRecord", 0, value)]
 
 
 def unfence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
@@ -108,6 +175,17 @@ def directories_offline(
     online = [from_uuid(each) for each in broker.directories if each not in failed]
     records = broker_goes(image, broker_id, broker_properties, failed)
     return [*records, _change(broker, 2, logDirs=online)]
+
+
+def check_epoch(image: MetadataImage, broker_id: int, epoch: int) -> Broker:
+    """The broker, if it is registered under that epoch. Raises Refused(STALE_BROKER_EPOCH)."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
+    if broker.epoch != epoch:
+        message = f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}"
+        raise Refused(ErrorCode.STALE_BROKER_EPOCH, message)
+    return broker
 
 
 def _registered(image: MetadataImage, broker_id: int) -> Broker:

@@ -9,9 +9,9 @@ from typing import Any
 
 from formats.file_name import METADATA_DIRECTORY
 from kcli.broker.clock import Clock
+from kcli.broker.metadata.alone import LoneMetadataLog
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.format import format_directories
-from kcli.broker.metadata.log import MetadataLog
 from kcli.broker.metadata.records import Replayed, read_batches
 from kcli.broker.metadata.snapshots import read_snapshot
 from kcli.log.disk import Disk
@@ -41,12 +41,12 @@ class FakeClock(Clock):
         return self.ms
 
 
-def open_metadata(directory: Path, **more: Any) -> MetadataLog:
+def open_metadata(directory: Path, **more: Any) -> LoneMetadataLog:
     """The metadata log of a log directory, which is formatted where it is not. more: `disk`, `clock`, settings."""
     disk: Disk = more.pop("disk", None) or Disk()
     clock: Clock = more.pop("clock", None) or FakeClock()
     found = format_directories([directory], now_ms=clock.now_ms(), disk=disk)
-    return MetadataLog(
+    return LoneMetadataLog(
         directory,
         node_id=found.node_id,
         directory_id=found.directory_ids[directory],

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from kcli.broker.api import APIS, is_flexible
+from kcli.broker.config import BrokerConfig
 from kcli.broker.network.messages import entity_reader, entity_writer, messages
 from kcli.broker.node import Node
 from kcli.broker.single_node import single_node_config
@@ -138,22 +139,33 @@ class RunningNode:
 
     def __init__(self, data_dir: Path, options: Mapping[str, str], disk: Disk | None = None) -> None:
         self._data_dir, self._options, self._disk = data_dir, options, disk
+        self._begin()
+        self.wait_until_up()
+
+    def _begin(self) -> None:
         self._up = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=lambda: uvloop.run(self._run()), daemon=True)
         self._thread.start()
+
+    def wait_until_up(self) -> None:
+        """Until it is up. Raises what its start raised."""
         assert self._up.wait(TIMEOUT_S), "the node does not come up"
         if self._error is not None:
             raise self._error
+
+    def config(self) -> BrokerConfig:
+        """What it runs with."""
+        return single_node_config(self._data_dir, ("127.0.0.1", 0), None, None, self._options)
 
     async def _run(self) -> None:
         self.loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         try:
-            config = single_node_config(self._data_dir, ("127.0.0.1", 0), None, None, self._options)
-            self.node = Node(config, disk=self._disk)
-            await self.node.start()
-        except BaseException as error:  # noqa: BLE001  (raised by the constructor)
+            self.node = Node(self.config(), disk=self._disk)
+            self._starting = asyncio.ensure_future(self.node.start())
+            await self._starting
+        except BaseException as error:  # noqa: BLE001  (raised by wait_until_up)
             self._error = error
             self._up.set()
             return
@@ -185,10 +197,18 @@ class RunningNode:
 
     def stop(self) -> None:
         """Stop it in order."""
-        if self._thread.is_alive():
+        self.begin_stop()
+        self.wait_until_down()
+
+    def begin_stop(self) -> None:
+        """Tell it to stop."""
+        if self._thread.is_alive() and self._error is None:
             self.loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(TIMEOUT_S)
-            assert not self._thread.is_alive(), "the node does not stop"
+
+    def wait_until_down(self) -> None:
+        """Until it has stopped."""
+        self._thread.join(TIMEOUT_S)
+        assert not self._thread.is_alive(), "the node does not stop"
 
 
 @contextmanager

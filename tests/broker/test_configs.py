@@ -44,6 +44,7 @@ class Node:
     image: MetadataImage = field(default_factory=MetadataImage)
     node_id: int = NODE
     records: list[Record] = field(default_factory=list)
+    is_alone: bool = True
 
     @property
     def metadata(self) -> "Node":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.api import APIS
+from kcli.broker.api import BROKER_APIS as APIS
 from tests.broker.running import Closed, RunningNode, running_node
 
 UNSUPPORTED_VERSION = 35

@@ -36,7 +36,8 @@ from hypothesis import strategies as st
 from formats.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from formats.file_name import parse_directory
 from formats.kernels.log import crc32c
-from kcli.broker.api import APIS, is_flexible
+from kcli.broker.api import BROKER_APIS as APIS
+from kcli.broker.api import is_flexible
 from kcli.broker.network.messages import entity_writer, messages
 from tests.broker.running import Address, Client, Closed, ServedNode, running_node
 from tests.conftest import examples
@@ -51,6 +52,8 @@ RSS_GROWTH_MAX = 150 * MIB
 BOMB_BYTES = 256 * MIB
 INT_MAX, INT_MIN = 2**31 - 1, -(2**31)
 QUICK_DELETION = ("-o", "log.segment.delete.delay.ms=0", "-o", "log.index.size.max.bytes=4096")
+UNREGISTER_BROKER = 64
+"""Takes the only broker out of its cluster, as Kafka's does: nobody could ask it anything more."""
 KNOWN = {"known": {}, "compacted": {"cleanup.policy": "compact"}}
 
 
@@ -257,6 +260,8 @@ def maker(hint: Any, kafka_type: str | None) -> Maker:
     match kafka_type:
         case "bool":
             return lambda random: random.random() < 0.5
+        case "uint16":
+            return lambda random: hint(random.choice((0, 1, 9092, 65_535)))
         case "int8" | "int16" | "int32" | "int64":
             return lambda random: hint(integer(random, int(kafka_type[3:])))
         case "timedelta_i32":
@@ -331,7 +336,7 @@ def hostile_frame(random: Random) -> bytes:
     choice = random.randrange(12)
     if choice == 0:
         return random.randbytes(random.randrange(200))
-    api = random.choice(list(APIS.values()))
+    api = random.choice([each for each in APIS.values() if each.key != UNREGISTER_BROKER])
     version = random.randint(api.least, api.most)
     body = whole_request(random, api.key, version)
     if choice == 1:
@@ -370,7 +375,12 @@ def test_anything(victim: Victim, seed: int) -> None:
     victim.restore()
 
 
-ANSWERED = [(api.key, version) for api in APIS.values() for version in range(api.least, api.most + 1)]
+ANSWERED = [
+    (api.key, version)
+    for api in APIS.values()
+    for version in range(api.least, api.most + 1)
+    if api.key != UNREGISTER_BROKER
+]
 SILENT = {0, 1}
 """Produce with acks=0, and Fetch, may leave their clients without an answer."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.api import APIS
+from kcli.broker.api import BROKER_APIS as APIS
 from kcli.broker.coordinators.groups import java_host, when_answered
 from kcli.broker.network.messages import ErrorCode
 from tests.broker.running import Client, RunningNode, api_key, running_node

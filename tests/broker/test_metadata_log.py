@@ -20,14 +20,10 @@ from formats.kernels.log import crc32c
 from formats.quorum_state import QuorumState
 from formats.quorum_state import parse as parse_quorum_state
 from kcli.broker.metadata.activation import ABORT
+from kcli.broker.metadata.alone import LoneMetadataLog
+from kcli.broker.metadata.errors import MetadataLogClosed, MetadataLogFailed, TooManyRecords
 from kcli.broker.metadata.format import format_directories, random_id
-from kcli.broker.metadata.log import (
-    NO_OP,
-    MetadataLog,
-    MetadataLogClosed,
-    MetadataLogFailed,
-    TooManyRecords,
-)
+from kcli.broker.metadata.log import NO_OP, MetadataLog
 from kcli.broker.metadata.quorum import NotTheOnlyVoter
 from kcli.broker.metadata.snapshots import SnapshotId
 from kcli.errors import KcliError, UnreadableInput
@@ -107,7 +103,7 @@ def test_a_start_leads_a_new_epoch(tmp_path: Path) -> None:
 def test_without_a_bootstrap_checkpoint_a_log_begins_at_the_latest_version(tmp_path: Path) -> None:
     found = format_directories([tmp_path], now_ms=NOW_MS)
     (tmp_path / FileKind.BOOTSTRAP).unlink()
-    log = MetadataLog(tmp_path, node_id=1, directory_id=found.directory_ids[tmp_path])
+    log = LoneMetadataLog(tmp_path, node_id=1, directory_id=found.directory_ids[tmp_path])
     assert log.image.features == {"metadata.version": 30}
     assert names(batches(tmp_path)[-1].records) == [
         "BeginTransactionRecord",

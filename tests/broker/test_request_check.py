@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.errors import BadCount, BadValue, FormatError, LimitExceeded, Truncated
-from kcli.broker.api import APIS, is_flexible
+from kcli.broker.api import BROKER_APIS as APIS
+from kcli.broker.api import is_flexible
 from kcli.broker.network.messages import BadRequest, messages, read_request
 from kcli.broker.network.request_check import ITEMS_MAX, has_unknown_tags
 from kcli.broker.network.tagged_fields import without_unknown

@@ -53,6 +53,14 @@ def test_the_cluster_is_the_same_after_a_restart(tmp_path: Path) -> None:
         assert node.ready_line.split()[6] == first
 
 
+def test_a_killed_node_need_not_wait_until_its_session_is_over(tmp_path: Path) -> None:
+    with served_node(tmp_path) as node:
+        node.signal(signal.SIGKILL)
+    with served_node(tmp_path) as node:
+        _, errors = node.signal(signal.SIGTERM)
+    assert "not registered" not in errors
+
+
 def test_temporary_directory_goes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kcli", "serve", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(
@@ -120,6 +128,12 @@ def test_a_directory_in_use(tmp_path: Path) -> None:
     assert "in use by a running Kafka or kcli" in reason
 
 
+def test_a_node_of_a_cluster_must_be_formatted(tmp_path: Path) -> None:
+    voters = "controller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2"
+    reason = refused("--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "-o", voters)
+    assert "is not formatted" in reason
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "reason"),
     [
@@ -128,7 +142,6 @@ def test_a_directory_in_use(tmp_path: Path) -> None:
         (["--listen", "nowhere"], 2, "HOST:PORT"),
         (["--listen", "127.0.0.1:99999"], 2, "HOST:PORT"),
         (["-o", "process.roles=broker"], 2, "process.roles"),
-        (["-o", "controller.quorum.voters=1@a:1,2@b:2"], 1, "only voter"),
         ([*SSL_LISTENER, "-o", "inter.broker.listener.name=SSL"], 1, "only PLAINTEXT"),
         (["-o", "node.id=9"], 1, "node"),
     ],

@@ -15,7 +15,7 @@ import pytest
 
 from formats.record_batch import CONTROL, TRANSACTIONAL, parse_batch
 from kcli.broker.api import APIS
-from kcli.broker.coordinators.transactions import Marker, write_marker
+from kcli.broker.coordinators.markers import Marker, write_marker
 from kcli.broker.network.messages import ErrorCode
 from kcli.log.partition_log import PartitionLog
 from tests.broker.metadata_dirs import golden_copy

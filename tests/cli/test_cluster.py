@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from tests.client.clusters import Cluster
 
 ROOT = Path(__file__).parents[2]
 CLIENT_COMMANDS = ["topics", "produce", "consume", "cluster"]
-ASKING = [["topics", "list"], ["produce", "t"], ["consume", "t"], ["cluster"]]
+ASKING = [["topics", "list"], ["produce", "t"], ["consume", "t"], ["cluster"], ["cluster", "status"]]
 
 
 def test_cluster(cluster: Cluster) -> None:
@@ -49,6 +50,51 @@ def test_cluster(cluster: Cluster) -> None:
     }
     assert features["transaction.version"]["supported_max"] == 2
     assert "  metadata.version                  4.3-IV0  of 3.3-IV3..4.3-IV0" in lines
+
+
+def test_status(cluster: Cluster) -> None:
+    cluster.run("topics", "create", "enough", "--partitions", "2")
+    ended = cluster.run("cluster", "status")
+    assert (ended.stderr, ended.status) == ("", 0)
+    head, row = ended.stdout.splitlines()[1:3]
+    assert head.split() == ["NODE", "ROLES", "ADDRESS", "STATE", "QUORUM", "LAG"]
+    assert row.split()[:5] == ["1", "broker,controller", cluster.address, "answers", "leader"]
+    cluster.run("topics", "create", "lacking", "--config", "min.insync.replicas=2")
+    ended = cluster.run("cluster", "status")
+    assert ended.status == 1
+    assert ended.stdout.splitlines()[-1] == ("  under-min-isr  lacking-0  leader 1  replicas 1  isr 1  min isr 2")
+    found = json.loads(cluster.run("cluster", "status", "--format", "jsonl").stdout)
+    assert not found["healthy"]
+    assert found["quorum"]["leader"] == 1
+    assert found["nodes"][0] == found["nodes"][0] | {"id": 1, "fenced": False, "quorum": "leader", "lag": 0}
+    lacking = {"topic": "lacking", "partition": 0, "leader": 1, "replicas": [1], "isr": [1], "min_isr": 2}
+    assert found["partitions"]["under_min_isr"] == [lacking]
+    assert not found["partitions"]["under_replicated"]
+    cluster.run("topics", "delete", "lacking", "enough")
+
+
+def test_status_over_and_over(cluster: Cluster) -> None:
+    command = [sys.executable, "-m", "kcli", "cluster", "status", "-b", cluster.address]
+    with subprocess.Popen(
+        [*command, "--watch", "--interval", "0.1", "--format", "jsonl"], stdout=subprocess.PIPE, text=True
+    ) as watching:
+        assert watching.stdout is not None
+        first, second = (json.loads(watching.stdout.readline()) for _ in range(2))
+        assert first["id"] == second["id"]
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=20)
+        assert watching.returncode == 130
+
+
+def test_options_in_front_of_a_command_are_no_options_of_it() -> None:
+    ended = kcli("cluster", "-b", "127.0.0.1:1", "status")
+    assert (ended.complaint, ended.status) == ("kcli: options go behind status", 2)
+
+
+def test_a_directory_without_a_cluster(tmp_path: Path) -> None:
+    for command in (["status"], ["stop"], ["kill", "1"], ["restart"]):
+        ended = kcli("cluster", *command, "--data-dir", tmp_path)
+        assert (ended.complaint, ended.status) == (f"kcli: {tmp_path}: no cluster of `kcli serve --nodes`", 1)
 
 
 def test_details_that_are_not_known(cluster: Cluster) -> None:
@@ -144,6 +190,13 @@ def test_the_list_of_commands_says_what_commands_say_of_themselves(name: str) ->
 def test_the_page_of_topics_names_every_option(command: str) -> None:
     options = set(re.findall(r"(--[a-z][a-z-]+)", kcli("topics", command, "--help").stdout)) - {"--help"}
     page = (ROOT / "man/kcli-topics.1").read_text().replace("\\-", "-")
+    assert not [option for option in options if f"Fl Fl {option.removeprefix('--')}" not in page]
+
+
+@pytest.mark.parametrize("command", ["status", "stop", "start", "restart", "kill", "pause", "resume"])
+def test_the_page_of_cluster_names_every_option(command: str) -> None:
+    options = set(re.findall(r"(--[a-z][a-z-]+)", kcli("cluster", command, "--help").stdout)) - {"--help", "--nodes"}
+    page = (ROOT / "man/kcli-cluster.1").read_text().replace("\\-", "-")
     assert not [option for option in options if f"Fl Fl {option.removeprefix('--')}" not in page]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.api import APIS
+from kcli.broker.api import BROKER_APIS as APIS
 from tests.broker.running import Client, ServedNode
 from tests.interop import kit
 from tests.interop.kit import SCRIPT, Output, ToolServer

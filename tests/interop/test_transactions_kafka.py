@@ -22,7 +22,7 @@ import pytest
 
 from formats.internal_topic import decode
 from formats.record_batch import parse_batch
-from kcli.broker.coordinators import transactions
+from kcli.broker.coordinators import markers as marker_writing
 from kcli.broker.network.messages import ErrorCode
 from tests.broker.running import Address, Client, ServedNode, running_node
 from tests.broker.test_transactions import committed as seen_by_readers
@@ -788,7 +788,7 @@ def test_transactions_of_every_state_are_handed_over(
         with running_node(tmp_path / "data", None, **options) as node:
             script = Script(node.address, NEWEST)
             producers = leave(script)
-            monkeypatch.setattr(transactions, "write_marker", not_yet)
+            monkeypatch.setattr(marker_writing, "write_marker", not_yet)
             for name, commit in (("decided", True), ("dropped", False)):
                 prepare(script, name, commit=commit)
         monkeypatch.undo()

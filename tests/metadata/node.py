@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -13,12 +14,11 @@ from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
 from kcli.broker.metadata.activation import activation
 from kcli.broker.metadata.format import DEFAULT_LEVELS
-from kcli.broker.metadata.quorum import Quorum
+from kcli.broker.metadata.quorum_view import QuorumView, of_only_voter
 from kcli.broker.network.messages import Call, Entity, RequestHeader, messages
 from kcli.broker.quotas import Quotas
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import MetadataImage, Record
-from kcli.metadata.partition import from_uuid
 from kcli.metadata.registration import Broker as Registration
 from kcli.metadata.registration import Controller, Endpoint
 from kcli.metadata.registration_control import NO_EPOCH, register_broker, register_controller, unfence_broker
@@ -39,13 +39,22 @@ class Metadata:
         self.image = self.draft = image
         self.written: list[Record] = []
         self.epoch = 1
-        self.quorum = Quorum(NODE_ID, from_uuid(DIRECTORY))
+        self.kraft_version = 0
+        self.is_leader = True
+        self.on_leadership: list[Callable[[], None]] = []
 
     @property
     def next_offset(self) -> int:
         return len(self.written)
 
     high_watermark = next_offset
+
+    def kraft_upgrade(self, *, validate_only: bool) -> None:
+        """There is no quorum."""
+
+    @property
+    def view(self) -> QuorumView:
+        return of_only_voter(NODE_ID, None, self.epoch, self.next_offset, self.high_watermark)
 
     def append(self, records: Sequence[Record]) -> asyncio.Future[int]:
         self.apply(records)
@@ -85,7 +94,8 @@ def started(min_insync_replicas: int = 1) -> Metadata:
 
 def node(properties: dict[str, str], metadata: Metadata) -> Broker:
     """A broker of these properties."""
-    parts: dict[str, Any] = {"metadata": metadata, "image": metadata.image, "logs": None, "partitions": None}
+    logs = SimpleNamespace()
+    parts: dict[str, Any] = {"metadata": metadata, "image": metadata.image, "logs": logs, "partitions": None}
     return Broker(
         config=BrokerConfig(properties),
         clock=Clock(),

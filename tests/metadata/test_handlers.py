@@ -139,10 +139,11 @@ def test_a_broker_without_the_clients_listener() -> None:
 
 
 def test_every_producer_gets_an_id_of_its_own() -> None:
-    metadata = started()
+    broker = fresh()
+    metadata = broker.metadata
 
     async def take(count: int) -> list[int]:
-        ids = ProducerIds(metadata, NODE_ID)  # type: ignore[arg-type]
+        ids = ProducerIds(broker)
         return await asyncio.gather(*(ids.next() for _ in range(count)))
 
     first = asyncio.run(take(2 * BLOCK_SIZE + 1))

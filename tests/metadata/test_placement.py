@@ -1,9 +1,17 @@
-"""Where replicas of new partitions go, in clusters of several brokers and racks."""
+"""Where replicas of new partitions go, in clusters of several brokers and racks.
+
+placements.jsonl has what Kafka's StripedReplicaPlacer did with brokers (id, rack, fenced), a replication factor, and in
+place of chance a number, of which it takes the remainder wherever it would draw.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import MutableSequence
+from pathlib import Path
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -49,6 +57,34 @@ def test_a_fenced_broker_never_comes_first(brokers: int, partitions: int, seed: 
     fenced = tuple(range(2, brokers + 1))
     for replicas in place(cluster(*[None] * brokers, fenced=fenced), partitions, brokers, Random(seed)):
         assert replicas[0] == 1
+
+
+class Remainders(Random):
+    """Draws remainders of one number, and shuffles as Java does."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        assert stop is None
+        assert step == 1
+        return self.number % start
+
+    def shuffle(self, x: MutableSequence[Any]) -> None:
+        for i in range(len(x), 1, -1):
+            other = self.number % i
+            x[i - 1], x[other] = x[other], x[i - 1]
+
+
+def test_placed_as_kafka_places() -> None:
+    for line in (Path(__file__).parent / "placements.jsonl").read_text().splitlines():
+        case = json.loads(line)
+        image = MetadataImage()
+        for node_id, rack, fenced in case["brokers"]:
+            image.brokers[node_id] = registration(node_id, node_id, rack=rack, fenced=fenced)
+        placed = place(image, len(case["placed"]), case["factor"], Remainders(case["seed"]))
+        assert placed == case["placed"], line
 
 
 def refusal(image: MetadataImage, factor: int) -> str:

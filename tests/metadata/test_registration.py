@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kcli.broker.metadata.records import read_batches
-from kcli.metadata.election import assign_directories
+from kcli.metadata.directory_control import assign_replicas
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import to_uuid
 from kcli.metadata.registration import Broker
@@ -33,6 +33,7 @@ from tests.conftest import GOLDEN
 from tests.metadata.wire import whole
 
 HERE = Path(__file__).parent
+NONE: Mapping[str, str] = {}
 LOGS = [
     HERE / "single_node/__cluster_metadata-0/00000000000000000000.log",
     HERE / "two_directories/__cluster_metadata-0/00000000000000000000.log",
@@ -81,7 +82,8 @@ def decisions(image: MetadataImage, batch: Sequence[Record]) -> list[list[Record
                 if state.directory(broker_id) != to_uuid(text):
                     moved.setdefault(broker_id, {})[partition] = to_uuid(text)
     for broker_id, directories in moved.items():
-        ours += assign_directories(image, broker_id, directories, {})
+        assignments = [(home, [(topic_id, [number])]) for (topic_id, number), home in directories.items()]
+        ours += assign_replicas(image, broker_id, image.brokers[broker_id].epoch, assignments, {}).records
     return [ours] if ours else []
 
 
@@ -89,15 +91,16 @@ def given(value: dict[str, Any]) -> dict[str, Any]:
     return {key: each for key, each in value.items() if each is not None and each not in (-1, -2)}
 
 
-def changes(image: MetadataImage, value: dict[str, Any]) -> list[Record]:
+def changes(image: MetadataImage, value: dict[str, Any], properties: Mapping[str, str] = NONE) -> list[Record]:
+    """What we would have written where a broker's registration changes so."""
     broker_id = value["brokerId"]
     if value["fenced"]:
-        return (fence_broker if value["fenced"] > 0 else unfence_broker)(image, broker_id, {})
+        return (fence_broker if value["fenced"] > 0 else unfence_broker)(image, broker_id, properties)
     if value.get("inControlledShutdown"):
-        return begin_controlled_shutdown(image, broker_id, {})
+        return begin_controlled_shutdown(image, broker_id, properties)
     if value.get("logDirs"):
         online = {to_uuid(each) for each in value["logDirs"]}
-        return directories_offline(image, broker_id, set(image.brokers[broker_id].directories) - online, {})
+        return directories_offline(image, broker_id, set(image.brokers[broker_id].directories) - online, properties)
     return cordon_directories(image, broker_id, [to_uuid(each) for each in value["cordonedLogDirs"]])
 
 

@@ -53,11 +53,11 @@ def replayed(records: Iterable[Record]) -> MetadataImage:
 
 
 def state(image: MetadataImage) -> dict[str, Any]:
-    """Everything but the offset and what counts changes."""
+    """Everything but offsets and what counts changes."""
     return {
         name: value
         for name, value in {**vars(image), "configured": image.configured}.items()
-        if not name.startswith("_") and name not in ("offset", "version")
+        if not name.startswith("_") and name not in ("offset", "registered_at", "version")
     }
 
 

@@ -39,36 +39,49 @@ def must(holds: bool, promise: str) -> None:
 
 
 class Commits:
-    """Offsets that members commit without transactions, each with a number of its own."""
+    """Offsets that members commit without transactions, each with a number of its own. What the broker has been asked
+    for is numbered as it comes: in that order it is done, and told."""
 
     def __init__(self) -> None:
         self._last: dict[Input, int] = {}
-        self._perhaps: dict[Input, set[int]] = defaultdict(set)
+        self._perhaps: dict[Input, dict[int, int]] = defaultdict(dict)
+        self._begun = 0
         self.count = 0
 
-    def begins(self, place: Input, offset: int) -> bool:
-        """From here on it may be in the log. Returns whether that is new."""
-        is_new = offset not in self._perhaps[place]
-        self._perhaps[place].add(offset)
-        return is_new
+    def now(self) -> int:
+        """The number of what comes now."""
+        self._begun += 1
+        return self._begun
 
-    def acknowledged(self, place: Input, offset: int) -> None:
+    def begins(self, place: Input, offset: int) -> int:
+        """From here on it may be in the log. Returns its number."""
+        begun = self.now()
+        self._perhaps[place][begun] = offset
+        return begun
+
+    def acknowledged(self, place: Input, begun: int) -> None:
         """It is."""
-        self._last[place] = offset
-        self._perhaps[place].clear()
-        self.count += 1
+        offset = self._perhaps[place].get(begun)
+        if offset is not None:
+            self._is(place, offset, begun)
+            self.count += 1
 
-    def refused(self, place: Input, offset: int) -> None:
+    def refused(self, place: Input, begun: int) -> None:
         """It is not."""
-        self._perhaps[place].discard(offset)
+        self._perhaps[place].pop(begun, None)
 
-    def read(self, place: Input, offset: int) -> None:
-        """The broker says that this is committed."""
+    def read(self, place: Input, offset: int, begun: int) -> None:
+        """The broker says that this was committed when it was asked."""
         last = self._last.get(place, -1)
-        perhaps = self._perhaps[place]
+        perhaps = self._perhaps[place].values()
         must(offset == last or offset in perhaps, f"{place} has offset {offset}, {last} was acknowledged")
+        self._is(place, offset, begun)
+
+    def _is(self, place: Input, offset: int, begun: int) -> None:
+        """What was asked for before has come to nothing else."""
         self._last[place] = offset
-        perhaps.clear()
+        for each in [each for each in self._perhaps[place] if each <= begun]:
+            del self._perhaps[place][each]
 
     @property
     def places(self) -> Iterable[Input]:

@@ -73,10 +73,13 @@ class ConsumerMember(Member):
 
         async def run(node: Node) -> ConsumerHeartbeatAnswer:
             self.world.owners.said(group, member_id, set(owned))
-            answer: ConsumerHeartbeatAnswer = await node.broker.groups.ask(group, request)
+            try:
+                answer: ConsumerHeartbeatAnswer = await node.broker.groups.ask(group, request)
+            finally:
+                self.world.owners.said(group, member_id, set(owned))
             if answer.error is ErrorCode.NONE and node.is_alive:
                 partitions = set((answer.assignment or {}).get(INPUT_ID, ()))
-                members = epochs(node, group, answer.epoch)
+                members = epochs(node, group, answer.epoch, answer)
                 self.world.owners.told(group, member_id, answer.epoch, partitions, members)
             return answer
 

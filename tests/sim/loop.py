@@ -31,6 +31,8 @@ class Call(asyncio.TimerHandle):
     """What is to be called, once or never."""
 
     __slots__ = ()
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __init__(self, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
         self._callback, self._args, self._cancelled = callback, args, False

@@ -16,10 +16,7 @@ from kcli.group.errors import ErrorCode
 from kcli.group.requests import (
     ZERO_ID,
     CommitOffsets,
-    DescribeConsumerGroup,
-    DescribedConsumerGroup,
     DescribedGroup,
-    DescribeGroup,
     FetchAnswer,
     FetchOffsets,
     FetchTopic,
@@ -132,7 +129,10 @@ class Member:
 
         async def run(node: Node) -> JoinAnswer:
             self.world.owners.said(self.group, request.member_id, set())
-            answer: JoinAnswer = await node.broker.groups.ask(self.group, request)
+            try:
+                answer: JoinAnswer = await node.broker.groups.ask(self.group, request)
+            finally:
+                self.world.owners.said(self.group, request.member_id, set())
             if answer.error is ErrorCode.NONE and self.world.is_classic(self.group):
                 self.world.generations.joined(self.group, answer.generation)
             return answer
@@ -155,7 +155,7 @@ class Member:
         async def run(node: Node) -> SyncAnswer:
             answer: SyncAnswer = await node.broker.groups.ask(self.group, request)
             if answer.error is ErrorCode.NONE and node.is_alive:
-                self._note_assigned(node, request.member_id, owner, generation, numbers_of(answer.assignment))
+                self._note_assigned(node, request.member_id, owner, generation, answer)
             return answer
 
         what = f"SyncGroup {generation}"
@@ -171,11 +171,12 @@ class Member:
         random = self.world.random
         return random.choice([500, 2_000, 8_000]) if not self.world.is_calm and random.random() < AGAIN else 0
 
-    def _note_assigned(self, node: Node, member_id: str, owner: str, generation: int, numbers: list[int]) -> None:
+    def _note_assigned(self, node: Node, member_id: str, owner: str, generation: int, answer: SyncAnswer) -> None:
+        numbers = numbers_of(answer.assignment)
         if self.world.is_classic(self.group):
             self.world.generations.assigned(self.group, generation, owner, numbers)
         else:
-            members = epochs(node, self.group, generation)
+            members = epochs(node, self.group, generation, answer)
             self.world.owners.told(self.group, member_id, generation, set(numbers), members)
 
     # being a member
@@ -194,28 +195,24 @@ class Member:
         commits = self.world.commits
 
         async def run(node: Node) -> OffsetsAnswer:
-            is_new = commits.begins(place, offset)
-            is_taken = False
-            try:
-                answer: OffsetsAnswer = await node.broker.groups.ask(self.group, request)
-                is_taken = answer.error is ErrorCode.NONE
-            finally:
-                if node.is_alive and is_taken:
-                    commits.acknowledged(place, offset)
-                    self._note_commit(node, number, owner, request)
-                elif node.is_alive and is_new:
-                    commits.refused(place, offset)
+            begun = commits.begins(place, offset)
+            answer: OffsetsAnswer = await node.broker.groups.ask(self.group, request)
+            if node.is_alive and answer.error is ErrorCode.NONE:
+                commits.acknowledged(place, begun)
+                self._note_commit(node, number, owner, request, answer)
+            elif node.is_alive:
+                commits.refused(place, begun)
             return answer
 
         what = f"OffsetCommit {number}: {offset}"
         answer = await self.world.network.ask(self.who, what, run, again_ms=self._again_ms())
         self.heed(answer.error)
 
-    def _note_commit(self, node: Node, number: int, owner: str, request: CommitOffsets) -> None:
+    def _note_commit(self, node: Node, number: int, owner: str, request: CommitOffsets, answer: OffsetsAnswer) -> None:
         if self.world.is_classic(self.group):
             self.world.generations.committed(self.group, request.generation, owner)
         else:
-            members = epochs(node, self.group, request.generation)
+            members = epochs(node, self.group, request.generation, answer)
             self.world.owners.committed(self.group, request.member_id, number, members)
 
     def commit_request(self, offsets: Sequence[tuple[int, int]]) -> CommitOffsets:
@@ -242,19 +239,10 @@ class Member:
         self.forget()
 
 
-def describe(node: Node, group: str) -> DescribedGroup | DescribedConsumerGroup:
-    """The group as the coordinator has it. Raises CoordinatorError."""
-    consumers: DescribedConsumerGroup = node.broker.groups.send(group, DescribeConsumerGroup(group_id=group)).result()
-    if consumers.error is ErrorCode.NONE:
-        return consumers
-    classic: DescribedGroup = node.broker.groups.send(group, DescribeGroup(group_id=group)).result()
-    return classic
-
-
-def epochs(node: Node, group: str, generation: int) -> dict[str, int]:
-    """The group's members, each with the epoch that the coordinator has it at now: where it is a classic group, with
-    the generation in which somebody was just served."""
-    described = describe(node, group)
+def epochs(node: Node, group: str, generation: int, answer: Any) -> dict[str, int]:
+    """The group's members, each with the epoch that the coordinator had it at when it gave that answer: where it was a
+    classic group, with the generation in which somebody was just served."""
+    described = node.groups.noted(answer, group)
     if isinstance(described, DescribedGroup):
         return dict.fromkeys((each.member_id for each in described.members), generation)
     return {each.member_id: each.epoch for each in described.members}
@@ -284,12 +272,13 @@ async def fetch_offset(world: World, who: str, group: str, number: int) -> int |
     request = FetchOffsets(group_id=group, topics=topics, require_stable=True)
 
     async def run(node: Node) -> int | None:
+        begun = world.commits.now()
         answer: FetchAnswer = await node.broker.groups.ask(group, request)
         (found,) = answer.topics[0][1]
         if found.error is ErrorCode.UNSTABLE_OFFSET_COMMIT:
             return None
         if node.is_alive:
-            world.offset_read((group, number), found.offset)
+            world.offset_read((group, number), found.offset, begun)
         return found.offset
 
     offset: int | None = await world.network.ask(who, f"OffsetFetch {group} {number}", run)

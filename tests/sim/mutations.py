@@ -40,20 +40,33 @@ class Mutation:
         *classes, name = path.split(".")
         for each in classes:
             owner = getattr(owner, each)
-        function = getattr(owner, name)
+        function = _function(getattr(owner, name))
         assert isinstance(function, FunctionType), self.function
         source = dedent(inspect.getsource(function))
         assert source.count(self.old) == 1, f"{self.function} has not {self.old!r} once"
         namespace = dict(vars(module))
         mutant = "from __future__ import annotations\n" + source.replace(self.old, self.new)
         exec(compile(mutant, name, "exec"), namespace)
-        code, function.__code__ = function.__code__, namespace[name].__code__
+        other = _function(namespace[name])
+        assert isinstance(other, FunctionType), self.function
+        code, function.__code__ = function.__code__, other.__code__
         try:
             yield
         finally:
             function.__code__ = code
 
 
+def _function(found: object) -> object:
+    """The function behind a property."""
+    return found.fget if isinstance(found, property) else found
+
+
+UNCOMMITTED = Mutation(
+    "answers come before what they tell is committed",
+    "kcli.broker.coordinators.uncommitted:Uncommitted.must_wait",
+    "log.high_watermark < log.log_end_offset",
+    "False",
+)
 GENERATION = Mutation(
     "no generation is checked",
     "kcli.group.classic.group:ClassicGroup.check_generation",
@@ -69,6 +82,25 @@ FENCING = Mutation(
 MUTATIONS = [
     GENERATION,
     FENCING,
+    UNCOMMITTED,
+    Mutation(
+        "only what is written waits until it is committed",
+        "kcli.broker.coordinators.runtime:Coordinator._do",
+        "if uncommitted.must_wait:",
+        "if uncommitted.must_wait and outcome.batches:",
+    ),
+    Mutation(
+        "machines outlive the lead of their partitions",
+        "kcli.broker.coordinators.runtime:_is_same",
+        "and shard.number in led",
+        "",
+    ),
+    Mutation(
+        "markers count before they are committed",
+        "kcli.broker.coordinators.markers:Markers._write",
+        "code.add_done_callback(lambda done: self._is_committed(ending, place, done, marker))",
+        "self._hear(ending, place, ErrorCode.none, marker)",
+    ),
     Mutation(
         "no generation is checked as members commit",
         "kcli.group.classic.group:ClassicGroup.check_commit",
@@ -149,9 +181,9 @@ MUTATIONS = [
     ),
     Mutation(
         "a transaction is complete before its markers are written",
-        "kcli.broker.coordinators.transactions:_Transactions._write",
-        "left.append((topic, partition))",
-        "pass",
+        "kcli.broker.coordinators.markers:Markers._hear",
+        "self._try_again(ending, place)",
+        "ending.left.discard(place)",
     ),
     Mutation(
         "what was decided before a crash is not gone on with",

@@ -3,11 +3,15 @@
 start    every log is opened and recovered, as after a kill; leaders begin a new epoch; coordinators load
 resign   another broker leads a coordinator's partition for a while, and this one then again
 die      all that is in memory is gone; requests that wait are not answered
+
+In half of all clusters partitions have a second replica, see follower.py: there what this broker has beyond that is not
+committed, and lost when it resigns or dies. At times the other one is not in sync: nothing can be written then.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -17,20 +21,33 @@ from uuid import UUID
 
 from kcli.broker.coordinators import transactions
 from kcli.broker.coordinators.group_metadata import GroupMetadata
-from kcli.broker.coordinators.runtime import Coordinator, Work
+from kcli.broker.coordinators.groups import FOLLOW_RECORDS
+from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError, Work
 from kcli.broker.coordinators.transactions import FEATURE
 from kcli.broker.logs.partitions import Partition, Partitions
 from kcli.broker.network.messages import ErrorCode
+from kcli.coordinator import Outcome
 from kcli.group.config import GroupConfig
 from kcli.group.machine import GroupMachine
 from kcli.group.records import TOPIC as GROUPS
+from kcli.group.requests import (
+    CommitOffsets,
+    ConsumerHeartbeat,
+    DescribeConsumerGroup,
+    DescribedConsumerGroup,
+    DescribedGroup,
+    DescribeGroup,
+    SyncGroup,
+)
 from kcli.log.config import LogConfig
 from kcli.log.partition_log import OpenOptions, PartitionLog
 from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import Partition as PartitionState
 from kcli.metadata.partition import from_uuid
 from kcli.txn.records import TOPIC as TRANSACTIONS
 from tests.broker.log_dirs import config_of, create_topic
 from tests.sim.disk import DyingDisk
+from tests.sim.follower import Follower
 from tests.sim.loop import LoopClock, SimulatedLoop
 from tests.sim.network import lose
 
@@ -39,7 +56,9 @@ INPUTS, OUTPUTS = 6, 3
 INPUT_ID = UUID(int=9)
 TOPICS = {GROUPS: 2, TRANSACTIONS: 2, OUTPUT: OUTPUTS}
 """Those that have logs: inputs are there without end."""
+Place = tuple[str, int]
 OWN, OTHER = 1, 2
+DIRECTORIES = [from_uuid(UUID(int=number)) for number in (OWN, OTHER)]
 INITIAL_DELAY_MS = 500
 GROUP_CONFIG = GroupConfig(classic_initial_rebalance_delay_ms=INITIAL_DELAY_MS)
 CONFIGS = [
@@ -81,8 +100,61 @@ class ProducerIds:
         return next(self._ids)
 
 
+class NotingCoordinator(Coordinator):
+    """One that notes what its machine knew of a group's members when it gave an answer: that may go out later."""
+
+    def __init__(self, broker: Any, topic: str, work: Callable[[], Work], made_anew: Callable[[], None]) -> None:
+        super().__init__(broker, topic, work)
+        self._made_anew = made_anew
+        self._notes: dict[int, tuple[Any, Any]] = {}
+
+    def machine(self, key: str) -> Any:
+        """The machine that the key belongs to, as it is. Raises CoordinatorError."""
+        number = self.partition_of(key)
+        if not self.is_loaded(number):
+            raise CoordinatorError(ErrorCode.coordinator_load_in_progress)
+        return self._shards[number].machine
+
+    def describe(self, group: str) -> DescribedGroup | DescribedConsumerGroup:
+        """The group as the machine has it now. Raises CoordinatorError."""
+        return _describe(self.machine(group), group, self._broker.clock.now_ms())
+
+    def noted(self, answer: Any, group: str) -> DescribedGroup | DescribedConsumerGroup:
+        """The group as it was when the machine gave that answer."""
+        _, noted = self._notes.pop(id(answer), (None, None))
+        return self.describe(group) if noted is None else noted
+
+    def _do(self, shard: Any, step: Callable[[int], Outcome], request: Any = None) -> None:
+        outcome = Outcome()
+
+        def noting(now_ms: int) -> Outcome:
+            nonlocal outcome
+            outcome = step(now_ms)
+            return outcome
+
+        super()._do(shard, noting, request)
+        if isinstance(request, ConsumerHeartbeat | SyncGroup | CommitOffsets):
+            for _, answer in outcome.answers:
+                now_ms = self._broker.clock.now_ms()
+                self._notes[id(answer)] = answer, _describe(shard.machine, request.group_id, now_ms)
+
+    def _start_again(self, shard: Any, error: Exception, delay_s: float = 0) -> None:
+        self._made_anew()
+        super()._start_again(shard, error, delay_s)
+
+
+def _describe(machine: GroupMachine, group: str, now_ms: int) -> DescribedGroup | DescribedConsumerGroup:
+    described: DescribedGroup | DescribedConsumerGroup
+    for request in (DescribeConsumerGroup(group_id=group), DescribeGroup(group_id=group)):
+        ((_, described),) = machine.handle(0, request, now_ms).answers
+        if not described.error:
+            break
+    return described
+
+
 class Cluster:
-    """What outlives a broker: the directory, the metadata, the ids that were given."""
+    """What outlives a broker: the directory, the metadata, the ids that were given. copied: what the other replicas
+    have; lag_ms: how long that takes them, but for hiccups."""
 
     def __init__(self, loop: SimulatedLoop, directory: Path, random: Random, transaction_version: int) -> None:
         self.loop, self.directory, self.random = loop, directory, random
@@ -97,11 +169,21 @@ class Cluster:
             settings["internal.segment.bytes"] = str(random.choice([2_000, 8_000]))
         if self.loses:
             settings["flush.messages"] = "1"
+        self.is_replicated = random.random() < 0.5
+        self.lag_ms = random.choice([10, 200, 1_000])
+        self.hiccups = 0.01
+        self.copied: dict[Place, int] = {}
+        if self.is_replicated:
+            settings["min.insync.replicas"] = "2"
         self.log_config = LogConfig(settings)
         self.image = MetadataImage()
         self._apply("FeatureLevelRecord", {"name": FEATURE, "featureLevel": transaction_version})
         for number, (topic, partitions) in enumerate(TOPICS.items(), 1):
-            create_topic(self.image, topic, partitions, UUID(int=number))
+            replicas = {}
+            if self.is_replicated:
+                replicas = {"replicas": [OWN, OTHER], "isr": [OWN, OTHER], "directories": DIRECTORIES}
+                self.copied |= {(topic, partition): 0 for partition in range(partitions)}
+            create_topic(self.image, topic, partitions, UUID(int=number), **replicas)
             for partition in range(partitions):
                 (directory / f"{topic}-{partition}").mkdir()
         create_topic(self.image, INPUT, INPUTS, INPUT_ID)
@@ -110,17 +192,36 @@ class Cluster:
     def _apply(self, name: str, value: dict[str, Any]) -> None:
         self.image.apply(name, value, self.image.offset + 1)
 
+    def calm(self) -> None:
+        """Nothing takes long any more."""
+        self.lag_ms, self.hiccups = min(self.lag_ms, 50), 0
+
+    @property
+    def others_lead(self) -> list[str]:
+        """Topics without a coordinator whose lead another broker takes over, with what it has."""
+        return [OUTPUT] if self.is_replicated else []
+
+    def is_in_sync(self, place: Place) -> bool:
+        """Is the other replica?"""
+        return OTHER in self.image.topics[place[0]].partitions[place[1]].isr
+
     def lead(self, topic: str, number: int, leader: int) -> None:
         """A partition has a new leader, and a new epoch."""
         known = self.image.topics[topic]
-        record = {"partitionId": number, "topicId": from_uuid(known.id), "isr": [OWN], "leader": leader}
-        self._apply("PartitionChangeRecord", record)
+        self._change(known.id, number, leader=leader, isr=list(known.partitions[number].isr))
+
+    def sync(self, topic: str, number: int, isr: list[int]) -> None:
+        """Who is in sync has changed."""
+        self._change(self.image.topics[topic].id, number, isr=isr)
+
+    def _change(self, topic_id: UUID, number: int, **changes: Any) -> None:
+        self._apply("PartitionChangeRecord", {"partitionId": number, "topicId": from_uuid(topic_id), **changes})
 
 
 class Node:
     """See above. broker: what its coordinators and handlers see."""
 
-    def __init__(self, cluster: Cluster, died: Any, *, dies_at: int) -> None:
+    def __init__(self, cluster: Cluster, died: Any, made_anew: Callable[[], None], *, dies_at: int) -> None:
         self.cluster = cluster
         self.disk = DyingDisk(died, cluster.random.randrange(1 << 30), dies_at=dies_at, loses=cluster.loses)
         self.serving: dict[asyncio.Task[None], asyncio.Future[Any]] = {}
@@ -135,11 +236,9 @@ class Node:
             quotas=SimpleNamespace(is_active=False),
         )
         self.broker = broker
-        broker.groups = Coordinator(
-            broker,
-            GROUPS,
-            lambda: Work(self._new_groups, base_sequence=0),
-        )
+        self._followers: dict[Place, Follower] = {}
+        work = Work(self._new_groups, base_sequence=0, changes_nothing=lambda each: isinstance(each, FOLLOW_RECORDS))
+        self.groups = broker.groups = NotingCoordinator(broker, GROUPS, lambda: work, made_anew)
         broker.transactions = Coordinator(broker, TRANSACTIONS, lambda: transactions.coordinate(broker))
 
     def _new_groups(self, _: int) -> GroupMachine:
@@ -154,15 +253,33 @@ class Node:
         """Come up. Raises Crash where it dies of it."""
         for topic, partitions in TOPICS.items():
             for number in range(partitions):
-                self.cluster.lead(topic, number, OWN)
-                state = self.cluster.image.topics[topic].partitions[number]
-                online: Any = self.cluster
-                partition = FlickeringPartition(topic, number, UUID(int=1), state, OWN, online, self._open)
-                self.broker.partitions.add(partition)
-                assert partition.log.log_end_offset >= 0
+                self._start_partition(topic, number)
         self.cluster.image.take_changes()
         self.broker.groups.start()
         self.broker.transactions.start()
+
+    def _start_partition(self, topic: str, number: int) -> None:
+        cluster, place = self.cluster, (topic, number)
+        has_led = place in cluster.copied and cluster.is_in_sync(place)
+        cluster.lead(topic, number, OTHER if has_led else OWN)
+        online: Any = cluster
+        partition = FlickeringPartition(topic, number, UUID(int=1), self._state(place), OWN, online, self._open)
+        self.broker.partitions.add(partition)
+        assert partition.log.log_end_offset >= cluster.copied.get(place, 0), "what is committed is there"
+        if place in cluster.copied:
+            self._followers[place] = Follower(cluster, self, partition)
+        if has_led:
+            self._follow(partition)
+            cluster.lead(topic, number, OWN)
+            partition.update(self._state(place))
+
+    def _state(self, place: Place) -> PartitionState:
+        return self.cluster.image.topics[place[0]].partitions[place[1]]
+
+    def _follow(self, partition: Partition) -> None:
+        """Another one leads, or has led, with what it has: the rest is lost."""
+        if partition.key in self.cluster.copied:
+            partition.truncate_to(self.cluster.copied[partition.key], self.cluster.clock.now_ms())
 
     def _open(self, partition: Partition) -> PartitionLog:
         directory = self.cluster.directory / f"{partition}"
@@ -170,12 +287,27 @@ class Node:
         return PartitionLog(directory, self.disk, self.cluster.log_config, self.cluster.clock.now_ms(), options)
 
     def lead(self, topic: str, number: int, leader: int) -> None:
-        """The metadata names another leader."""
+        """The metadata names another leader. Raises Crash."""
         self.cluster.lead(topic, number, leader)
-        self.broker.partitions.get(topic, number).update(self.cluster.image.topics[topic].partitions[number])
+        partition = self._update(topic, number)
+        if leader == OTHER:
+            self._follow(partition)
+
+    def sync(self, topic: str, number: int, isr: list[int]) -> None:
+        """The metadata names others in sync; who comes back has all."""
+        if OTHER in isr:
+            self.cluster.copied[topic, number] = self.broker.partitions.get(topic, number).log.log_end_offset
+        self.cluster.sync(topic, number, isr)
+        self._update(topic, number)
+        self._followers[topic, number].moved()
+
+    def _update(self, topic: str, number: int) -> Partition:
+        partition: Partition = self.broker.partitions.get(topic, number)
+        partition.update(self._state(partition.key))
         changes = self.cluster.image.take_changes()
         self.broker.groups.apply(changes)
         self.broker.transactions.apply(changes)
+        return partition
 
     def bury(self) -> None:
         """What is in memory is gone."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 TIMEOUTS_MS = (8_000, 25_000)
 TRIES = 12
 BACKOFF_MS = 200
+PRODUCE_MS = 2_500
 PRODUCE = 0
 FRAME_HEAD = 9
 PASSING = (
@@ -40,9 +42,14 @@ PASSING = (
     ErrorCode.not_coordinator,
     ErrorCode.concurrent_transactions,
     ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.request_timed_out,
     ErrorCode.not_leader_or_follower,
     ErrorCode.out_of_order_sequence_number,
 )
+
+UNKNOWN = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
+"""It may be in the log all the same."""
 
 
 class Failed(Exception):
@@ -188,7 +195,7 @@ class Producer:
                 if node.is_alive and code is ErrorCode.none:
                     self.world.ledger.ended(transaction, commit=commit)
                     given.append((producer[0], producer[1]))
-                elif node.is_alive:
+                elif node.is_alive and code not in UNKNOWN:
                     transaction.asked = had_asked
             assert code is not None
             return code
@@ -204,7 +211,10 @@ async def _produce(node: Node, version: int, name: str, number: int, data: bytes
     kind = messages(PRODUCE, version)
     partition = SimpleNamespace(index=number, records=data)
     request = SimpleNamespace(
-        transactional_id=name, acks=-1, topic_data=(SimpleNamespace(name=OUTPUT, partition_data=(partition,)),)
+        transactional_id=name,
+        acks=-1,
+        timeout=PRODUCE_MS,
+        topic_data=(SimpleNamespace(name=OUTPUT, partition_data=(partition,)),),
     )
     call: Any = SimpleNamespace(
         broker=node.broker,
@@ -216,7 +226,7 @@ async def _produce(node: Node, version: int, name: str, number: int, data: bytes
         now_ms=node.broker.clock.now_ms(),
     )
     answer: Any = produce(call)
-    if asyncio.iscoroutine(answer):
+    if isawaitable(answer):
         answer = await answer
     response: Entity = entity_reader(kind.response_type)(bytes(answer[0]), FRAME_HEAD)[0]
     code: ErrorCode = response.responses[0].partition_responses[0].error_code

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import examples
-from tests.sim.mutations import FENCING, GENERATION, MUTATIONS, Mutation, found_after
+from tests.sim.mutations import FENCING, GENERATION, MUTATIONS, UNCOMMITTED, Mutation, found_after
 from tests.sim.run import simulate
 
 SOAK_SEEDS = 1_000
 SEEDS = examples(150, soak=SOAK_SEEDS).max_examples
-TRIED = MUTATIONS if SEEDS == SOAK_SEEDS else [GENERATION, FENCING]
+TRIED = MUTATIONS if SEEDS == SOAK_SEEDS else [GENERATION, FENCING, UNCOMMITTED]
 TOGETHER = 25
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -27,7 +28,7 @@ from tests.sim import actors
 from tests.sim.checks import Broken, Commits, Generations, Input, Ledger, Owners, must
 from tests.sim.consumer import ConsumerMember
 from tests.sim.loop import SimulatedLoop, Stalled
-from tests.sim.member import Fenced, Member, describe, fetch_offset, numbers_of
+from tests.sim.member import Fenced, Member, fetch_offset, numbers_of
 from tests.sim.network import Faults, Lost, Network
 from tests.sim.node import INPUT_ID, INPUTS, OTHER, OUTPUT, OUTPUTS, OWN, TOPICS, Cluster, Node
 from tests.sim.producer import Failed
@@ -140,10 +141,10 @@ class World:
         """Of __consumer_offsets."""
         return partition_of(group, TOPICS[GROUPS])
 
-    def offset_read(self, place: Input, offset: int) -> None:
-        """The broker tells a committed offset."""
+    def offset_read(self, place: Input, offset: int, begun: int) -> None:
+        """The broker tells a committed offset, as it was when it was asked."""
         if place[0] == actors.PLAIN:
-            self.commits.read(place, offset)
+            self.commits.read(place, offset, begun)
         else:
             self.ledger.read(place, offset)
 
@@ -174,7 +175,7 @@ class World:
 
     def _start_node(self) -> None:
         dies_at = 0 if self.is_calm or self.random.random() < 0.7 else self.random.randrange(1, 150)
-        self.node = Node(self.cluster, self._died, dies_at=dies_at)
+        self.node = Node(self.cluster, self._died, self.generations.reloaded, dies_at=dies_at)
         try:
             self.node.start()
             self.note("broker", "has started")
@@ -197,7 +198,7 @@ class World:
         until = self.loop.time() + TROUBLE_MS / 1000
         while self.loop.time() < until:
             await self.sleep_ms(self.random.randrange(200, 2500))
-            node, what = self.node, self.random.randrange(12)
+            node, what = self.node, self.random.randrange(14 if self.cluster.is_replicated else 12)
             if what < 5:
                 self._kill_or_double(self.random.choice(list(self._lives)))
             elif node is None or not node.is_alive:
@@ -207,9 +208,11 @@ class World:
             elif what < 8:
                 node.disk.dies_at = node.disk.operations + self.random.randrange(1, 60)
             elif what < 10:
-                self._resign(node, self.random.choice([GROUPS, TRANSACTIONS]))
-            else:
+                self._resign(node, self.random.choice([GROUPS, TRANSACTIONS, *self.cluster.others_lead]))
+            elif what < 12:
                 self._flicker(node)
+            else:
+                self._fall_behind(node, self.random.choice(list(TOPICS)))
 
     def _kill_or_double(self, name: str) -> None:
         if self.random.random() < 0.3:
@@ -231,15 +234,34 @@ class World:
 
     def _resign(self, node: Node, topic: str) -> None:
         number = self.random.randrange(TOPICS[topic])
+        if self.cluster.is_replicated and not self.cluster.is_in_sync((topic, number)):
+            return
         self.note("broker", f"does not lead {topic}-{number}")
-        node.lead(topic, number, OTHER)
         self.generations.reloaded()
         self.loop.call_later(self.random.randrange(50, 3000) / 1000, self._lead_again, node, topic, number)
+        with suppress(Crash):
+            node.lead(topic, number, OTHER)
 
     def _lead_again(self, node: Node, topic: str, number: int) -> None:
         if node.is_alive:
             self.note("broker", f"leads {topic}-{number}")
-            node.lead(topic, number, OWN)
+            with suppress(Crash):
+                node.lead(topic, number, OWN)
+
+    def _fall_behind(self, node: Node, topic: str) -> None:
+        number = self.random.randrange(TOPICS[topic])
+        if node.broker.partitions.get(topic, number).is_leader and self.cluster.is_in_sync((topic, number)):
+            self.note("broker", f"is alone in sync for {topic}-{number}")
+            node.sync(topic, number, [OWN])
+            self.loop.call_later(self.random.randrange(100, 5000) / 1000, self._catch_up, topic, number)
+
+    def _catch_up(self, topic: str, number: int) -> None:
+        node = self.node
+        if node is not None and node.is_alive:
+            self.note("broker", f"is not alone any more for {topic}-{number}")
+            node.sync(topic, number, [OWN, OTHER])
+        else:
+            self.loop.call_later(1, self._catch_up, topic, number)
 
     def _flicker(self, node: Node) -> None:
         topic = self.random.choice([OUTPUT, GROUPS])
@@ -286,6 +308,7 @@ class World:
     async def _calm(self) -> None:
         self.note("world", "is calm")
         self.is_calm = True
+        self.cluster.calm()
         self.network.faults = Faults()
         if self.node is not None:
             self.node.disk.dies_at = 0
@@ -311,7 +334,7 @@ class World:
     def _is_group_stable(self, group: str) -> bool:
         assert self.node is not None, "it lives"
         try:
-            described = describe(self.node, group)
+            described = self.node.groups.describe(group)
         except CoordinatorError:
             return False
         if isinstance(described, DescribedGroup):
@@ -334,6 +357,8 @@ class World:
         after = await self._offsets()
         must(before == after, f"offsets were {before}, now they are {after}")
         outputs = {number: self.node.broker.partitions.get(OUTPUT, number).log for number in range(OUTPUTS)}
+        logs = outputs.values()
+        await self._until(lambda: all(log.high_watermark == log.log_end_offset for log in logs), "all is committed")
         committed = {place: offset for place, offset in after.items() if place[0] != actors.PLAIN}
         self.ledger.check(outputs, committed)
 

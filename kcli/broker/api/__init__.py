@@ -1,13 +1,18 @@
-"""Every API that this broker speaks, with its versions: those of a Kafka 4.3 broker, no more and no less.
+"""Every API that a node speaks, with its versions: those of Kafka 4.3, no more and no less.
 
 A handler is a function of a Call, in a module of its own that is imported when the first such request comes. It returns
-the response, or an awaitable of it where it has to wait. Source: ApiKeys, the `validVersions` of Kafka's messages.
+the response, or an awaitable of it where it has to wait.
+
+    on        whose listeners take it: brokers', controllers', or both
+    forwards  only the active controller's handler answers it; a broker passes it on (Envelope)
+
+Source: ApiKeys, the `validVersions` and `listeners` of Kafka's messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -16,6 +21,8 @@ if TYPE_CHECKING:
     from kcli.broker.network.messages import Call, Entity
 
     Handler = Callable[[Call], Entity | Awaitable[Entity]]
+
+BROKERS, CONTROLLERS, BOTH = "brokers", "controllers", "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,8 @@ class Api:
     most: int
     flexible: int
     writes: bool = False  # refused by a broker that only reads
+    on: str = BROKERS
+    forwards: bool = False
 
     @property
     def advertised_least(self) -> int:
@@ -37,7 +46,7 @@ class Api:
 
 _APIS = (
     Api(0, "produce", 3, 13, 9, writes=True),
-    Api(1, "fetch", 4, 18, 12),
+    Api(1, "fetch", 4, 18, 12, on=BOTH),
     Api(2, "list_offsets", 1, 11, 6),
     Api(3, "metadata", 0, 13, 9),
     Api(8, "offset_commit", 2, 10, 8, writes=True),
@@ -49,9 +58,9 @@ _APIS = (
     Api(14, "sync_group", 0, 5, 4, writes=True),
     Api(15, "describe_groups", 0, 6, 5),
     Api(16, "list_groups", 0, 5, 3),
-    Api(18, "api_versions", 0, 4, 3),
-    Api(19, "create_topics", 2, 7, 5, writes=True),
-    Api(20, "delete_topics", 1, 6, 4, writes=True),
+    Api(18, "api_versions", 0, 4, 3, on=BOTH),
+    Api(19, "create_topics", 2, 7, 5, writes=True, on=BOTH, forwards=True),
+    Api(20, "delete_topics", 1, 6, 4, writes=True, on=BOTH, forwards=True),
     Api(21, "delete_records", 0, 2, 2, writes=True),
     Api(22, "init_producer_id", 0, 5, 2, writes=True),
     Api(23, "offset_for_leader_epoch", 2, 4, 4),
@@ -60,30 +69,53 @@ _APIS = (
     Api(26, "end_txn", 0, 5, 3),
     Api(27, "write_txn_markers", 1, 2, 1, writes=True),
     Api(28, "txn_offset_commit", 0, 5, 3),
-    Api(32, "describe_configs", 1, 4, 4),
-    Api(33, "alter_configs", 0, 2, 2, writes=True),
+    Api(32, "describe_configs", 1, 4, 4, on=BOTH),
+    Api(33, "alter_configs", 0, 2, 2, writes=True, on=BOTH, forwards=True),
+    Api(34, "alter_replica_log_dirs", 1, 2, 2, writes=True),
     Api(35, "describe_log_dirs", 1, 5, 2),
-    Api(37, "create_partitions", 0, 3, 2, writes=True),
+    Api(37, "create_partitions", 0, 3, 2, writes=True, on=BOTH, forwards=True),
     Api(42, "delete_groups", 0, 2, 2, writes=True),
-    Api(43, "elect_leaders", 0, 2, 2, writes=True),
-    Api(44, "incremental_alter_configs", 0, 1, 1, writes=True),
-    Api(46, "list_partition_reassignments", 0, 0, 0),
+    Api(43, "elect_leaders", 0, 2, 2, writes=True, on=BOTH, forwards=True),
+    Api(44, "incremental_alter_configs", 0, 1, 1, writes=True, on=BOTH, forwards=True),
+    Api(45, "alter_partition_reassignments", 0, 1, 0, writes=True, on=BOTH, forwards=True),
+    Api(46, "list_partition_reassignments", 0, 0, 0, on=BOTH, forwards=True),
     Api(47, "offset_delete", 0, 0, 1, writes=True),
     Api(48, "describe_client_quotas", 0, 1, 1),
-    Api(49, "alter_client_quotas", 0, 1, 1, writes=True),
-    Api(50, "describe_user_scram_credentials", 0, 0, 0),
-    Api(55, "describe_quorum", 0, 2, 0),
-    Api(57, "update_features", 0, 2, 0, writes=True),
-    Api(60, "describe_cluster", 0, 2, 0),
+    Api(49, "alter_client_quotas", 0, 1, 1, writes=True, on=BOTH, forwards=True),
+    Api(50, "describe_user_scram_credentials", 0, 0, 0, on=BOTH),
+    Api(52, "vote", 0, 2, 0, on=CONTROLLERS),
+    Api(53, "begin_quorum_epoch", 0, 1, 1, on=CONTROLLERS),
+    Api(54, "end_quorum_epoch", 0, 1, 1, on=CONTROLLERS),
+    Api(55, "describe_quorum", 0, 2, 0, on=BOTH, forwards=True),
+    Api(56, "alter_partition", 2, 3, 0, writes=True, on=CONTROLLERS),
+    Api(57, "update_features", 0, 2, 0, writes=True, on=BOTH, forwards=True),
+    Api(58, "envelope", 0, 0, 0, on=CONTROLLERS),
+    Api(59, "fetch_snapshot", 0, 1, 0, on=CONTROLLERS),
+    Api(60, "describe_cluster", 0, 2, 0, on=BOTH),
     Api(61, "describe_producers", 0, 0, 0),
+    Api(62, "broker_registration", 0, 4, 0, writes=True, on=CONTROLLERS),
+    Api(63, "broker_heartbeat", 0, 2, 0, writes=True, on=CONTROLLERS),
+    Api(64, "unregister_broker", 0, 0, 0, writes=True, on=BOTH, forwards=True),
     Api(65, "describe_transactions", 0, 0, 0),
     Api(66, "list_transactions", 0, 2, 0),
+    Api(67, "allocate_producer_ids", 0, 0, 0, writes=True, on=CONTROLLERS),
     Api(68, "consumer_group_heartbeat", 0, 1, 0, writes=True),
     Api(69, "consumer_group_describe", 0, 1, 0),
+    Api(70, "controller_registration", 0, 0, 0, writes=True, on=CONTROLLERS),
+    Api(73, "assign_replicas_to_dirs", 0, 0, 0, writes=True, on=CONTROLLERS),
     Api(74, "list_config_resources", 0, 1, 0),
     Api(75, "describe_topic_partitions", 0, 0, 0),
+    Api(80, "add_raft_voter", 0, 1, 0, writes=True, on=BOTH, forwards=True),
+    Api(81, "remove_raft_voter", 0, 0, 0, writes=True, on=BOTH, forwards=True),
+    Api(82, "update_raft_voter", 0, 0, 0, on=CONTROLLERS),
 )
 APIS = {api.key: api for api in _APIS}
+BROKER_APIS = {api.key: api for api in _APIS if api.on != CONTROLLERS}
+"""What comes through a broker's listeners."""
+CONTROLLER_APIS = {api.key: replace(api, on=CONTROLLERS) for api in _APIS if api.on != BROKERS}
+"""What comes through a controller's listener."""
+LOOKED_AT_FIRST = frozenset((33, 44))
+"""Of those that are forwarded: configurations, of which some are a broker's own business (see config/admin.py)."""
 
 
 def is_flexible(api_key: int, version: int) -> bool:

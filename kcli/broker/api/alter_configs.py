@@ -18,5 +18,5 @@ async def alter_configs(call: Call) -> Entity:
         )
         for each in request.resources
     ]
-    errors = await alter(call.broker, alterations, incremental=False, validate_only=request.validate_only)
+    errors = await alter(call, alterations, incremental=False, validate_only=request.validate_only)
     return call.respond(responses=responses(call, alterations, errors))

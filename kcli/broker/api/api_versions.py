@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from kcli.broker.api import APIS
+from kcli.broker.api import BROKER_APIS, CONTROLLER_APIS
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.features import SUPPORTED_FEATURES
 
@@ -19,9 +19,10 @@ SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def api_versions(call: Call) -> Entity:
     """Errors: UNSUPPORTED_VERSION; INVALID_REQUEST for a name or version of the client's software that is none."""
+    is_controllers = call.listener in call.broker.config.controller_listener_names
     apis = tuple(
         call.new("ApiVersion", api_key=api.key, min_version=api.advertised_least, max_version=api.most)
-        for api in APIS.values()
+        for api in (CONTROLLER_APIS if is_controllers else BROKER_APIS).values()
     )
     if call.request is None:
         return call.respond(error_code=ErrorCode.unsupported_version, api_keys=apis)

@@ -5,6 +5,7 @@ v1 when each replica fetched last (KIP-836). v2 error messages, directory ids, t
 
 from __future__ import annotations
 
+from kcli.broker.metadata.quorum_view import ReplicaView
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.partition import to_uuid
 from kcli.metadata.topic_names import CLUSTER_METADATA
@@ -26,28 +27,32 @@ def describe_quorum(call: Call) -> Entity:
 
 
 def _quorum(call: Call) -> Entity:
-    broker, metadata, quorum = call.broker, call.broker.metadata, call.broker.metadata.quorum
-    voter = call.new(
-        "ReplicaState",
-        replica_id=broker.node_id,
-        replica_directory_id=to_uuid(quorum.directory_id) if quorum.kraft_version else None,
-        log_end_offset=metadata.next_offset,
-        last_fetch_timestamp=call.now_ms,
-        last_caught_up_timestamp=call.now_ms,
-    )
+    view = call.broker.metadata.view
     partition = call.new(
         "PartitionData",
         partition_index=0,
         error_code=ErrorCode.none,
         error_message="",
-        leader_id=broker.node_id,
-        leader_epoch=metadata.epoch,
-        high_watermark=metadata.high_watermark,
-        current_voters=(voter,),
-        observers=(),
+        leader_id=view.leader_id,
+        leader_epoch=view.epoch,
+        high_watermark=view.high_watermark,
+        current_voters=tuple(_replica(call, each, view.leader_id) for each in view.voters),
+        observers=tuple(_replica(call, each, view.leader_id) for each in view.observers),
     )
     topics = (_topic(call, CLUSTER_METADATA, [partition]),)
     return call.respond(error_code=ErrorCode.none, error_message="", topics=topics, nodes=_nodes(call))
+
+
+def _replica(call: Call, replica: ReplicaView, leader_id: int) -> Entity:
+    is_leader = replica.id == leader_id
+    return call.new(
+        "ReplicaState",
+        replica_id=replica.id,
+        replica_directory_id=None if replica.directory_id is None else to_uuid(replica.directory_id),
+        log_end_offset=replica.log_end_offset,
+        last_fetch_timestamp=call.now_ms if is_leader else replica.last_fetch_ms,
+        last_caught_up_timestamp=call.now_ms if is_leader else replica.last_caught_up_ms,
+    )
 
 
 def _nodes(call: Call) -> tuple[Entity, ...]:

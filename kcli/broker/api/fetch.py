@@ -4,7 +4,9 @@ v4 isolation level, aborted transactions. v5 log start offset. v7 sessions (KIP-
 v11 racks. v12 flexible, last fetched epoch (KIP-595). v13 topic ids (KIP-516). v15 replica state. v16 node endpoints.
 v17 directory ids. v18 high watermark of followers.
 
-It waits until there are min_bytes or max_wait is over: each append to a partition it asks for wakes it, no polling.
+It waits until there are min_bytes or max_wait is over: each move of the high watermark of a partition it asks for wakes
+it, no polling. Followers read elsewhere: kcli.broker.replication.serving. Consumers that tell their rack (v11) may read
+from followers too, and are told of one that is nearer (KIP-392).
 """
 
 from __future__ import annotations
@@ -15,16 +17,18 @@ from dataclasses import dataclass
 from itertools import groupby
 from uuid import UUID
 
+from kcli.broker.current_leader import current_leader, endpoints_field, leader_field
 from kcli.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key, Session, Wanted, topic_key
 from kcli.broker.logs.partitions import Partition
-from kcli.broker.network.connection import Laid
+from kcli.broker.network.connection import Laid, Later
 from kcli.broker.network.fetch_layout import UNKNOWN, PartitionAnswer, lay_out
-from kcli.broker.network.messages import Call, ErrorCode
+from kcli.broker.network.layout import NO_TAGS
+from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.log.live_segments import LogRead
 from kcli.log.partition_log import Isolation, LogFailed, OffsetOutOfRange
 
 DEBUG_CONSUMER = -2
-STORAGE_ERROR_VERSION, ZSTD_VERSION, TOPIC_IDS_VERSION = 6, 10, 13
+STORAGE_ERROR_VERSION, ZSTD_VERSION, RACK_VERSION, TOPIC_IDS_VERSION, LEADERS_VERSION = 6, 10, 11, 13, 16
 
 Found = list[tuple[Wanted, PartitionAnswer]]
 
@@ -42,7 +46,7 @@ class _Fetch:
     max_bytes: int
 
 
-def fetch(call: Call) -> Laid | Awaitable[Laid]:
+def fetch(call: Call) -> Laid | Later | Awaitable[Laid]:
     """Errors of all: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR; of a
     partition: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, FENCED_ and UNKNOWN_LEADER_EPOCH,
     KAFKA_STORAGE_ERROR."""
@@ -51,8 +55,13 @@ def fetch(call: Call) -> Laid | Awaitable[Laid]:
     if isinstance(asked, ErrorCode):
         return lay_out(call.messages, call.header.correlation_id, NO_SESSION, [], error_code=asked.value)
     session, wanted, is_incremental = asked
+    replica = _replica_of(request)
+    if replica[0] >= 0:
+        from kcli.broker.replication.serving import serve
+
+        return serve(call, replica, session, wanted)
     isolation = Isolation.TXN_COMMITTED if request.isolation_level == 1 else Isolation.HIGH_WATERMARK
-    if getattr(request, "replica_id", UNKNOWN) == DEBUG_CONSUMER:
+    if replica[0] == DEBUG_CONSUMER:
         isolation = Isolation.LOG_END
     config = call.broker.config
     max_bytes = min(request.max_bytes, config.fetch_max_bytes)
@@ -62,6 +71,12 @@ def fetch(call: Call) -> Laid | Awaitable[Laid]:
     if request.max_wait.total_seconds() <= 0 or _is_enough(one, found):
         return _answer(one, found)
     return _wait(one, request.max_wait.total_seconds())
+
+
+def _replica_of(request: Entity) -> tuple[int, int]:
+    """Which broker asks, and its epoch; -1 for a consumer."""
+    state = getattr(request, "replica_state", None)
+    return (request.replica_id, UNKNOWN) if state is None else (state.replica_id, state.replica_epoch)
 
 
 def _session_of(call: Call) -> tuple[Session | None, list[Wanted], bool] | ErrorCode:
@@ -135,10 +150,14 @@ def _read_partition(one: _Fetch, wanted: Wanted, max_bytes: int, *, first: bool)
     partition = _partition(one.call, wanted)
     if isinstance(partition, ErrorCode):
         return PartitionAnswer(wanted.index, partition.value)
-    error = partition.check_leader_epoch(wanted.leader_epoch)
+    error = partition.check_leader_epoch(wanted.leader_epoch, leader_only=one.call.version < RACK_VERSION)
     if error is not None:
         return PartitionAnswer(wanted.index, error.value)
     log = partition.log
+    nearer = _nearer_replica(one.call, partition, wanted)
+    if nearer is not None:
+        offsets = log.high_watermark, log.last_stable_offset, log.log_start_offset
+        return PartitionAnswer(wanted.index, 0, *offsets, preferred_replica=nearer)
     diverging = None
     read = LogRead(None)
     try:
@@ -165,6 +184,13 @@ def _read_partition(one: _Fetch, wanted: Wanted, max_bytes: int, *, first: bool)
     )
 
 
+def _nearer_replica(call: Call, partition: Partition, wanted: Wanted) -> int | None:
+    """The follower that the consumer is to read from. Only where replica.selector.class says so."""
+    if partition.leadership is None or call.version < RACK_VERSION:
+        return None
+    return call.broker.replicas.preferred_replica(partition, call.request.rack_id, wanted.offset, call.listener)
+
+
 def _storage_error(call: Call) -> ErrorCode:
     """Old clients do not know the error for what it is."""
     return ErrorCode.kafka_storage_error if call.version >= STORAGE_ERROR_VERSION else ErrorCode.not_leader_or_follower
@@ -183,7 +209,7 @@ def _is_enough(one: _Fetch, found: Found) -> bool:
         return True
     size = 0
     for _, answer in found:
-        if answer.error_code or answer.diverging is not None:
+        if answer.error_code or answer.diverging is not None or answer.preferred_replica != UNKNOWN:
             return True
         size += answer.size
     return size >= one.min_bytes
@@ -243,7 +269,9 @@ def _answer(one: _Fetch, found: Found) -> Laid:
                 answer.error_code,
                 answer.high_watermark,
                 answer.log_start_offset,
-                has_records=answer.region is not None or answer.diverging is not None,
+                has_records=answer.region is not None
+                or answer.diverging is not None
+                or answer.preferred_replica != UNKNOWN,
             )
             if news or not one.is_incremental:
                 told.append((wanted, answer))
@@ -253,4 +281,19 @@ def _answer(one: _Fetch, found: Found) -> Laid:
         (topic, [answer for _, answer in group]) for topic, group in groupby(told, key=lambda each: each[0].topic)
     ]
     session_id = NO_SESSION if session is None else session.id
-    return lay_out(call.messages, call.header.correlation_id, session_id, topics)
+    endpoints = NO_TAGS
+    if call.version >= LEADERS_VERSION and any(answer.error_code for _, answer in told):
+        endpoints = _tell_leaders(call, told)
+    return lay_out(call.messages, call.header.correlation_id, session_id, topics, endpoints=endpoints)
+
+
+def _tell_leaders(call: Call, told: Found) -> bytes:
+    """Say who leads, where this broker does not, or not in that epoch."""
+    leaders = []
+    for wanted, answer in told:
+        if answer.error_code in (ErrorCode.not_leader_or_follower.value, ErrorCode.fenced_leader_epoch.value):
+            known = call.broker.image.topics_by_id.get(wanted.topic) if isinstance(wanted.topic, UUID) else None
+            leader = current_leader(call, known.name if known is not None else str(wanted.topic), wanted.index)
+            answer.leader = leader_field(leader)
+            leaders.append(leader)
+    return endpoints_field(call, leaders)

@@ -20,5 +20,5 @@ async def incremental_alter_configs(call: Call) -> Entity:
         )
         for each in request.resources
     ]
-    errors = await alter(call.broker, alterations, incremental=True, validate_only=request.validate_only)
+    errors = await alter(call, alterations, incremental=True, validate_only=request.validate_only)
     return call.respond(responses=responses(call, alterations, errors))

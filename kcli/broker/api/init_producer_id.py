@@ -10,9 +10,9 @@ transaction coordinator says.
 from __future__ import annotations
 
 from kcli.broker.coordinators.groups import milliseconds
+from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.coordinators.transactions import ask_producer, for_version
 from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.metadata.result import Refused
 from kcli.txn.requests import InitProducerId
 
 NONE = -1
@@ -32,8 +32,8 @@ async def init_producer_id(call: Call) -> Entity:
         )
     try:
         producer_id = await call.broker.producer_ids.next()
-    except Refused:
-        return call.respond(error_code=ErrorCode.unknown_server_error, producer_id=NONE, producer_epoch=NONE)
+    except CoordinatorError as error:
+        return call.respond(error_code=error.code, producer_id=NONE, producer_epoch=NONE)
     return call.respond(error_code=ErrorCode.none, producer_id=producer_id, producer_epoch=0)
 
 

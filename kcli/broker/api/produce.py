@@ -4,12 +4,15 @@ v3 magic 2 batches, transactional id. v5 log start offset in the answer. v7 zstd
 v9 flexible. v10 the current leader (KIP-951). v11 transaction errors (KIP-890). v12 transactions without
 AddPartitionsToTxn. v13 topic ids (KIP-516). Versions 0 to 2 are advertised, for old librdkafka, and not served.
 
-acks: 0 no answer, 1 the leader has it, -1 all in-sync replicas have it; on a single node the last two are one.
+acks: 0 no answer, 1 the leader has it, -1 all in-sync replicas have it: the answer waits until the high watermark has
+passed it, for `timeout` at most. On a single node the last two are one, and nothing waits.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from uuid import UUID
 
 from formats.file_name import INTERNAL_TOPICS
@@ -22,8 +25,10 @@ from kcli.broker.coordinators.transaction_check import (
     verdict,
     verify,
 )
+from kcli.broker.current_leader import current_leader, endpoints_field, leader_field
 from kcli.broker.logs.partitions import Partition
-from kcli.broker.network.connection import Laid
+from kcli.broker.network.connection import Laid, Later
+from kcli.broker.network.layout import NO_TAGS
 from kcli.broker.network.messages import Call, Entity, ErrorCode, HangUp
 from kcli.broker.network.produce_layout import PartitionAnswer, lay_out
 from kcli.log.partition_log import LogFailed
@@ -34,7 +39,7 @@ CODEC_MASK, ZSTD = 7, 4
 MAGIC_AT, ATTRIBUTES_AT = 16, 22  # bytes of a batch; of the attributes the low one
 MAGIC = 2
 ZSTD_VERSION = 7
-TOPIC_IDS_VERSION = 13
+LEADERS_VERSION, TOPIC_IDS_VERSION = 10, 13
 ADMIN_CLIENT_ID = "__admin_client"
 WITHOUT_START_OFFSET = (
     AppendError.MESSAGE_TOO_LARGE,
@@ -48,9 +53,15 @@ Refusals = Mapping[tuple[str, int], Verdict]
 """By topic and partition."""
 
 
-def produce(call: Call) -> Laid | Awaitable[Laid | None] | None:
+Answers = list[tuple[str | UUID, list[PartitionAnswer]]]
+Waits = list[tuple[PartitionAnswer, Partition, int]]
+"""Batches that not all replicas in sync have yet: the high watermark that says they do."""
+
+
+def produce(call: Call) -> Laid | Later | Awaitable[Laid | None] | None:
     """Errors: INVALID_REQUIRED_ACKS, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (internal),
-    NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, those of kcli.log.validator; of transactional
+    NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT,
+    KAFKA_STORAGE_ERROR, those of kcli.log.validator; of transactional
     batches TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id, and those of transaction_check."""
     batches = _transactional(call)
     if not batches:
@@ -89,7 +100,8 @@ def _existing(call: Call, batches: list[tuple[str | ErrorCode, int, Producer]]) 
 async def _verify_and_append(call: Call, waiting: list[tuple[Partition, Producer]]) -> Laid | None:
     client = producing(call.version)
     wrong = await verify(call.broker, call.request.transactional_id, client, waiting)
-    return _append_all(call, {place: verdict(code, client) for place, code in wrong.items()})
+    answer = _append_all(call, {place: verdict(code, client) for place, code in wrong.items()})
+    return await answer if isinstance(answer, Later) else answer
 
 
 def _refuse_all(call: Call, code: ErrorCode) -> Laid | None:
@@ -106,11 +118,12 @@ def _refuse_all(call: Call, code: ErrorCode) -> Laid | None:
     )
 
 
-def _append_all(call: Call, refusals: Refusals) -> Laid | None:
+def _append_all(call: Call, refusals: Refusals) -> Laid | Later | None:
     request = call.request
+    waits: Waits = []
     failed = False
     size = 0
-    answers: list[tuple[str | UUID, list[PartitionAnswer]]] = []
+    answers: Answers = []
     for topic in request.topic_data:
         name = _name_of(call, topic)
         partitions = []
@@ -118,7 +131,7 @@ def _append_all(call: Call, refusals: Refusals) -> Laid | None:
             size += len(asked.records or b"")
             refusal = refusals.get((name, asked.index)) if refusals and isinstance(name, str) else None
             if refusal is None:
-                answer = _append(call, name, asked.index, asked.records)
+                answer = _append(call, name, asked.index, asked.records, waits)
             else:
                 answer = PartitionAnswer(asked.index, refusal.code.value, error_message=refusal.reason)
             failed = failed or answer.error_code != 0
@@ -130,7 +143,71 @@ def _append_all(call: Call, refusals: Refusals) -> Laid | None:
         if failed:
             raise HangUp("a batch was refused, which with acks=0 only a closed connection can tell")
         return None
-    return lay_out(call.messages, call.header.correlation_id, answers)
+    if waits:
+        return _wait(call, answers, waits)
+    return _answer(call, answers, failed=failed)
+
+
+def _answer(call: Call, answers: Answers, *, failed: bool) -> Laid:
+    """The answer; who is not the leader says who is."""
+    endpoints = NO_TAGS
+    if failed and call.version >= LEADERS_VERSION:
+        leaders = []
+        for topic, partitions in answers:
+            for each in partitions:
+                if each.error_code == ErrorCode.not_leader_or_follower.value:
+                    leader = current_leader(call, _topic_named(call, topic), each.index)
+                    each.leader = leader_field(leader)
+                    leaders.append(leader)
+        endpoints = endpoints_field(call, leaders)
+    return lay_out(call.messages, call.header.correlation_id, answers, endpoints)
+
+
+def _topic_named(call: Call, topic: str | UUID) -> str:
+    if isinstance(topic, str):
+        return topic
+    known = call.broker.image.topics_by_id.get(topic)
+    return "" if known is None else known.name
+
+
+def _wait(call: Call, answers: Answers, waits: Waits) -> Later:
+    """Answer when all of them are committed, or will not be."""
+    timeout_s = max(call.request.timeout, 0) / 1000
+    call.request = None  # its batches are in the log: the frame they came in can go
+    futures = [partition.wait_committed(offset, timeout_s) for _, partition, offset in waits]
+    if len(futures) == 1:
+        return Later(futures[0], partial(_committed, call, answers, waits, futures))
+    return Later(_all_of(futures), partial(_committed, call, answers, waits, futures))
+
+
+def _all_of(futures: list[asyncio.Future[ErrorCode]]) -> asyncio.Future[None]:
+    """Done with the last of them."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    left = len(futures)
+
+    def one(_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0 and not done.done():
+            done.set_result(None)
+
+    for each in futures:
+        each.add_done_callback(one)
+    return done
+
+
+def _committed(
+    call: Call,
+    answers: Answers,
+    waits: Waits,
+    futures: list[asyncio.Future[ErrorCode]],
+    _: object,
+) -> Laid:
+    for (answer, _partition, _offset), future in zip(waits, futures, strict=True):
+        code = future.result()
+        if code is not ErrorCode.none:
+            answer.error_code = code.value
+    return _answer(call, answers, failed=any(each.error_code for _, partitions in answers for each in partitions))
 
 
 def _key_of(call: Call, topic: Entity) -> str | UUID:
@@ -146,7 +223,9 @@ def _name_of(call: Call, topic: Entity) -> str | ErrorCode:
     return ErrorCode.unknown_topic_id if known is None else known.name
 
 
-def _append(call: Call, topic: str | ErrorCode, index: int, records: memoryview | None) -> PartitionAnswer:
+def _append(
+    call: Call, topic: str | ErrorCode, index: int, records: memoryview | None, waits: Waits
+) -> PartitionAnswer:
     partition = _leader(call, topic, index, records)
     if isinstance(partition, ErrorCode):
         return PartitionAnswer(index, partition.value)
@@ -164,7 +243,10 @@ def _append(call: Call, topic: str | ErrorCode, index: int, records: memoryview 
     except (OSError, LogFailed) as failure:
         partition.failed(failure)
         return PartitionAnswer(index, ErrorCode.kafka_storage_error.value)
-    return PartitionAnswer(index, 0, done.first_offset, done.log_append_time, done.log_start_offset)
+    answer = PartitionAnswer(index, 0, done.first_offset, done.log_append_time, done.log_start_offset)
+    if log.high_watermark <= done.last_offset and call.request.acks == ALL_ACKS:
+        waits.append((answer, partition, done.last_offset + 1))
+    return answer
 
 
 def _told(error: RecordError, partition: str) -> RecordError:

@@ -111,7 +111,7 @@ async def _verify(call: Call) -> None:
 def _partition(call: Call) -> Partition:
     number = call.broker.groups.partition_of(call.request.group_id)
     partition = call.broker.partitions.get(GROUPS, number)
-    if partition is None:
+    if partition is None or partition.check_leader_epoch() is not None:
         raise CoordinatorError(ErrorCode.not_coordinator)
     return partition
 

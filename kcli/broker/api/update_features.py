@@ -17,14 +17,16 @@ async def update_features(call: Call) -> Entity:
     """Errors: INVALID_UPDATE_VERSION."""
     broker, metadata = call.broker, call.broker.metadata
     updates = [_update(each) for each in call.request.feature_updates]
+    validate_only = call.get("validate_only", False)
     try:
         result = decide(
             metadata.draft,
             updates,
             node_id=broker.node_id,
-            kraft_version=metadata.quorum.kraft_version,
+            kraft_version=metadata.kraft_version,
             min_insync_replicas=broker.config.min_insync_replicas,
-            validate_only=call.get("validate_only", False),
+            validate_only=validate_only,
+            upgrade_kraft=metadata.kraft_upgrade(validate_only=validate_only),
         )
     except Refused as refused:
         code, message = refused.error

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kcli.broker.config import loggers
@@ -56,13 +56,17 @@ class Alteration:
 
 
 async def alter(
-    broker: Broker, alterations: Sequence[Alteration], *, incremental: bool, validate_only: bool
+    call: Call, alterations: Sequence[Alteration], *, incremental: bool, validate_only: bool
 ) -> list[Error]:
     """Change configurations, of this broker's loggers and in the metadata log. Returns each one's error, in order.
+
+    What came through a controller's listener was looked at by the broker that forwarded it.
 
     Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
     BROKER_ID_NOT_REGISTERED, UNKNOWN_SERVER_ERROR.
     """
+    broker = call.broker
+    is_controllers = call.listener in broker.config.controller_listener_names
     seen = Counter((each.resource_type, each.name) for each in alterations)
     errors: dict[int, Error] = {}
     for number, each in enumerate(alterations):
@@ -70,19 +74,37 @@ async def alter(
             if seen[each.resource_type, each.name] > 1:
                 raise _invalid("Each resource must appear at most once.")
             _check(each)
-            if each.resource_type == BROKER_LOGGER_RESOURCE and incremental:
+            if each.resource_type == BROKER_LOGGER_RESOURCE and incremental and not is_controllers:
                 _alter_loggers(broker.node_id, each, validate_only=validate_only)
                 errors[number] = NO_ERROR
-            elif each.resource_type == BROKER_RESOURCE:
+            elif each.resource_type == BROKER_RESOURCE and not is_controllers:
                 _check_broker(broker, each, incremental=incremental)
             elif each.resource_type not in CONTROLLED:
                 raise _invalid(f"Unknown resource type {each.resource_type}")
         except Refused as refused:
             errors[number] = refused.error
     left = {number: each for number, each in enumerate(alterations) if number not in errors}
-    found = await _control(broker, list(left.values()), incremental=incremental, validate_only=validate_only)
+    if broker.is_alone or is_controllers:
+        found = await _control(broker, list(left.values()), incremental=incremental, validate_only=validate_only)
+    else:
+        found = await _forward(call, list(left)) if left else []
     errors.update(zip(left, found, strict=True))
     return [errors[number] for number in range(len(alterations))]
+
+
+async def _forward(call: Call, numbers: Sequence[int]) -> list[Error]:
+    """What the active controller says of the resources with these numbers."""
+    resources = tuple(call.request.resources[number] for number in numbers)
+    listener = call.broker.config.controller_listener_names[0]
+    response = await call.broker.controller.forward(
+        replace(call, request=replace(call.request, resources=resources), listener=listener)
+    )
+    said = {(each.resource_type, each.resource_name): each for each in response.responses}
+    errors = []
+    for each in resources:
+        answer = said[each.resource_type, each.resource_name]
+        errors.append(Error(ErrorCode(answer.error_code.value), answer.error_message))
+    return errors
 
 
 def responses(call: Call, alterations: Sequence[Alteration], errors: Sequence[Error]) -> tuple[Entity, ...]:
@@ -145,7 +167,8 @@ def _check_broker(broker: Broker, alteration: Alteration, *, incremental: bool) 
     per_broker = bool(alteration.name)
     properties = _values(alteration)
     if incremental:
-        stored = broker.metadata.draft.configs(BROKER_RESOURCE, alteration.name)
+        image = broker.metadata.draft if broker.is_alone else broker.image
+        stored = image.configs(BROKER_RESOURCE, alteration.name)
         properties = _changed(alteration, applicable(stored, [], per_broker=per_broker))
     try:
         validate_dynamic(broker.config, properties, per_broker=per_broker)

@@ -18,7 +18,7 @@ from kcli.broker.network.messages import ErrorCode
 from kcli.group.config import GroupConfig
 from kcli.group.consumer.group import CONSUMER
 from kcli.group.machine import GroupMachine
-from kcli.group.requests import ZERO_ID, TopicsDeleted
+from kcli.group.requests import ZERO_ID, CommitOffsets, DeleteGroup, DeleteOffsets, TopicsDeleted
 from kcli.log.config import MINUTE_MS
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ GROUP_OPERATIONS = 3400
 """Authorized operations of a group where everything is allowed: read, delete, describe, describe and alter configs."""
 ONE_MS = timedelta(milliseconds=1)
 TOPICS_KEPT = 10_000
+FOLLOW_RECORDS = (CommitOffsets, DeleteGroup, DeleteOffsets, TopicsDeleted)
+"""What changes a group by its records only."""
 
 
 def coordinate(broker: Broker) -> Work:
@@ -40,6 +42,8 @@ def coordinate(broker: Broker) -> Work:
         make=lambda _: GroupMachine(config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes)),
         follow=lambda changes: _follow(broker, changes),
         base_sequence=0,  # as in Kafka's batches
+        commit_timeout_ms=broker.config.number("offsets.commit.timeout.ms"),
+        changes_nothing=lambda request: isinstance(request, FOLLOW_RECORDS),
     )
 
 

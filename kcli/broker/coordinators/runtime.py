@@ -3,6 +3,11 @@
     load      all records of the partition, read by a thread, replayed in slices; requests are told to come again
     ask       the machine of a key's partition handles the request; whoever waits is answered when the machine says so
     append    what the machine wants written, replayed once it is; else a new machine starts from the log
+    answer    once all that the machine has replayed by then is committed: see uncommitted.py
+    resign    another broker leads the partition: whoever waits is told so, the machine is dropped
+
+While too few replicas are in sync, what would have to be written is refused with COORDINATOR_NOT_AVAILABLE. A machine
+that has gone ahead of its records in memory is made anew after a while, which begins its members' sessions again.
 
 Source: CoordinatorRuntime, GroupCoordinatorService, Utils.abs(String.hashCode()).
 """
@@ -11,27 +16,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
 from formats.batch_writer import write_batch
 from formats.errors import FormatError
 from kcli.broker.coordinators.log import LoggedBatch, read_log
+from kcli.broker.coordinators.other_brokers import OtherBrokers
+from kcli.broker.coordinators.uncommitted import Uncommitted
 from kcli.broker.network.messages import ErrorCode
 from kcli.coordinator import Batch, Machine, Outcome
 from kcli.errors import KcliError
 from kcli.java import java_hash
+from kcli.log.partition_log import LogFailed
 from kcli.log.validator import TRANSACTIONAL, AppendRefused, Origin
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.logs.partitions import Partition
     from kcli.metadata.changes import Changes
+    from kcli.metadata.partition import Topic
 
 log = logging.getLogger("kcli.broker")
 SLICE_BATCHES = 200
 FAILURES_MAX = 3
+RETRY_S = 0.5
 KEYS_KEPT = 10_000
 INT_MIN = -(1 << 31)
 NOTHING = Outcome()
@@ -46,6 +57,10 @@ class CoordinatorError(KcliError):
         self.code = code
 
 
+class NotEnoughReplicas(KcliError):
+    """Nothing can be appended for now."""
+
+
 @lru_cache(maxsize=KEYS_KEPT)
 def partition_of(key: str, count: int) -> int:
     """The partition, of so many, that a group or a transactional id belongs to."""
@@ -56,9 +71,11 @@ def partition_of(key: str, count: int) -> int:
 class _Shard:
     """One partition's machine, and who waits for its answers."""
 
-    def __init__(self, number: int, machine: Machine) -> None:
+    def __init__(self, number: int, topic_id: UUID, machine: Machine) -> None:
         self.number = number
+        self.topic_id = topic_id
         self.machine = machine
+        self.uncommitted: Uncommitted | None = None
         self.is_loaded = False
         self.has_failed = False
         self.waiting: dict[int, asyncio.Future[Any]] = {}
@@ -72,21 +89,33 @@ class _Shard:
             self.timer.cancel()
         if self.task is not None:
             self.task.cancel()
+        if self.uncommitted is not None:
+            self.uncommitted.end()
         for future in self.waiting.values():
             if not future.done():
                 future.set_exception(CoordinatorError(code))
         self.waiting.clear()
 
+    def refuse(self, outcome: Outcome, code: ErrorCode) -> None:
+        """Whom it would answer are refused."""
+        for token, _ in outcome.answers:
+            future = self.waiting.get(token)
+            if future is not None and not future.done():
+                future.set_exception(CoordinatorError(code))
+
 
 class Work(NamedTuple):
     """What a coordinator does. make(number): a new machine. act(message, number): what a machine tells.
     follow(changes): what the metadata's changes mean to machines that there are. base_sequence: of every batch, also of
-    those for producers: coordinators do not count."""
+    those for producers: coordinators do not count. commit_timeout_ms: how long answers wait for their records' commit.
+    changes_nothing(request): may the machine go on as it is, if what it wants written for that request is not?"""
 
     make: Callable[[int], Machine]
     act: Callable[[Any, int], None] = lambda *_: None
     follow: Callable[[Changes], None] = lambda _: None
     base_sequence: int = -1
+    commit_timeout_ms: int = 5_000
+    changes_nothing: Callable[[Any], bool] = lambda _: False
 
 
 class Coordinator:
@@ -119,15 +148,17 @@ class Coordinator:
             self.work.follow(changes)
 
     def _follow(self) -> None:
+        """A later epoch of this broker's own does not matter: what it had appended before is still in its log."""
         topic = self._broker.image.topics.get(self.topic)
         led = set() if topic is None else {
             number for number, state in topic.partitions.items() if state.leader == self._broker.node_id
         }  # fmt: skip
-        for number in [number for number in self._shards if number not in led]:
+        for number in [number for number, shard in self._shards.items() if not _is_same(shard, topic, led)]:
             self._shards.pop(number).end(ErrorCode.not_coordinator)
-        for number in led:
-            if number not in self._shards:
-                self._load(number)
+        if topic is not None:
+            for number in led:
+                if number not in self._shards:
+                    self._load(number, topic.id)
 
     def stop(self) -> None:
         """End all machines."""
@@ -148,14 +179,26 @@ class Coordinator:
             raise CoordinatorError(ErrorCode.not_coordinator)
         return partition_of(key, count)
 
+    def leader_of(self, key: str) -> int:
+        """The broker whose machine it is, -1 for none now. Raises CoordinatorError."""
+        number = self.partition_of(key)
+        return self._broker.image.topics[self.topic].partitions[number].leader
+
+    @cached_property
+    def others(self) -> OtherBrokers:
+        """The brokers that lead the topic's other partitions."""
+        return OtherBrokers(self._broker, f"broker-{self._broker.node_id}-{self.topic}")
+
     # loading
 
-    def _load(self, number: int) -> None:
-        shard = self._shards[number] = _Shard(number, self.work.make(number))
-        shard.task = asyncio.get_running_loop().create_task(self._replay_log(shard))
+    def _load(self, number: int, topic_id: UUID, delay_s: float = 0) -> None:
+        shard = self._shards[number] = _Shard(number, topic_id, self.work.make(number))
+        shard.task = asyncio.get_running_loop().create_task(self._replay_log(shard, delay_s))
 
-    async def _replay_log(self, shard: _Shard) -> None:
+    async def _replay_log(self, shard: _Shard, delay_s: float) -> None:
         """Again, with a new machine, where a marker came or the cleaner has been at the log meanwhile."""
+        if delay_s:
+            await asyncio.sleep(delay_s)
         failures = 0
         while True:
             try:
@@ -171,6 +214,12 @@ class Coordinator:
                     return
             shard.machine = self.work.make(shard.number)
         shard.task = None
+        shard.uncommitted = Uncommitted(
+            self._partition(shard.number),
+            self.work.commit_timeout_ms,
+            partial(self._release, shard),
+            lambda outcome: shard.refuse(outcome, ErrorCode.coordinator_not_available),
+        )
         shard.is_loaded = True
         self._do(shard, shard.machine.loaded)
 
@@ -227,7 +276,7 @@ class Coordinator:
         token = self._token()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         shard.waiting[token] = future
-        self._do(shard, partial(shard.machine.handle, token, request))
+        self._do(shard, partial(shard.machine.handle, token, request), request)
         if future.done():
             shard.waiting.pop(token, None)
         else:
@@ -238,16 +287,13 @@ class Coordinator:
         """Have every machine that is loaded handle the request; nobody waits for answers."""
         for shard in list(self._shards.values()):
             if shard.is_loaded:
-                self._tell(shard, request)
-
-    def _tell(self, shard: _Shard, request: Any) -> None:
-        self._do(shard, partial(shard.machine.handle, self._token(), request))
+                self._do(shard, partial(shard.machine.handle, self._token(), request), request)
 
     def _token(self) -> int:
         self._next_token += 1
         return self._next_token
 
-    def _do(self, shard: _Shard, step: Callable[[int], Outcome]) -> None:
+    def _do(self, shard: _Shard, step: Callable[[int], Outcome], request: Any = None) -> None:
         """Have the machine do something, at a time; then append, replay, answer, act, and wait for its deadline."""
         outcome = NOTHING
         now_ms = self._broker.clock.now_ms()
@@ -255,6 +301,12 @@ class Coordinator:
             outcome = step(now_ms)
             for batch in outcome.batches:
                 self._append(shard, batch, now_ms)
+        except NotEnoughReplicas as lacking:
+            if self.work.changes_nothing(request):
+                self._refuse(shard, outcome, ErrorCode.coordinator_not_available)
+            else:
+                self._start_again(shard, lacking, RETRY_S)
+            return
         except AppendRefused as refused:
             if any(batch.producer_id < 0 for batch in outcome.batches):
                 self._start_again(shard, refused)
@@ -264,25 +316,34 @@ class Coordinator:
         except Exception as error:  # noqa: BLE001  (a machine that was interrupted is never asked again)
             self._start_again(shard, error)
             return
+        if outcome.answers or outcome.messages:
+            uncommitted = shard.uncommitted
+            assert uncommitted is not None, "loaded"
+            if uncommitted.must_wait:
+                uncommitted.hold(outcome)
+            else:
+                self._release(shard, outcome)
+        self._expect(shard)
+
+    def _release(self, shard: _Shard, outcome: Outcome) -> None:
+        """It is committed, with all that the machine knew."""
         for token, response in outcome.answers:
             future = shard.waiting.get(token)
             if future is not None and not future.done():
                 future.set_result(response)
         for message in outcome.messages:
             self.work.act(message, shard.number)
-        self._expect(shard)
 
     def _refuse(self, shard: _Shard, outcome: Outcome, code: ErrorCode) -> None:
-        """A batch of a transaction, whose producer the log knows better. What it holds would count from its marker on:
-        the machine has not begun to go by it."""
-        for token, _ in outcome.answers:
-            future = shard.waiting.get(token)
-            if future is not None and not future.done():
-                future.set_exception(CoordinatorError(code))
+        """A batch of a transaction, whose producer the log knows better: what it holds would count from its marker on.
+        Or one for which there are not enough replicas. The machine has not begun to go by it."""
+        shard.refuse(outcome, code)
         self._expect(shard)
 
     def _append(self, shard: _Shard, batch: Batch, now_ms: int) -> None:
         partition = self._partition(shard.number)
+        if partition.lacks_replicas:
+            raise NotEnoughReplicas("too few replicas are in sync")
         is_transactional = batch.producer_id >= 0
         data = write_batch(
             batch.records,
@@ -306,12 +367,12 @@ class Coordinator:
         if shard is not None and shard.is_loaded:
             shard.machine.replay_marker(producer_id, producer_epoch, commit=commit)
 
-    def _start_again(self, shard: _Shard, error: Exception) -> None:
+    def _start_again(self, shard: _Shard, error: Exception, delay_s: float = 0) -> None:
         """What the machine wanted written is not: it may not go on as if it were."""
         log.error("%s-%d: not appended: %s", self.topic, shard.number, error, exc_info=_unexpected(error))
         shard.end(ErrorCode.coordinator_not_available)
         if self._shards.get(shard.number) is shard:
-            self._load(shard.number)
+            self._load(shard.number, shard.topic_id, delay_s)
 
     def _expect(self, shard: _Shard) -> None:
         deadline_ms = shard.machine.deadline_ms()
@@ -326,8 +387,25 @@ class Coordinator:
             shard.timer = asyncio.get_running_loop().call_later(delay_s, self._tick, shard)
 
     def _tick(self, shard: _Shard) -> None:
+        """Time brings more to write, as a rule: it can wait until that can be done."""
+        partition = self._broker.partitions.get(self.topic, shard.number)
+        if partition is not None and _lacks_replicas(partition):
+            shard.timer = asyncio.get_running_loop().call_later(RETRY_S, self._tick, shard)
+            return
         shard.timer = shard.timer_ms = None
         self._do(shard, shard.machine.tick)
+
+
+def _is_same(shard: _Shard, topic: Topic | None, led: Container[int]) -> bool:
+    """Is it still this broker's, and of this very topic?"""
+    return topic is not None and shard.topic_id == topic.id and shard.number in led
+
+
+def _lacks_replicas(partition: Partition) -> bool:
+    try:
+        return partition.lacks_replicas
+    except LogFailed:
+        return False  # an append says so
 
 
 def _unexpected(error: Exception) -> Exception | None:

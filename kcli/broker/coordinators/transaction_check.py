@@ -4,6 +4,8 @@
                                               coordinator verifies it
     Produce 12, TxnOffsetCommit 5             the coordinator adds it (KIP-890)
 
+The coordinator may be another broker: that is asked with AddPartitionsToTxn, as only brokers do (version 4 and later).
+
 Once a batch is in the log, its transaction is open there until its marker comes, and nobody asks again. What the
 coordinator says is translated for the producer: what passes becomes NOT_ENOUGH_REPLICAS, on which old clients try
 again. Source: ReplicaManager.handleProduceAppend, AddPartitionsToTxnManager, ProducerAppendInfo.checkSequence.
@@ -14,10 +16,12 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.network.messages import ErrorCode
+from kcli.broker.network.peers import Unanswered
 from kcli.log.partition_log import LogFailed
 from kcli.log.validator import TRANSACTIONAL
 from kcli.txn.requests import AddPartitions, VerifyPartitions
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 ATTRIBUTES_AT: Final = 22  # the low byte
 PRODUCER: Final = struct.Struct(">qhi")  # id, epoch, base sequence
 PRODUCER_AT: Final = 43
+REQUEST: Final = "add_partitions_to_txn"
+REQUEST_VERSION: Final = 5
 NOT_ADDED: Final = "Partition was not added to the transaction"
 PASSING: Final = (
     ErrorCode.network_exception,
@@ -135,6 +141,9 @@ async def _ask(
         return dict.fromkeys(places, ErrorCode.invalid_request)
     if not broker.transactions.partition_count:
         return dict.fromkeys(places, ErrorCode.coordinator_not_available)
+    leader = broker.transactions.leader_of(transactional_id)
+    if leader != broker.node_id:
+        return await _ask_other(broker, leader, transactional_id, client, producer, places)
     try:
         if client.adds:
             add = AddPartitions(transactional_id, producer.id, producer.epoch, places, EPOCH_BUMP_VERSION)
@@ -145,6 +154,36 @@ async def _ask(
     except CoordinatorError as error:
         return dict.fromkeys(places, error.code)
     return {place: ErrorCode(code.value) for place, code in verified.items()}
+
+
+async def _ask_other(
+    broker: Broker, leader: int, transactional_id: str, client: Client, producer: Producer, places: frozenset[Place]
+) -> Mapping[Place, ErrorCode]:
+    """The coordinator is another broker."""
+    topics = groupby(sorted(places), key=lambda place: place[0])
+    transaction = {
+        "transactional_id": transactional_id,
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+        "verify_only": not client.adds,
+        "topics": [{"name": name, "partitions": [number for _, number in of_name]} for name, of_name in topics],
+    }
+    timeout_s = broker.config.number("request.timeout.ms") / 1000
+    try:
+        channel = broker.transactions.others.channel(leader)
+        if channel is None:
+            return dict.fromkeys(places, ErrorCode.coordinator_not_available)
+        answer = await channel.call(REQUEST, REQUEST_VERSION, timeout_s=timeout_s, transactions=[transaction])
+    except Unanswered:
+        return dict.fromkeys(places, ErrorCode.network_exception)
+    if answer.error_code is not ErrorCode.none:
+        return dict.fromkeys(places, answer.error_code)
+    return {
+        (topic.name, each.partition_index): each.partition_error_code
+        for result in answer.results_by_transaction
+        for topic in result.topic_results
+        for each in topic.results_by_partition
+    }
 
 
 def _as_known(code: ErrorCode, client: Client) -> ErrorCode:

@@ -52,7 +52,7 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: set[asyncio.TimerHandle] = set()
         self._flushing: set[Partition] = set()
-        self._is_running = False
+        self._is_running = self._is_over = False
 
     def start(self, cleaned: Mapping[LogDir, Mapping[Key, int]]) -> None:
         """Begin. cleaned: up to where each log was compacted."""
@@ -72,7 +72,7 @@ class Background:
 
     async def stop(self) -> None:
         """End all of it; what is in a thread is waited for."""
-        self._is_running = False
+        self._is_running, self._is_over = False, True
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -103,6 +103,8 @@ class Background:
 
     def later(self, delay_ms: int, call: Callable[[], object]) -> None:
         """Call something on the event loop, unless the broker stops before."""
+        if self._is_over:
+            return
 
         def run() -> None:
             self._timers.discard(timer)

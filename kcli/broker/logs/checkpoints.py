@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from threading import Lock
 
 from formats.file_name import FileKind
-from kcli.broker.logs.directories import LogDir
+from kcli.broker.logs.directories import LogDir, LogDirs
 from kcli.log.disk import Disk
 from kcli.log.partition_log import PartitionLog
+from kcli.metadata.registration_control import NO_EPOCH
 
 Key = tuple[str, int]
 Offsets = Mapping[Key, int]
@@ -64,3 +66,17 @@ class CheckpointWriter:
         """Write the marker of a clean shutdown. Raises OSError."""
         data = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
         self._disk.write_file(self._directory.path / FileKind.CLEAN_SHUTDOWN, data)
+
+
+def previous_epoch(dirs: LogDirs) -> int:
+    """The broker's epoch at its last clean shutdown, where all directories agree on it."""
+    epochs = {_epoch_in(each.path / FileKind.CLEAN_SHUTDOWN) for each in dirs.online}
+    return epochs.pop() if len(epochs) == 1 else NO_EPOCH
+
+
+def _epoch_in(marker: Path) -> int:
+    try:
+        epoch = json.loads(marker.read_bytes()).get("brokerEpoch", NO_EPOCH)
+    except (OSError, ValueError, AttributeError):
+        return NO_EPOCH
+    return epoch if isinstance(epoch, int) else NO_EPOCH

@@ -34,7 +34,9 @@ from kcli.broker.logs.background import Background
 from kcli.broker.logs.checkpoints import CheckpointWriter
 from kcli.broker.logs.directories import LogDir, LogDirs, LogDirsRefused
 from kcli.broker.logs.loading import DirectoryLoading, Key, LoadRules, jitter
+from kcli.broker.logs.moves import Moves
 from kcli.broker.logs.partitions import Partition, Partitions
+from kcli.broker.replication.host import ALONE, ReplicaHost
 from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.disk import Disk
@@ -86,8 +88,12 @@ class LogManager:
         self.clock = clock
         self.partitions = Partitions(image)
         self.futures: dict[Key, FutureReplica] = {}
+        self.host: ReplicaHost = ALONE
         self.writers = {each: CheckpointWriter(disk, each) for each in dirs.data}
         self.background = Background(self)
+        self.preferred: dict[Key, LogDir] = {}
+        """Where replicas that are not here yet are to lie, as somebody has asked for."""
+        self.moves = Moves(self)
         self._node_id = dirs.node_id
         self._image = image
         self._listeners = listeners or Listeners()
@@ -128,6 +134,7 @@ class LogManager:
         count = sum(len(each.logs) for each in loadings)
         log.info("loaded %d logs in %d ms", count, self.clock.now_ms() - began)
         self.background.start({each.directory: each.cleaned for each in loadings})
+        self.moves.resume()
 
     def _is_stray(self, number: int, topic_id: str | None) -> bool:
         if topic_id is None:  # the file comes before the first append: there is nothing in the log
@@ -246,6 +253,8 @@ class LogManager:
         added.on_failed = self.partition_failed
         added.on_opened = self._opened
         added.on_rolled = self.background.flush_soon
+        added.on_removed = self.background.remove_later
+        added.host = self.host
         self.partitions.add(added)
         if home is not None:
             self._counts[home] += 1
@@ -260,7 +269,9 @@ class LogManager:
             opened.set_config(config)
 
     def _new(self, topic: str, number: int, topic_id: UUID, state: PartitionState) -> None:
-        home = self._choose(state)
+        home = self.preferred.pop((topic, number), None)
+        if home is None or not home.is_online:
+            home = self._choose(state)
         added = self._add(topic, number, topic_id, state, home)
         if home is None:
             log.warning("%s is not made: it may lie in a log directory that is offline", added)
@@ -276,6 +287,21 @@ class LogManager:
             return None
         open_ones = [each for each in online if not self.is_cordoned(each)] or online[:1]
         return min(open_ones, key=lambda each: self._counts[each])
+
+    # replicas that move
+
+    def add_future(self, key: Key, directory: LogDir, future: PartitionLog) -> None:
+        """A replica is on its way to a directory."""
+        self.futures[key] = FutureReplica(directory, future)
+
+    def moved(self, partition: Partition, home: LogDir) -> None:
+        """A replica has come from the directory `home` to another."""
+        assert partition.directory is not None, "it has just come there"
+        self._counts[home] -= 1
+        self._counts[partition.directory] += 1
+        self._listeners.assigned(partition.topic_id, partition.number, partition.directory.id)
+        for each in (home, partition.directory):
+            self.background.checkpoint_soon(each)
 
     def is_cordoned(self, directory: LogDir) -> bool:
         """Is the directory to get no new partitions (KIP-1066)?"""
@@ -327,6 +353,7 @@ class LogManager:
     def _remove(self, gone: Partition) -> bool:
         """It is no longer served; its directory is renamed soon, and removed later. Returns whether there is one."""
         self.partitions.remove(gone)
+        self.moves.abort(gone)
         gone.delete()
         self.background.forget(gone)
         if gone.directory is None or not gone.directory.is_online:
@@ -411,6 +438,7 @@ class LogManager:
 
     async def stop(self, broker_epoch: int = -1) -> None:
         """Close everything: nothing is to be recovered at the next start."""
+        self.moves.stop()
         await self.background.stop()
         self._maker.shutdown()
         await asyncio.sleep(0)  # what the maker has left to do here

@@ -84,5 +84,4 @@ def open_log(directory: Path, disk: Disk, config: MetadataLogConfig, now_ms: int
             removal.run()
         for path in snapshots.forget_before(latest):
             disk.remove(path)
-    log.update_high_watermark(log.log_end_offset)
     return log, snapshots

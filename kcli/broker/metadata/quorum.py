@@ -63,6 +63,11 @@ class Quorum:
         """The ids of the voters."""
         return [voter["voterId"] for voter in self.voters] if self.kraft_version else [self.node_id]
 
+    @property
+    def directory(self) -> str | None:
+        """The directory by which the voter is known; None where voters are known by their ids."""
+        return self.directory_id if self.kraft_version else None
+
     def begin_epoch(self, disk: Disk, directory: Path, last_epoch: int, offset: int) -> list[Pair]:
         """Become the leader of a new epoch, durably. last_epoch: that of the log's last record; offset: its end.
 

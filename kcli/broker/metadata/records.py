@@ -24,6 +24,7 @@ from formats.message_writer import write
 from formats.varint import put_uvarint
 from kcli.errors import UnreadableInput
 from kcli.log import stored_batches
+from kcli.log.source import BytesSource
 from kcli.log.stored_batches import StoredRecord
 from kcli.metadata.image import Record
 
@@ -101,10 +102,16 @@ def read_batches(path: Path, from_offset: int = 0) -> Iterator[Replayed]:
     Raises UnreadableInput, with the place, for bytes that are damaged.
     """
     for row, records in stored_batches.read_batches(path, from_offset):
-        yield _batch(path, row, records)
+        yield _batch(str(path), row, records)
 
 
-def _batch(path: Path, row: BatchRow, stored: list[StoredRecord]) -> Replayed:
+def batches_in(data: bytes, name: str, from_offset: int = 0) -> Iterator[Replayed]:
+    """The batches of some part of a log, called `name`, as `read_batches` gives them. Raises UnreadableInput."""
+    for row, records in stored_batches.batches_of(BytesSource(data, name), from_offset):
+        yield _batch(name, row, records)
+
+
+def _batch(name: str, row: BatchRow, stored: list[StoredRecord]) -> Replayed:
     controls: list[ControlRecord] = []
     records: list[Record] = []
     for offset, key, value in stored:
@@ -114,9 +121,9 @@ def _batch(path: Path, row: BatchRow, stored: list[StoredRecord]) -> Replayed:
             else:
                 records.append(decode_value(value))
         except FormatError as error:
-            raise UnreadableInput(str(path), f"offset {offset:,}: {error.reason}") from None
+            raise UnreadableInput(name, f"offset {offset:,}: {error.reason}") from None
     found = [each.offset for each in stored]
     if found != [*range(row.base_offset, row.base_offset + len(stored))] or found[-1:] != [row.last_offset]:
         reason = f"offsets {row.base_offset:,} to {row.last_offset:,} with a gap"
-        raise UnreadableInput(str(path), f"byte {row.position:,}: {reason}")
+        raise UnreadableInput(name, f"byte {row.position:,}: {reason}")
     return Replayed(row.base_offset, row.last_offset, row.leader_epoch, row.max_timestamp, row.size, controls, records)

@@ -2,7 +2,8 @@
 
     reading   the next request is looked at when the answer to the last one is sent, or waits with others in the socket
               as long as the client takes what it gets: that is the back-pressure, and why memory stays bounded
-    waiting   a request that waits (a fetch for data) holds up only its own connection
+    waiting   a request that waits (a fetch for data) holds up only its own connection. Behind a batch that waits for
+              followers others are appended, and answered in order: so one fetch of a follower gets them all
     throttled the answer goes out at once, the connection is deaf for as long as it says
 
 No task and no future is made for a request that is answered at once. Source: SocketServer's Processor, which mutes a
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
 from functools import partial
@@ -21,7 +23,7 @@ from inspect import isawaitable, iscoroutine
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from kcli.broker.api import APIS, Api, handler, is_flexible
+from kcli.broker.api import APIS, BROKER_APIS, CONTROLLER_APIS, CONTROLLERS, LOOKED_AT_FIRST, Api, handler, is_flexible
 from kcli.broker.network.messages import (
     API_VERSIONS,
     PRODUCE,
@@ -45,6 +47,8 @@ log = logging.getLogger("kcli.broker")
 SIZE_BYTES = 4
 TURN_REQUESTS, TURN_BYTES = 64, 256 << 10
 """After so many requests, or bytes of answers, other connections have their turn."""
+LATE_MAX = 32
+"""So many batches of one connection may wait for followers."""
 
 
 class Laid(list[Part]):
@@ -74,15 +78,26 @@ class Later:
         return self.finish(self.future)
 
 
+class _Late:
+    """An answer to a batch: when its future is done, or with none where it only waits for those in front of it."""
+
+    __slots__ = ("answer", "began", "call", "response")
+
+    def __init__(self, call: Call, began: int, answer: Later | None, response: Entity | None) -> None:
+        self.call, self.began, self.answer, self.response = call, began, answer, response
+
+
 class Connection:
     """See above; closed by either side, or by `close`."""
 
     __slots__ = (
         "_answer_task",
+        "_apis",
         "_fd",
         "_held",
         "_is_reading",
         "_is_writing",
+        "_late",
         "_loop",
         "_max_bytes",
         "_out",
@@ -91,6 +106,7 @@ class Connection:
         "_socket",
         "_timer",
         "_unbegun",
+        "_waits_for_late",
         "_wanted",
         "client_host",
         "is_closed",
@@ -108,11 +124,14 @@ class Connection:
         self.client_host = peer[0]
         self.peer = f"{peer[0]}:{peer[1]}"
         self.listener = listener
+        self._apis = CONTROLLER_APIS if listener in server.config.controller_listener_names else BROKER_APIS
         self.last_active = server.loop.time()
         self.is_closed = False
         self._rest = bytearray()  # bytes of requests not yet looked at
         self._wanted = SIZE_BYTES  # of them, for the next request
         self._held = False  # no request is looked at: one is being answered, or the client throttled
+        self._late: deque[_Late] = deque()
+        self._waits_for_late = False
         self._out = Outgoing(sock)
         self._answer_task: asyncio.Future[Any] | None = None
         self._unbegun: Awaitable[Entity] | None = None  # an answer that its task has not come to yet
@@ -133,6 +152,10 @@ class Connection:
             self._answer_task.cancel()
             if iscoroutine(self._unbegun):
                 self._unbegun.close()
+        late, self._late = self._late, deque()
+        for each in late:
+            if each.answer is not None:
+                each.answer.future.cancel()
         if self._timer is not None:
             self._timer.cancel()
         self._out.close()
@@ -142,7 +165,7 @@ class Connection:
     @property
     def is_busy(self) -> bool:
         """Is a request being answered, or an answer on its way?"""
-        return self._answer_task is not None or bool(self._out)
+        return self._answer_task is not None or bool(self._late) or bool(self._out)
 
     # reading
 
@@ -218,6 +241,9 @@ class Connection:
             if behind + length > size:
                 self._wanted = SIZE_BYTES + length
                 break
+            if self._late and not self._may_go_on(data, behind):
+                self._held = self._waits_for_late = True
+                break
             position = behind + length
             try:
                 self._request(data[behind:position])
@@ -228,6 +254,10 @@ class Connection:
         if position < size:
             self._rest += data[position:]
         self._flush()
+
+    def _may_go_on(self, data: memoryview, behind: int) -> bool:
+        """May the next request be looked at, while batches in front of it wait? Only one with batches."""
+        return len(self._late) < LATE_MAX and int.from_bytes(data[behind : behind + 2]) == PRODUCE
 
     def _next_turn(self) -> None:
         self._held = False
@@ -251,7 +281,7 @@ class Connection:
 
     def _request(self, frame: memoryview) -> None:
         header = read_header(frame, is_flexible)
-        api = APIS.get(header.api_key)
+        api = self._apis.get(header.api_key)
         if api is None or not api.least <= header.version <= api.most:
             if header.api_key != API_VERSIONS:
                 raise BadRequest(f"API key {header.api_key} version {header.version}, which this broker does not speak")
@@ -269,7 +299,10 @@ class Connection:
         try:
             answer = self._server.handle(api, call)
             if isinstance(answer, Laid):
-                self._answer(call, answer, began)
+                self._in_order(call, answer, began)
+            elif isinstance(answer, Later) and api.key == PRODUCE:
+                self._late.append(_Late(call, began, answer, None))
+                answer.future.add_done_callback(self._late_is_there)
             elif isinstance(answer, Later):
                 self._held = True
                 self._answer_task = answer.future
@@ -281,13 +314,46 @@ class Connection:
                 self._unbegun = answer
                 self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))
             else:
-                self._answer(call, answer, began)
+                self._in_order(call, answer, began)
         except BadRequest:
             raise
         except HangUp as reason:
             self.close(str(reason), level=logging.INFO)
         except Exception as error:  # noqa: BLE001  (whatever a handler's bug is, it ends its connection, not the broker)
             self._failed(api, error)
+
+    def _in_order(self, call: Call, response: Entity | Laid | None, began: int) -> None:
+        """Answer behind those that wait."""
+        if self._late:
+            self._late.append(_Late(call, began, None, response))
+        else:
+            self._answer(call, response, began)
+
+    def _late_is_there(self, _: object) -> None:
+        """Batches have reached their followers: answer as many as are in front."""
+        late = self._late
+        if not late:
+            return
+        call = late[0].call
+        try:
+            while late:
+                first = late[0]
+                if first.answer is None:
+                    response = first.response
+                elif first.answer.future.done():
+                    response = first.answer.finish(first.answer.future)
+                else:
+                    break
+                late.popleft()
+                call = first.call
+                self._answer(call, response, first.began)
+        except Exception as error:  # noqa: BLE001  (as above)
+            self._end_with(call, error)
+            return
+        self._flush()
+        if not late and self._waits_for_late:
+            self._waits_for_late = self._held = False
+            self._resume()
 
     async def _wait_for(self, call: Call, answer: Awaitable[Entity], began: int) -> None:
         self._unbegun = None
@@ -315,7 +381,7 @@ class Connection:
         if self.is_closed:
             return
         try:
-            self._answer(call, response, began)
+            self._in_order(call, response, began)
             self._flush()
             self._resume()
         except Exception as error:  # noqa: BLE001  (as above)
@@ -338,7 +404,7 @@ class Connection:
     def _answer(self, call: Call, response: Entity | Laid | None, began: int) -> None:
         quotas = self._server.broker.quotas
         throttle_ms = call.throttle_ms
-        if quotas.is_active:
+        if quotas.is_active and not call.is_exempt:
             throttle_ms = max(throttle_ms, quotas.request_throttle_ms(call, perf_counter_ns() - began))
         if isinstance(response, Laid):
             if throttle_ms:
@@ -387,9 +453,14 @@ class Connection:
 
 
 def handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:
-    """Give a request to its handler. See Server.handle."""
-    if call.broker.is_read_only:
+    """Give a request to its handler, or to the active controller. See Server.handle."""
+    broker = call.broker
+    if broker.is_read_only:
         from kcli.broker.read_only.requests import answer
 
         return answer(api, call)
+    if api.on is CONTROLLERS:
+        return broker.controller.answer(call)
+    if api.forwards and not broker.is_alone and api.key not in LOOKED_AT_FIRST:
+        return broker.controller.forward(call)
     return handler(api.key)(call)

@@ -31,7 +31,8 @@ _DIVERGING = struct.Struct(">iq")
 
 @dataclass(slots=True)
 class PartitionAnswer:
-    """What a fetch finds in one partition; offsets -1 where they are not known. diverging: epoch and its end offset."""
+    """What a fetch finds in one partition; offsets -1 where they are not known. diverging: epoch and its end offset.
+    leader: the field of the current one, see current_leader."""
 
     index: int
     error_code: int = 0
@@ -41,6 +42,8 @@ class PartitionAnswer:
     aborted: tuple[AbortedTxn, ...] | None = None
     region: FileRegion | None = None
     diverging: tuple[int, int] | None = None
+    preferred_replica: int = UNKNOWN
+    leader: bytes = b""
 
     @property
     def size(self) -> int:
@@ -56,8 +59,9 @@ def lay_out(
     *,
     error_code: int = 0,
     throttle_ms: int = 0,
+    endpoints: bytes = NO_TAGS,
 ) -> Laid:
-    """The answer's frame, in parts."""
+    """The answer's frame, in parts. endpoints: the tagged fields at its end (12+), see current_leader."""
     version = kind.version
     flexible = version >= FLEXIBLE
     head = bytearray(4) + kind.response_header(correlation_id)
@@ -89,7 +93,7 @@ def lay_out(
         if flexible:
             part += NO_TAGS
     if flexible:
-        part += NO_TAGS
+        part += endpoints
     total += len(part)
     struct.pack_into(">i", head, 0, total - 4)
     return parts
@@ -110,11 +114,16 @@ def _head_of(answer: PartitionAnswer, version: int, part: bytearray) -> None:
             if flexible:
                 part += NO_TAGS
     if version >= PREFERRED_REPLICA:
-        part += b"\xff\xff\xff\xff"
+        part += answer.preferred_replica.to_bytes(4, signed=True)
 
 
 def _tagged(answer: PartitionAnswer) -> bytes:
-    if answer.diverging is None:
+    if answer.diverging is None and not answer.leader:
         return b"\0"
-    value = _DIVERGING.pack(*answer.diverging) + b"\0"
-    return b"\1\0" + uvarint(len(value)) + value
+    fields = []
+    if answer.diverging is not None:
+        fields.append((0, _DIVERGING.pack(*answer.diverging) + b"\0"))
+    if answer.leader:
+        fields.append((1, answer.leader))
+    told = (uvarint(tag) + uvarint(len(value)) + value for tag, value in fields)
+    return uvarint(len(fields)) + b"".join(told)

@@ -216,6 +216,7 @@ class Call:
     client_host: str = ""
     listener: str = ""
     throttle_ms: int = 0  # a quota's handler says so
+    is_exempt: bool = False  # from quotas: another broker asks
 
     @property
     def version(self) -> int:

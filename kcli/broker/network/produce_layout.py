@@ -4,7 +4,10 @@ third of the time of the whole request.
     responses | throttle_time_ms int32 | tagged fields (9+)
     topic      name (3-12) or id (13+) | partitions | tagged fields (9+)
     partition  index int32, error int16, base offset int64, log append time int64, log start offset int64 (5+),
-               errors of records (8+): index int32, message, tagged fields (9+); error message (8+) | tagged fields (9+)
+               errors of records (8+): index int32, message, tagged fields (9+); error message (8+)
+               | tagged fields (9+): 0 current leader (10+)
+
+The tagged field at the end of all is the leaders' endpoints (10+).
 
 Source: ProduceResponse.json.
 """
@@ -15,6 +18,7 @@ import struct
 from dataclasses import dataclass
 from uuid import UUID
 
+from formats.varint import uvarint
 from kcli.broker.network.connection import Laid
 from kcli.broker.network.layout import NO_TAGS, length, string
 from kcli.broker.network.messages import Messages
@@ -28,7 +32,8 @@ _NO_ERRORS = (b"\0\0\0\0" + b"\xff\xff", b"\x01" + b"\0")
 
 @dataclass(slots=True)
 class PartitionAnswer:
-    """What became of one batch; log_append_time is -1 with CreateTime."""
+    """What became of one batch; log_append_time is -1 with CreateTime. leader: the field of the current one, see
+    current_leader."""
 
     index: int
     error_code: int = 0
@@ -37,10 +42,16 @@ class PartitionAnswer:
     log_start_offset: int = -1
     record_errors: tuple[RecordError, ...] = ()
     error_message: str | None = None
+    leader: bytes = b""
 
 
-def lay_out(kind: Messages, correlation_id: int, topics: list[tuple[str | UUID, list[PartitionAnswer]]]) -> Laid:
-    """The answer's frame, in one part."""
+def lay_out(
+    kind: Messages,
+    correlation_id: int,
+    topics: list[tuple[str | UUID, list[PartitionAnswer]]],
+    endpoints: bytes = NO_TAGS,
+) -> Laid:
+    """The answer's frame, in one part. endpoints: the tagged fields at its end, see current_leader."""
     version = kind.version
     flexible = version >= FLEXIBLE
     tags = NO_TAGS if flexible else b""
@@ -59,12 +70,14 @@ def lay_out(kind: Messages, correlation_id: int, topics: list[tuple[str | UUID, 
             if version >= RECORD_ERRORS and (each.record_errors or each.error_message is not None):
                 _put_errors(each, frame, flexible=flexible)
                 frame += tags
+            elif each.leader:
+                frame += _NO_ERRORS[flexible] + b"\1\0" + uvarint(len(each.leader)) + each.leader
             else:
                 frame += plain_end
         frame += tags
     answer = Laid([frame])
     answer.throttle_at = len(frame)
-    frame += b"\0\0\0\0" + tags
+    frame += b"\0\0\0\0" + (endpoints if flexible else b"")
     frame[:4] = (len(frame) - 4).to_bytes(4)
     return answer
 

@@ -11,6 +11,7 @@ import errno
 import logging
 import socket
 from collections import Counter
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from kcli.broker.network.connection import Connection, handle
@@ -71,12 +72,14 @@ class Server:
         bound_host, bound_port = sock.getsockname()[:2]
         return bound_host, bound_port
 
-    def serve(self, broker: Broker) -> None:
-        """Let clients in."""
+    def serve(self, broker: Broker, listeners: Collection[str] | None = None) -> None:
+        """Let clients in, through those listeners, once each; None: through all."""
         self._broker = broker
         for sock, listener in self._listening:
-            self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
-        self._drop_idle()
+            if listeners is None or listener in listeners:
+                self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
+        if self._idle_timer is None:
+            self._drop_idle()
 
     def _accept(self, sock: socket.socket, listener: str) -> None:
         for _ in range(ACCEPT_AT_ONCE):
@@ -133,6 +136,15 @@ class Server:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
+
+    def close_listeners(self, listeners: Collection[str]) -> None:
+        """Accept nobody through those any more, and end the connections that came through them."""
+        for each in [each for each in self._listening if each[1] in listeners]:
+            self.loop.remove_reader(each[0].fileno())
+            each[0].close()
+            self._listening.remove(each)
+        for connection in [each for each in self.connections if each.listener in listeners]:
+            connection.close("the broker stops")
 
     def close(self) -> None:
         """Stop, and end all connections."""

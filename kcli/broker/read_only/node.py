@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
+from kcli.broker.addresses import CannotServe, bind
 from kcli.broker.broker import Broker
 from kcli.broker.fetch_sessions import FetchSessions
 from kcli.broker.logs.descriptors import raise_limit, share_in_use
 from kcli.broker.logs.directories import LogDir, LogDirs
 from kcli.broker.logs.partitions import Partitions
-from kcli.broker.metadata.quorum import Quorum
+from kcli.broker.metadata.quorum_view import QuorumView, of_only_voter
 from kcli.broker.network.server import Server
-from kcli.broker.node import FETCH_SESSION_EVICTION_MS, PLAINTEXT, PROTOCOL_IDS, CannotServe, Node
+from kcli.broker.node import FETCH_SESSION_EVICTION_MS, Node
 from kcli.broker.quotas import Quotas
 from kcli.broker.read_only.coordinators import ReadOnlyCoordinator
 from kcli.broker.read_only.directory import (
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 UNKNOWN_CLUSTER = "unknown"
-NO_DIRECTORY = "A" * 22
+PLAINTEXT_ID = 0
 UPKEEP_S = 10.0
 DESCRIPTORS_MAX = 0.5
 """Share of the limit in use from which on files are closed; they are opened again when they are read."""
@@ -88,7 +89,12 @@ class ReadOnlyMetadata:
 
     def __init__(self, metadata_log: ReadOnlyLog | None, node_id: int) -> None:
         self._log = metadata_log
-        self.quorum = Quorum(node_id, NO_DIRECTORY)
+        self._node_id = node_id
+
+    @property
+    def view(self) -> QuorumView:
+        """For DescribeQuorum."""
+        return of_only_voter(self._node_id, None, self.epoch, self.next_offset, self.high_watermark)
 
     @property
     def next_offset(self) -> int:
@@ -126,7 +132,7 @@ class ReadOnlyNode(Node):
             raise CannotServe(f"no such directory: {', '.join(missing)}")
         found = find_partitions(directories)
         self._server = server = Server(config, loop)
-        advertised = self._bind(server)
+        advertised, _ = bind(server, config, alone=True)
         image = self._image(found, advertised)
         dirs = LogDirs(
             [LogDir(each) for each in directories],
@@ -181,9 +187,7 @@ class ReadOnlyNode(Node):
             id=self.config.node_id,
             epoch=max(image.offset, 0),
             incarnation_id=uuid4(),
-            endpoints={
-                name: Endpoint(name, host, port, PROTOCOL_IDS[PLAINTEXT]) for name, (host, port) in advertised.items()
-            },
+            endpoints={name: Endpoint(name, host, port, PLAINTEXT_ID) for name, (host, port) in advertised.items()},
             features=SUPPORTED_FEATURES,
             rack=self.config.broker_rack,
             fenced=False,

@@ -1,0 +1,32 @@
+"""ControllerRegistration (70): a controller has come up: where it is reached, and what it can do. KIP-919."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.metadata.metadata_version import CONTROLLER_REGISTRATION
+from kcli.metadata.registration import Controller, Endpoint, VersionRange
+
+NONE = UUID(int=0)
+
+
+async def controller_registration(call: Call) -> Entity:
+    """Errors: UNSUPPORTED_VERSION before metadata.version has such records."""
+    broker, request = call.broker, call.request
+    assert broker.active is not None, "controllers are asked"
+    if broker.metadata.draft.metadata_version < CONTROLLER_REGISTRATION:
+        reason = "The current MetadataVersion is too old to support controller registrations."
+        return call.respond(error_code=ErrorCode.unsupported_version, error_message=reason)
+    controller = Controller(
+        id=request.controller_id,
+        incarnation_id=request.incarnation_id or NONE,
+        endpoints={
+            each.name: Endpoint(each.name, each.host, each.port, each.security_protocol) for each in request.listeners
+        },
+        features={
+            each.name: VersionRange(each.min_supported_version, each.max_supported_version) for each in request.features
+        },
+    )
+    await broker.active.register_controller(controller)
+    return call.respond(error_code=ErrorCode.none, error_message="")

@@ -1,0 +1,191 @@
+"""Replicas on their way from one log directory of this broker to another (KIP-113).
+
+    begin     a future log is made in the other directory: <topic>-<partition>.<unique>-future
+    copy      batches as they are, from the current log; where that was cut, the future one is cut too
+    promote   once it has all: the controller is told, the future log becomes the current one, the old one goes
+    resume    a start goes on with what was begun
+
+At most replica.alter.log.dirs.io.max.bytes.per.second. The disk is waited for in threads; the end is one step for
+everybody else. Source: ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica, LogManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+from kcli.broker.logs.loading import Key, jitter
+from kcli.broker.quotas import Rate
+from kcli.broker.replication.following import UNKNOWN, truncation
+from kcli.errors import KcliError
+from kcli.log.live_segments import FileRegion
+from kcli.log.partition_directory import make_partition_directory, name_for_end
+from kcli.log.partition_log import Isolation, OffsetOutOfRange, OpenOptions, PartitionLog
+from kcli.metadata.partition import from_uuid
+
+if TYPE_CHECKING:
+    from kcli.broker.logs.directories import LogDir
+    from kcli.broker.logs.manager import FutureReplica, LogManager
+    from kcli.broker.logs.partitions import Partition
+
+log = logging.getLogger("kcli.broker")
+
+READ_BYTES: Final = 1 << 20
+RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+ANY_EPOCH: Final = 2**31 - 1
+
+
+class Moves:
+    """See above."""
+
+    def __init__(self, logs: LogManager) -> None:
+        self._logs = logs
+        config = logs.config
+        windows = config.number("alter.log.dirs.replication.quota.window.num")
+        window_s = config.number("alter.log.dirs.replication.quota.window.size.seconds")
+        self._rate = Rate(windows, window_s * 1000)
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+
+    def resume(self) -> None:
+        """Go on with the future logs that were found."""
+        for key in self._logs.futures:
+            partition = self._logs.partitions.get(*key)
+            if partition is not None and not partition.is_offline:
+                self._run(partition)
+
+    def begin(self, partition: Partition, directory: LogDir) -> None:
+        """Move a replica to another directory; nothing where it is there, or on its way there.
+
+        Raises OSError, KcliError.
+        """
+        logs, key = self._logs, partition.key
+        known = logs.futures.get(key)
+        if known is not None:
+            if known.directory is directory:
+                return
+            self.abort(partition)
+        if partition.directory is directory:
+            return
+        path = directory.path / name_for_end(partition.topic, partition.number, "future")
+        make_partition_directory(logs.disk, path, from_uuid(partition.topic_id))
+        options = OpenOptions(producer_expiration_ms=logs.config.producer_id_expiration_ms, jitter=jitter)
+        made = PartitionLog(path, logs.disk, logs.config_of(partition.topic), logs.clock.now_ms(), options)
+        logs.add_future(key, directory, made)
+        log.info("%s is to move to %s", partition, directory.path)
+        self._run(partition)
+
+    def abort(self, partition: Partition) -> None:
+        """Leave a replica where it is; what was copied goes."""
+        task = self._tasks.pop(partition.key, None)
+        if task is not None:
+            task.cancel()
+        future = self._logs.futures.pop(partition.key, None)
+        if future is not None and future.directory.is_online:
+            target = future.log.directory.with_name(name_for_end(partition.topic, partition.number, "delete"))
+            try:
+                future.log.rename(target)
+            except OSError as error:
+                self._logs.directory_failed(future.directory, error)
+            else:
+                self._logs.background.delete_tree(future.directory, target, future.log)
+
+    def stop(self) -> None:
+        """Stop where they are: the next start goes on."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+
+    def _run(self, partition: Partition) -> None:
+        task = asyncio.get_running_loop().create_task(self._move(partition))
+        self._tasks[partition.key] = task
+        task.add_done_callback(lambda done: self._ended(partition, done))
+
+    def _ended(self, partition: Partition, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(partition.key) is task:
+            del self._tasks[partition.key]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s was not moved", partition, exc_info=error)
+
+    async def _move(self, partition: Partition) -> None:
+        future = self._logs.futures[partition.key]
+        while not (partition.is_offline or partition.is_deleted) and future.directory.is_online:
+            try:
+                current = partition.log
+                self._cut(current, future.log)
+                if future.log.log_end_offset >= current.log_end_offset:
+                    self._promote(partition, future)
+                    return
+                await self._copy(current, future.log)
+            except OffsetOutOfRange:
+                continue  # the log was cut meanwhile
+            except (OSError, KcliError) as error:
+                self._logs.directory_failed(future.directory, error)
+                return
+
+    def _cut(self, current: PartitionLog, future: PartitionLog) -> None:
+        """Follow the current log where it was cut, at either end."""
+        now_ms = self._logs.clock.now_ms()
+        if future.log_end_offset < current.log_start_offset:
+            future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
+        epoch = future.latest_epoch
+        known, end = (UNKNOWN, UNKNOWN) if epoch is None else current.offset_for_leader_epoch(epoch)
+        if epoch is not None and end != UNKNOWN and (known < epoch or end < future.log_end_offset):
+            own = future.offset_for_leader_epoch(known)
+            future.truncate_to(truncation((known, end), own, future.log_end_offset), now_ms)
+        elif future.log_end_offset > current.log_end_offset:
+            future.truncate_to(current.log_end_offset, now_ms)
+
+    async def _copy(self, current: PartitionLog, future: PartitionLog) -> None:
+        offset = max(future.log_end_offset, current.log_start_offset)
+        region = current.read(offset, READ_BYTES, Isolation.LOG_END).region
+        if region is None:
+            raise OffsetOutOfRange(f"nothing at offset {offset:,}")
+        data = await self._logs.background.in_thread(lambda: _read(region))
+        if data is not None and future.log_end_offset <= offset:
+            future.append_as_follower(data, ANY_EPOCH, self._logs.clock.now_ms())
+            await self._hold(len(data))
+        else:
+            await asyncio.sleep(0)
+
+    async def _hold(self, size: int) -> None:
+        """Keep to the limit."""
+        limit = self._logs.config.values.get(RATE)
+        if isinstance(limit, int):
+            self._rate.add(size, self._logs.clock.now_ms())
+            wait_ms = self._rate.throttle_ms(limit, self._logs.clock.now_ms())
+            if wait_ms:
+                await asyncio.sleep(wait_ms / 1000)
+
+    def _promote(self, partition: Partition, future: FutureReplica) -> None:
+        """The future log becomes the current one."""
+        current, home, logs = partition.log, partition.directory, self._logs
+        assert home is not None, "it is online"
+        new = future.log
+        new.update_high_watermark(current.high_watermark)
+        if current.log_start_offset > new.log_start_offset:
+            new.delete_records(current.log_start_offset)
+        logs.background.forget(partition)
+        del logs.futures[partition.key]
+        try:
+            new.rename(future.directory.path / str(partition))
+        except OSError as error:
+            logs.directory_failed(future.directory, error)
+            return
+        target = home.path / name_for_end(partition.topic, partition.number, "delete")
+        try:
+            current.rename(target)
+        except OSError as error:
+            logs.directory_failed(home, error)
+            return
+        partition.moved(new, future.directory)
+        logs.moved(partition, home)
+        logs.background.delete_tree(home, target, current)
+        log.info("%s has moved to %s", partition, future.directory.path)
+
+
+def _read(region: FileRegion) -> bytes | None:
+    """None where the log was cut meanwhile."""
+    data = os.pread(region.fd, region.length, region.position)
+    return data if len(data) == region.length else None

@@ -1,0 +1,226 @@
+"""What raft does not do itself: time, disk and network.
+
+    ask       a request from another node; its answer may wait
+    send      what raft wants to say, over channels of its own: those of Fetch, which wait, and one for all the rest
+    flush     in a thread, whenever the log is longer than what is on disk
+    tick      when raft wants to be asked again
+
+After everything that raft hears, `advance` is called: what is committed, and who leads, may be other than before. An
+error of raft, or of the disk, ends the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from itertools import count
+from typing import Any, Final
+
+from kcli.broker.clock import Clock
+from kcli.broker.metadata.raft_asks import WIRES
+from kcli.broker.network.messages import HangUp
+from kcli.broker.network.peers import Channel, Network, Unanswered, VersionMismatch
+from kcli.log.partition_log import PartitionLog
+from kcli.raft.config import RaftConfig
+from kcli.raft.errors import ErrorCode
+from kcli.raft.messages import Answer, Fetch, Outcome, Records, Request, Send
+from kcli.raft.raft import Raft
+
+logger = logging.getLogger("kcli.broker")
+LOG_AGAIN_S: Final = 30.0
+"""A node that cannot be reached is named that often."""
+
+
+class MonotonicClock:
+    """Milliseconds since 1970 that never go back."""
+
+    def __init__(self, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._base_ms = clock.now_ms() - loop.time() * 1000
+
+    def now_ms(self) -> int:
+        """Now."""
+        return int(self._base_ms + self._loop.time() * 1000)
+
+
+class RaftDriver:
+    """See above."""
+
+    def __init__(
+        self,
+        raft: Raft,
+        log: PartitionLog,
+        network: Network,
+        config: RaftConfig,
+        clock: Clock,
+        *,
+        in_thread: Callable[[Callable[[], object]], Awaitable[None]],
+        advance: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self.raft = raft
+        self._log, self._network, self._config = log, network, config
+        self._loop = asyncio.get_running_loop()
+        self._clock = MonotonicClock(clock, self._loop)
+        self._in_thread, self._advance, self._failed = in_thread, advance, failed
+        self._tokens = count(1)
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._channels: dict[tuple[str, int, bool], Channel] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._flushing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
+        self._named: dict[str, float] = {}
+
+    @property
+    def now_ms(self) -> int:
+        """The time, as raft has it."""
+        return self._clock.now_ms()
+
+    def start(self) -> None:
+        """Take part. What a killed process left in the log counts as on disk from here on: it has to be."""
+        self._log.flush(self.now_ms)
+        self.do(lambda: self.raft.start(self.now_ms))
+
+    def ask(self, request: Request) -> asyncio.Future[Answer]:
+        """The answer to another node's request."""
+        token = next(self._tokens)
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        self._asked[token] = answer
+        if self._is_over:
+            self._hang_up()
+        self.do(lambda: self.raft.handle(token, request, self.now_ms))
+        return answer
+
+    def append(self, batches: Sequence[Records]) -> None:
+        """The leader's: batches into the log. Raises NotLeader."""
+        self.do(lambda: self.raft.append(batches, self.now_ms))
+
+    def do(self, call: Callable[[], Outcome]) -> None:
+        """Let raft hear of something, and do what it says."""
+        if self._is_over:
+            return
+        try:
+            self._carry_out(call())
+            self._advance()
+            self._flush_soon()
+        except Exception as error:  # noqa: BLE001  (whatever it is: raft's promises cannot be kept any more)
+            self.end()
+            self._failed(error)
+            return
+        self._set_timer()
+
+    def _carry_out(self, outcome: Outcome) -> None:
+        for token, answer in outcome.answers:
+            waiting = self._asked.pop(token, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(answer)
+        for send in outcome.messages:
+            self._run(self._exchange(send))
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ms = self.raft.deadline_ms()
+        if deadline_ms is not None and not self._is_over:
+            delay_s = max(0, deadline_ms - self.now_ms) / 1000
+            self._timer = self._loop.call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.do(lambda: self.raft.tick(self.now_ms))
+
+    # the disk
+
+    def _flush_soon(self) -> None:
+        if self._flushing is None and self._log.log_end_offset > self.raft.flushed_offset and not self._is_over:
+            self._flushing = self._loop.create_task(self._flush())
+
+    async def _flush(self) -> None:
+        try:
+            flush = self._log.begin_flush()
+            if flush is not None:
+                await self._in_thread(flush.run)
+                self._log.end_flush(flush, self.now_ms)
+        except Exception as error:  # noqa: BLE001  (a log that cannot be flushed is not to be used any more)
+            self.end()
+            self._failed(error)
+            return
+        finally:
+            self._flushing = None
+        self.do(lambda: self.raft.flushed(self._log.recovery_point, self.now_ms))
+
+    # the network
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _exchange(self, send: Send) -> None:
+        wire = WIRES[type(send.request)]
+        address = f"{send.to.host}:{send.to.port}"
+        answer: Answer | None = None
+        try:
+            channel = self._channel(send)
+            timeout_s = self._config.request_timeout_ms / 1000
+            response = await channel.call(wire.api, wire.version, timeout_s=timeout_s, **wire.fields(send.request))
+            answer = wire.answer(response, self._config.listener)
+        except VersionMismatch as error:
+            self._tell(address, f"the quorum's node at {address} cannot be talked to: {error}")
+        except Unanswered as error:
+            self._tell(address, f"the quorum's node at {address} does not answer: {error}")
+        else:
+            self._named.pop(address, None)
+            if answer.top_error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+                own = self._config.cluster_id
+                self._tell(address, f"INCONSISTENT_CLUSTER_ID: the node at {address} is not of cluster {own}")
+        self.do(lambda: self.raft.answered(send, answer, self.now_ms))
+
+    def _channel(self, send: Send) -> Channel:
+        key = send.to.host, send.to.port, isinstance(send.request, Fetch)
+        channel = self._channels.get(key)
+        if channel is None:
+            name = f"raft-client-{self._config.node_id}"
+            channel = self._channels[key] = self._network.channel(send.to.host, send.to.port, name)
+        return channel
+
+    def _tell(self, address: str, reason: str) -> None:
+        """Say it once in a while."""
+        now = self._loop.time()
+        if now - self._named.get(address, -LOG_AGAIN_S) >= LOG_AGAIN_S:
+            self._named[address] = now
+            logger.warning("%s", reason)
+
+    # the end
+
+    async def shut_down(self, timeout_ms: int) -> None:
+        """Resign in order, where this node leads, and go on until somebody else does, or the time is over."""
+        deadline = self._loop.time() + timeout_ms / 1000
+        if not self.raft.is_leader:
+            deadline = 0.0
+        self.do(lambda: self.raft.shutdown(self.now_ms, timeout_ms))
+        while not (self._is_over or self.raft.is_shut_down) and self._loop.time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        self.end()
+        if self._flushing is not None:
+            await asyncio.wait([self._flushing])
+
+    def end(self) -> None:
+        """Take part no more."""
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        for channel in self._channels.values():
+            channel.close()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        for waiting in self._asked.values():
+            if not waiting.done():
+                waiting.set_exception(HangUp("this node takes part in the quorum no more"))
+        self._asked.clear()

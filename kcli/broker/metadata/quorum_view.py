@@ -1,0 +1,65 @@
+"""The quorum as its leader sees it, for DescribeQuorum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kcli.raft.leader import Leader, Replica
+
+
+class ReplicaView(NamedTuple):
+    """A replica of the metadata log. Times are milliseconds since 1970, -1 where they are not known; the leader itself
+    is always up to date.
+
+    directory_id: None where it is not known. log_end_offset: as of its last Fetch.
+    """
+
+    id: int
+    directory_id: str | None
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class QuorumView(NamedTuple):
+    """high_watermark: -1 where it is not known yet."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaView, ...]
+    observers: tuple[ReplicaView, ...]
+
+
+def of_only_voter(
+    node_id: int, directory_id: str | None, epoch: int, log_end_offset: int, high_watermark: int
+) -> QuorumView:
+    """The view of a node that is alone."""
+    own = ReplicaView(node_id, directory_id, log_end_offset, -1, -1)
+    return QuorumView(node_id, epoch, high_watermark, (own,), ())
+
+
+def of_leader(state: Leader, log_end_offset: int) -> QuorumView:
+    """The view of the quorum's leader, whose own log ends there."""
+
+    def views(replicas: Iterable[Replica]) -> tuple[ReplicaView, ...]:
+        return tuple(
+            ReplicaView(
+                each.key.id,
+                each.key.directory_id,
+                log_end_offset
+                if each.key.id == state.leader_id
+                else -1
+                if each.end_offset is None
+                else each.end_offset,
+                each.last_fetch_ms,
+                each.last_caught_up_ms,
+            )
+            for each in replicas
+        )
+
+    high_watermark = -1 if state.high_watermark is None else state.high_watermark
+    voters, observers = views(state.voters.values()), views(state.observers.values())
+    return QuorumView(state.leader_id, state.epoch, high_watermark, voters, observers)

@@ -1,0 +1,273 @@
+"""What other nodes ask raft, read from Kafka's messages, and its answers in such.
+
+A request about anything but partition 0 of `__cluster_metadata` is INVALID_REQUEST. What older versions lack is as if
+it were not known.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from formats.message import uuid_text
+from kcli.broker.metadata.raft_asks import TOPIC_ID
+from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.metadata.topic_names import CLUSTER_METADATA
+from kcli.raft.errors import ErrorCode as RaftCode
+from kcli.raft.messages import (
+    AddRaftVoter,
+    Answer,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    Fetch,
+    FetchAnswer,
+    FetchSnapshot,
+    FetchSnapshotAnswer,
+    OffsetAndEpoch,
+    RemoveRaftVoter,
+    UpdateRaftVoter,
+    Vote,
+    VoteAnswer,
+    VoterAnswer,
+)
+from kcli.raft.voters import Endpoint, Endpoints, ReplicaKey, address, replica_key
+
+NO_HIGH_WATERMARK: Final = (1 << 63) - 1
+
+
+class InvalidRaftRequest(Exception):
+    """About another partition than that of the metadata log, or about more than one."""
+
+
+def _key(node_id: int, directory: UUID | None) -> ReplicaKey:
+    return replica_key(node_id, None if directory is None else uuid_text(directory.bytes))
+
+
+# requests received
+
+
+def _only_partition(request: Entity, name: str, index: str) -> Any:
+    topics = request.topics
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        raise InvalidRaftRequest
+    partition = topics[0].partitions[0]
+    if getattr(topics[0], name) not in (CLUSTER_METADATA, TOPIC_ID) or getattr(partition, index) != 0:
+        raise InvalidRaftRequest
+    return partition
+
+
+def _voter(call: Call, partition: Any) -> ReplicaKey | None:
+    voter_id = call.get("voter_id", -1)
+    return None if voter_id < 0 else _key(voter_id, getattr(partition, "voter_directory_id", None))
+
+
+def _endpoints(listeners: Any) -> Endpoints:
+    return tuple(Endpoint(each.name, each.host, each.port) for each in listeners)
+
+
+def vote_of(call: Call) -> Vote:
+    """Raises InvalidRaftRequest, as the others do."""
+    partition = _only_partition(call.request, "topic_name", "partition_index")
+    return Vote(
+        cluster_id=call.request.cluster_id,
+        voter=_voter(call, partition),
+        replica=_key(partition.replica_id, getattr(partition, "replica_directory_id", None)),
+        epoch=partition.replica_epoch,
+        last=OffsetAndEpoch(partition.last_offset, partition.last_offset_epoch),
+        pre_vote=getattr(partition, "pre_vote", False),
+    )
+
+
+def begin_of(call: Call) -> BeginQuorumEpoch:
+    """See vote_of."""
+    partition = _only_partition(call.request, "topic_name", "partition_index")
+    return BeginQuorumEpoch(
+        cluster_id=call.request.cluster_id,
+        voter=_voter(call, partition),
+        leader_id=partition.leader_id,
+        epoch=partition.leader_epoch,
+        endpoints=_endpoints(call.get("leader_endpoints", ())),
+    )
+
+
+def end_of(call: Call) -> EndQuorumEpoch:
+    """See vote_of."""
+    partition = _only_partition(call.request, "topic_name", "partition_index")
+    if call.version:
+        successors = [_key(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates]
+    else:
+        successors = [ReplicaKey(each) for each in partition.preferred_successors]
+    return EndQuorumEpoch(
+        cluster_id=call.request.cluster_id,
+        leader_id=partition.leader_id,
+        epoch=partition.leader_epoch,
+        preferred_successors=successors,
+        endpoints=_endpoints(call.get("leader_endpoints", ())),
+    )
+
+
+def fetch_of(call: Call) -> Fetch:
+    """See vote_of."""
+    request = call.request
+    name = "topic_id" if hasattr(request.topics[0] if request.topics else None, "topic_id") else "topic"
+    partition = _only_partition(request, name, "partition")
+    state = getattr(request, "replica_state", None)
+    replica_id = request.replica_id if state is None else state.replica_id
+    high_watermark = getattr(partition, "high_watermark", NO_HIGH_WATERMARK)
+    return Fetch(
+        cluster_id=getattr(request, "cluster_id", None),
+        replica=_key(replica_id, getattr(partition, "replica_directory_id", None)),
+        epoch=partition.current_leader_epoch,
+        offset=partition.fetch_offset,
+        last_fetched_epoch=partition.last_fetched_epoch,
+        high_watermark=high_watermark,
+        max_wait_ms=round(request.max_wait.total_seconds() * 1000),
+        max_bytes=request.max_bytes,
+    )
+
+
+def fetch_snapshot_of(call: Call) -> FetchSnapshot:
+    """See vote_of."""
+    partition = _only_partition(call.request, "name", "partition")
+    return FetchSnapshot(
+        cluster_id=call.request.cluster_id,
+        replica=_key(call.request.replica_id, getattr(partition, "replica_directory_id", None)),
+        epoch=partition.current_leader_epoch,
+        snapshot=OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+        position=partition.position,
+        max_bytes=call.request.max_bytes,
+    )
+
+
+def add_of(call: Call) -> AddRaftVoter:
+    """AddRaftVoter as it came."""
+    request = call.request
+    return AddRaftVoter(
+        cluster_id=request.cluster_id,
+        voter=_key(request.voter_id, request.voter_directory_id),
+        endpoints=_endpoints(request.listeners),
+        timeout_ms=round(request.timeout.total_seconds() * 1000),
+        ack_when_committed=call.get("ack_when_committed", True),
+    )
+
+
+def remove_of(call: Call) -> RemoveRaftVoter:
+    """RemoveRaftVoter as it came."""
+    voter = _key(call.request.voter_id, call.request.voter_directory_id)
+    return RemoveRaftVoter(cluster_id=call.request.cluster_id, voter=voter)
+
+
+def update_of(call: Call) -> UpdateRaftVoter:
+    """UpdateRaftVoter as it came."""
+    request = call.request
+    return UpdateRaftVoter(
+        cluster_id=request.cluster_id,
+        epoch=request.current_leader_epoch,
+        voter=_key(request.voter_id, request.voter_directory_id),
+        endpoints=_endpoints(request.listeners),
+        min_version=request.k_raft_version_feature.min_supported_version,
+        max_version=request.k_raft_version_feature.max_supported_version,
+    )
+
+
+# the answers to these
+
+
+def _wire(code: RaftCode) -> ErrorCode:
+    return ErrorCode(code.value)
+
+
+def _nodes(call: Call, answer: Answer) -> tuple[Entity, ...]:
+    """Where the leader is reached, by the listener through which the request came."""
+    found = address(answer.endpoints, call.listener)
+    if found is None or answer.leader_id < 0 or not call.has(call.messages.response_name, "node_endpoints"):
+        return ()
+    return (call.new("NodeEndpoint", node_id=answer.leader_id, host=found.host, port=found.port),)
+
+
+def _respond(call: Call, answer: Answer, **partition: Any) -> Entity:
+    if answer.top_error is not RaftCode.NONE:
+        return call.respond(error_code=_wire(answer.top_error), topics=(), node_endpoints=())
+    found = call.new(
+        "PartitionData",
+        partition_index=0,
+        error_code=_wire(answer.error),
+        leader_id=answer.leader_id,
+        leader_epoch=answer.epoch,
+        **partition,
+    )
+    topics = (call.new("TopicData", topic_name=CLUSTER_METADATA, partitions=(found,)),)
+    return call.respond(error_code=ErrorCode.none, topics=topics, node_endpoints=_nodes(call, answer))
+
+
+def vote_response(call: Call, answer: Answer) -> Entity:
+    """The response to Vote."""
+    return _respond(call, answer, vote_granted=isinstance(answer, VoteAnswer) and answer.granted)
+
+
+def epoch_response(call: Call, answer: Answer) -> Entity:
+    """The response to BeginQuorumEpoch and EndQuorumEpoch."""
+    return _respond(call, answer)
+
+
+def fetch_response(call: Call, answer: Answer) -> Entity:
+    """The response to Fetch."""
+    assert isinstance(answer, FetchAnswer), "of Fetch"
+    if answer.top_error is not RaftCode.NONE:
+        return call.respond(error_code=_wire(answer.top_error), session_id=0, responses=())
+    tagged: dict[str, Any] = {}
+    if answer.diverging is not None:
+        epoch, end_offset = answer.diverging.epoch, answer.diverging.offset
+        tagged["diverging_epoch"] = call.new("EpochEndOffset", epoch=epoch, end_offset=end_offset)
+    if answer.snapshot is not None:
+        epoch, end_offset = answer.snapshot.epoch, answer.snapshot.offset
+        tagged["snapshot_id"] = call.new("SnapshotId", epoch=epoch, end_offset=end_offset)
+    leader = call.new("LeaderIdAndEpoch", leader_id=answer.leader_id, leader_epoch=answer.epoch)
+    partition = call.new(
+        "PartitionData",
+        partition_index=0,
+        error_code=_wire(answer.error),
+        high_watermark=answer.high_watermark,
+        log_start_offset=answer.log_start_offset,
+        current_leader=leader,
+        aborted_transactions=None,
+        records=bytes(answer.records),
+        **tagged,
+    )
+    topic = call.new("FetchableTopicResponse", topic_id=TOPIC_ID, topic=CLUSTER_METADATA, partitions=(partition,))
+    nodes = _nodes(call, answer)
+    return call.respond(error_code=ErrorCode.none, session_id=0, responses=(topic,), node_endpoints=nodes)
+
+
+def fetch_snapshot_response(call: Call, answer: Answer) -> Entity:
+    """The response to FetchSnapshot."""
+    assert isinstance(answer, FetchSnapshotAnswer), "of FetchSnapshot"
+    if answer.top_error is not RaftCode.NONE:
+        return call.respond(error_code=_wire(answer.top_error), topics=())
+    snapshot = answer.snapshot or OffsetAndEpoch(-1, -1)
+    partition = call.new(
+        "PartitionSnapshot",
+        index=0,
+        error_code=_wire(answer.error),
+        snapshot_id=call.new("SnapshotId", end_offset=snapshot.offset, epoch=snapshot.epoch),
+        current_leader=call.new("LeaderIdAndEpoch", leader_id=answer.leader_id, leader_epoch=answer.epoch),
+        size=answer.size,
+        position=answer.position,
+        unaligned_records=bytes(answer.data),
+    )
+    topics = (call.new("TopicSnapshot", name=CLUSTER_METADATA, partitions=(partition,)),)
+    return call.respond(error_code=ErrorCode.none, topics=topics, node_endpoints=_nodes(call, answer))
+
+
+def voter_response(call: Call, answer: Answer) -> Entity:
+    """The response to AddRaftVoter and RemoveRaftVoter."""
+    message = answer.message if isinstance(answer, VoterAnswer) else None
+    return call.respond(error_code=_wire(answer.top_error), error_message=message)
+
+
+def update_response(call: Call, answer: Answer) -> Entity:
+    """The response to UpdateRaftVoter."""
+    found = address(answer.endpoints, call.listener)
+    host, port = ("", 0) if found is None else (found.host, found.port)
+    leader = call.new("CurrentLeader", leader_id=answer.leader_id, leader_epoch=answer.epoch, host=host, port=port)
+    return call.respond(error_code=_wire(answer.error), current_leader=leader)

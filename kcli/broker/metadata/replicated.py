@@ -1,0 +1,411 @@
+"""The metadata log of a node in a quorum: raft says what is in it, what of that is committed, and who leads.
+
+    start     open it; the image is that of the latest snapshot; take part in the quorum (driver.py)
+    advance   after whatever raft has heard: apply what is committed now, a part at a time; then see who leads
+    lead      once all before this node's epoch is committed and in the image, the draft is made anew of it, and what a
+              controller writes when it becomes active is written; then whoever waits for leadership hears of it
+    resign    what was not committed fails with NotController; the draft is gone
+    snapshot  one that was fetched takes the image's place
+
+Brokers, who are observers, follow in the same way and never lead. Source: KafkaRaftClient, QuorumController,
+MetadataLoader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from formats.batch_writer import Pair
+from kcli.broker.clock import Clock
+from kcli.broker.metadata.activation import activation, read_bootstrap
+from kcli.broker.metadata.config import MetadataLogConfig
+from kcli.broker.metadata.driver import RaftDriver
+from kcli.broker.metadata.errors import NotController
+from kcli.broker.metadata.log import Append, MetadataLog, apply, look
+from kcli.broker.metadata.quorum_view import QuorumView, of_leader
+from kcli.broker.metadata.raft_log import QuorumStateFile, RaftMetadataLog
+from kcli.broker.metadata.records import Replayed, batches_in
+from kcli.broker.metadata.snapshots import SnapshotId, read_snapshot
+from kcli.broker.network.peers import Network
+from kcli.errors import KcliError
+from kcli.log.disk import Disk
+from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.result import ErrorCode, Refused
+from kcli.raft.config import RaftConfig
+from kcli.raft.errors import InvalidUpdateVersion, NotLeader
+from kcli.raft.leader import Leader
+from kcli.raft.messages import Answer, OffsetAndEpoch, Request
+from kcli.raft.raft import Raft
+from kcli.raft.voters import address
+
+READ_BYTES: Final = 256 << 10
+"""How much of the log is applied before others have their turn."""
+SHUT_DOWN_MS: Final = 5000
+
+logger = logging.getLogger("kcli.broker")
+
+
+class ReplicatedMetadataLog(MetadataLog):
+    """See above. `start`, then `close`."""
+
+    def __init__(
+        self,
+        log_directory: Path,
+        raft: RaftConfig,
+        network: Network,
+        *,
+        config: MetadataLogConfig | None = None,
+        disk: Disk | None = None,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        """Open, or begin, the log in metadata.log.dir, which must be formatted and locked. Raises StartRefused,
+        UnreadableInput, OSError."""
+        super().__init__(log_directory, config=config, disk=disk, clock=clock)
+        self._raft_config = raft
+        store = QuorumStateFile(self._log.directory, self._disk)
+        self._raft_log = RaftMetadataLog(self._log, self._snapshots, self._disk, self._clock)
+        chance = random.Random() if chance is None else chance  # noqa: S311  (elections)
+        self._raft = Raft(raft, self._raft_log, store, chance)
+        self._network = network
+        self._driver: RaftDriver | None = None
+        self._applied = 0
+        self._applied_epoch = 0
+        self._since_tell: list[Record] = []
+        self._leads: int | None = None  # the epoch in which it is the active controller
+        self._known_leader: tuple[int | None, int] = (None, 0)
+        self._is_advancing = self._must_advance = self._is_held = False
+        self._moved: list[asyncio.Future[None]] = []
+        self._work: asyncio.Task[None] | None = None
+        try:
+            store.load()
+            self._load_snapshot(self.image)
+            self._start_upkeep(self._bytes_since())
+        except BaseException:
+            self._log.close_handles()
+            raise
+
+    def _load_snapshot(self, image: MetadataImage) -> None:
+        latest = self._snapshots.latest
+        if latest is None:
+            return
+        path = self._snapshots.path(latest)
+        for batch in read_snapshot(path):
+            for control in batch.controls:
+                self._last_timestamp_ms = control.value.get("lastContainedLogTimestamp", self._last_timestamp_ms)
+            for name, _, value in batch.records:
+                image.apply(name, value, latest.offset - 1)
+        image.offset = latest.offset - 1
+        self._applied, self._applied_epoch = latest
+        self._log.update_high_watermark(latest.offset)
+
+    def _bytes_since(self) -> int:
+        offset = self._applied
+        if offset >= self._log.log_end_offset:
+            return 0
+        return self._log.size
+
+    def start(self) -> None:
+        """Take part in the quorum. To be called once, on the running loop."""
+        self._driver = RaftDriver(
+            self._raft,
+            self._log,
+            self._network,
+            self._raft_config,
+            self._clock,
+            in_thread=self._in_thread,
+            advance=self._advance,
+            failed=self._fail,
+        )
+        self._driver.start()
+
+    @property
+    def driver(self) -> RaftDriver:
+        """What drives raft."""
+        assert self._driver is not None, "started"
+        return self._driver
+
+    # what there is
+
+    @property
+    def raft(self) -> Raft:
+        """To be looked at only."""
+        return self._raft
+
+    @property
+    def is_leader(self) -> bool:
+        return self._leads is not None
+
+    @property
+    def leader_id(self) -> int | None:
+        return self._raft.leader_id if self._driver is not None else None
+
+    @property
+    def leader_address(self) -> tuple[str, int] | None:
+        if self._driver is None:
+            return None
+        found = address(self._raft.leader_endpoints, self._raft_config.listener)
+        return None if found is None else (found.host, found.port)
+
+    @property
+    def epoch(self) -> int:
+        return self._raft.epoch if self._driver is not None else 0
+
+    @property
+    def kraft_version(self) -> int:
+        return self._raft.kraft_version
+
+    def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None] | None:
+        return partial(self._upgrade_kraft, validate_only=validate_only)
+
+    def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
+        """Raises Refused, NotController."""
+        driver, epoch = self.driver, self.epoch
+        try:
+            outcome = self._raft.upgrade_kraft_version(epoch, level, driver.now_ms, validate_only=validate_only)
+        except InvalidUpdateVersion as error:
+            raise Refused(ErrorCode.INVALID_UPDATE_VERSION, str(error)) from None
+        except NotLeader as error:
+            raise NotController(str(error)) from None
+        driver.do(lambda: outcome)
+
+    @property
+    def applied_offset(self) -> int:
+        """All before it is in the image."""
+        return self._applied
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Is all in the image that was committed, as far as is known?"""
+        high_watermark = self._raft.high_watermark if self._driver is not None else None
+        return high_watermark is not None and self._applied >= high_watermark
+
+    @property
+    def view(self) -> QuorumView:
+        state = self._raft.state
+        if not isinstance(state, Leader):
+            raise NotController("this node does not lead the quorum")
+        return of_leader(state, self._log.log_end_offset)
+
+    # what others ask
+
+    def ask(self, request: Request) -> asyncio.Future[Answer]:
+        """Raft's answer to another node."""
+        return self.driver.ask(request)
+
+    async def caught_up(self) -> None:
+        """Until the quorum has told what is committed, and the image has that."""
+        while not self.is_caught_up:
+            await self.moved()
+
+    def moved(self) -> asyncio.Future[None]:
+        """Done when something is other than before: what is applied, or who leads."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._moved.append(future)
+        return future
+
+    def stand_for_election(self) -> None:
+        """Where no leader is known, ask for votes now."""
+        if self._driver is not None:
+            driver = self._driver
+            driver.do(lambda: self._raft.stand_for_election(driver.now_ms))
+
+    def peer_died(self, node_id: int) -> None:
+        """The process of that node is gone."""
+        if self._driver is not None:
+            driver = self._driver
+            driver.do(lambda: self._raft.peer_died(node_id, driver.now_ms))
+
+    # following
+
+    def _advance(self) -> None:
+        """See above."""
+        if self._is_advancing:
+            self._must_advance = True
+            return
+        self._is_advancing = True
+        try:
+            self._must_advance = True
+            while self._must_advance:
+                self._must_advance = False
+                self._advance_once()
+        finally:
+            self._is_advancing = False
+
+    def _advance_once(self) -> None:
+        if self._leads is not None and not (self._raft.is_leader and self._raft.epoch == self._leads):
+            self._resign()
+        if self._leads is not None:
+            self.next_offset = self._log.log_end_offset
+        before = self._applied
+        if not self._is_held:
+            self._apply_committed()
+        if self._leads is None:
+            self._maybe_lead()
+        leader = self._raft.leader_id, self._raft.epoch
+        if leader != self._known_leader:
+            self._known_leader = leader
+            self._tell_all(self.on_leader)
+        elif self._applied == before:
+            return
+        moved, self._moved = self._moved, []
+        for each in moved:
+            if not each.done():
+                each.set_result(None)
+
+    def _apply_committed(self) -> None:
+        high_watermark = self._raft.high_watermark
+        if high_watermark is None:
+            return
+        if self._applied < self._log.log_start_offset:
+            self._reload()
+        if self._leads is not None:
+            self._apply_own(high_watermark)
+        elif self._applied < high_watermark:
+            self._apply_log(high_watermark)
+        if self._upkeep.is_snapshot_due(self._clock.now_ms()) and not self._closed:
+            _ = self.take_snapshot()
+        if self._can_snapshot:
+            self._take_turns()
+
+    def _apply_own(self, high_watermark: int) -> None:
+        """What this node itself has appended: no need to read it."""
+        count = 0
+        for each in self._queue:
+            if each.end_offset > high_watermark:
+                break
+            count += 1
+        done, self._queue[:count] = self._queue[:count], []
+        for each in done:
+            apply(self.image, each.records, each.first_offset)
+            self._applied = each.end_offset
+            self._applied_epoch = self._raft.epoch
+            if each.batches:
+                self._last_timestamp_ms = int.from_bytes(each.batches[-1][35:43])
+                self._upkeep.appended(sum(map(len, each.batches)))
+            if each.records:
+                self._tell(each.records)
+            if not each.done.done():
+                each.done.set_result(each.end_offset - 1)
+        if not self._queue:
+            self._applied = high_watermark  # what is left are control records
+
+    def _apply_log(self, high_watermark: int) -> None:
+        before = self._applied
+        data = self._raft_log.read(self._applied, READ_BYTES)
+        for batch in batches_in(data, str(self._log.directory), self._applied):
+            if batch.last_offset >= high_watermark:
+                break
+            self._take(batch)
+        if self._since_tell and not self.image.in_transaction:
+            records, self._since_tell = self._since_tell, []
+            self._tell(records)
+        if before < self._applied < high_watermark:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _take(self, batch: Replayed) -> None:
+        for offset, (name, _, value) in enumerate(batch.records, batch.base_offset):
+            self.image.apply(name, value, offset)
+        self._since_tell += batch.records
+        self._applied, self._applied_epoch = batch.last_offset + 1, batch.epoch
+        self.image.offset = batch.last_offset
+        if not batch.controls:
+            self._last_timestamp_ms = batch.timestamp_ms
+        self._upkeep.appended(batch.size_bytes)
+
+    def _go_on(self) -> None:
+        if self._failure is None and not self._closed:
+            try:
+                self._advance()
+            except Exception as error:  # noqa: BLE001  (as in the driver)
+                self.driver.end()
+                self._fail(error)
+
+    def _reload(self) -> None:
+        """A snapshot was fetched: it says all that was before the log's new beginning."""
+        image = MetadataImage()
+        self._since_tell.clear()
+        self._load_snapshot(image)
+        self.image.become(image)
+        self._tell([])
+
+    # leading
+
+    def _maybe_lead(self) -> None:
+        begin, high_watermark = self._raft.epoch_start_offset, self._raft.high_watermark
+        if begin is None or high_watermark is None or high_watermark <= begin or self._applied < high_watermark:
+            return
+        self._leads = self._raft.epoch
+        self.next_offset = self._log.log_end_offset
+        self._draft = self.image.copy()
+        bootstrap = [] if self.image.metadata_version else read_bootstrap(self._directory)
+        records = activation(self.image, bootstrap, self.config.min_insync_replicas)
+        if records:
+            self.append(records).add_done_callback(look)
+        logger.info("node %d is the active controller of epoch %d", self._raft_config.node_id, self._leads)
+        self._tell_all(self.on_leadership)
+
+    def _resign(self) -> None:
+        self._leads = None
+        self._draft = None
+        self._end_queue(NotController("another node became the active controller"))
+        self._tell_all(self.on_leadership)
+
+    def _appended(self, one: Append) -> None:
+        self.driver.append(one.batches)
+        self.next_offset = self._log.log_end_offset
+
+    # upkeep
+
+    def _take_turns(self) -> None:
+        if self._work is None and self._can_snapshot:
+            self._work = asyncio.get_running_loop().create_task(self._take_snapshot())
+
+    async def _take_snapshot(self) -> None:
+        self._is_held = True
+        try:
+            await self._begin_snapshot()
+        except Exception as error:  # noqa: BLE001  (as in the driver)
+            self.driver.end()
+            self._fail(error)
+        finally:
+            self._is_held = False
+            self._work = None
+            self._go_on()
+
+    def _snapshot_at(self) -> tuple[SnapshotId, Sequence[Pair]]:
+        return SnapshotId(self._applied, self._applied_epoch), self._raft.controls.snapshot_header(self._applied)
+
+    def _snapshot_written(self, which: SnapshotId) -> None:
+        if which in self._snapshots.ids:
+            self._raft.snapshot_written(OffsetAndEpoch(*which))
+
+    def _clean_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._clean)
+
+    def _clean(self) -> None:
+        if self._failure is None and not self._closed:
+            try:
+                self._upkeep.clean(self._log, self._clock.now_ms())
+            except (OSError, KcliError) as error:
+                self.driver.end()
+                self._fail(error)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._stop_timers()
+        if self._driver is not None:
+            await self._driver.shut_down(SHUT_DOWN_MS)
+        self._closed = True
+        if self._leads is not None:
+            self._resign()
+        while (task := self._work or self._upkeep.writing) is not None:
+            await asyncio.wait([task])
+        await self._close_files()

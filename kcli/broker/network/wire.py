@@ -1,0 +1,87 @@
+"""Kafka's messages from plain values, through kio: for requests to other nodes, and for tests.
+
+A uuid is its 22 characters, a timedelta milliseconds, an array a sequence, an object a dictionary; what is kio's own
+already stays as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import typing
+import uuid
+from collections.abc import Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any
+
+from kcli.metadata.partition import to_uuid
+
+ZERO = "A" * 22
+"""A uuid that is none, as kio reads it."""
+
+
+def message(cls: type, value: Mapping[str, Any]) -> Any:
+    """A message of a class of kio's from its plain value; of fields that are left out and have no default, flags are
+    False and arrays empty."""
+    types = hints(cls)
+    given = {name: _typed(types[name], each) for name, each in value.items()}
+    return cls(**{**_defaults(cls), **given})
+
+
+@cache
+def _defaults(cls: type) -> dict[str, Any]:
+    """Of flags and arrays that kio gives none."""
+    required = [field.name for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING]
+    types = hints(cls)
+    flags: dict[str, Any] = {name: False for name in required if types[name] is bool}
+    return flags | {name: () for name in required if typing.get_origin(types[name]) is tuple}
+
+
+@cache
+def hints(cls: type) -> dict[str, Any]:
+    """The types of a class's fields."""
+    return typing.get_type_hints(cls)
+
+
+def without_none(hint: Any) -> Any:
+    """A type, without `| None`."""
+    if typing.get_origin(hint) in (typing.Union, UnionType):
+        return next(each for each in typing.get_args(hint) if each is not NoneType)
+    return hint
+
+
+def item_of(hint: Any) -> Any:
+    """The type of an array's items, None where the type is no array."""
+    hint = without_none(hint)
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    convert = _converter(hint)
+    return value if convert is None else convert(value)
+
+
+@cache
+def _converter(hint: Any) -> Any:
+    """What makes a field of that type of a plain value; None where it is the value itself."""
+    hint = without_none(hint)
+    item = item_of(hint)
+    if item is not None:
+        convert = _converter(item)
+        return tuple if convert is None else lambda values: tuple([convert(each) for each in values])
+    if dataclasses.is_dataclass(hint):
+        return lambda value: message(hint, value) if isinstance(value, Mapping) else value  # type: ignore[arg-type]
+    if "Timedelta" in getattr(hint, "__name__", "") or hint is dt.timedelta:
+        return lambda value: dt.timedelta(milliseconds=value) if isinstance(value, int) else value
+    if hint is uuid.UUID:
+        return _uuid
+    return None
+
+
+def _uuid(value: Any) -> uuid.UUID | None:
+    if isinstance(value, uuid.UUID):
+        return value
+    return to_uuid(value) if value != ZERO else None

@@ -1,0 +1,73 @@
+"""What a node's configuration says of its quorum: whether it is alone, who votes, where this node is reached.
+
+    alone     broker and controller, the only one of controller.quorum.voters: then its controller listener is not
+              opened, and nobody can join it
+    static    controller.quorum.voters: ids and addresses
+    dynamic   controller.quorum.bootstrap.servers: addresses only; the voters are in the metadata log (KIP-853)
+
+Source: QuorumConfig, KafkaRaftServer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.config.listeners import parse_bootstrap_server, parse_voter
+from kcli.broker.metadata.config import MetadataLogConfig
+from kcli.metadata.partition import from_uuid
+
+if TYPE_CHECKING:
+    from kcli.broker.addresses import Addresses
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.logs.directories import LogDirs
+    from kcli.raft.config import RaftConfig
+
+VOTERS = "controller.quorum.voters"
+BOOTSTRAP = "controller.quorum.bootstrap.servers"
+
+
+def is_alone(config: BrokerConfig) -> bool:
+    """Is the node all of its cluster, and will it stay so?"""
+    voters = {parse_voter(word)[0] for word in config.words(VOTERS)}
+    return config.is_broker and config.is_controller and voters == {config.node_id} and not config.words(BOOTSTRAP)
+
+
+def raft_config(config: BrokerConfig, dirs: LogDirs, bound: Addresses) -> RaftConfig:
+    """bound: controller listener -> where other nodes reach it."""
+    from kcli.raft.config import RaftConfig
+    from kcli.raft.voters import Endpoint
+
+    voters = {voter: (host, port) for voter, host, port in map(parse_voter, config.words(VOTERS))}
+    return RaftConfig(
+        node_id=config.node_id,
+        directory_id=from_uuid(dirs.metadata.id),
+        cluster_id=dirs.cluster_id,
+        listener=config.controller_listener_names[0],
+        endpoints=tuple(Endpoint(name, host, port) for name, (host, port) in bound.items()),
+        can_become_voter=config.is_controller,
+        voters=voters,
+        bootstrap_servers=tuple(map(parse_bootstrap_server, config.words(BOOTSTRAP))),
+        election_timeout_ms=config.number("controller.quorum.election.timeout.ms"),
+        fetch_timeout_ms=config.number("controller.quorum.fetch.timeout.ms"),
+        election_backoff_max_ms=config.number("controller.quorum.election.backoff.max.ms"),
+        request_timeout_ms=config.number("controller.quorum.request.timeout.ms"),
+        retry_backoff_ms=config.number("controller.quorum.retry.backoff.ms"),
+        auto_join_enable=bool(config.get("controller.quorum.auto.join.enable")),
+        fetch_max_bytes=config.number("controller.quorum.fetch.max.bytes"),
+        fetch_snapshot_max_bytes=config.number("controller.quorum.fetch.snapshot.max.bytes"),
+    )
+
+
+def metadata_config(config: BrokerConfig) -> MetadataLogConfig:
+    """Of the metadata log."""
+    internal = config.get("internal.metadata.log.segment.bytes")
+    return MetadataLogConfig(
+        segment_bytes=internal if isinstance(internal, int) else config.metadata_log_segment_bytes,
+        segment_ms=config.metadata_log_segment_ms,
+        max_record_bytes_between_snapshots=config.metadata_log_max_record_bytes_between_snapshots,
+        max_snapshot_interval_ms=config.metadata_log_max_snapshot_interval_ms,
+        max_retention_bytes=config.metadata_max_retention_bytes,
+        max_retention_ms=config.metadata_max_retention_ms,
+        max_idle_interval_ms=config.metadata_max_idle_interval_ms,
+        min_insync_replicas=config.min_insync_replicas,
+    )

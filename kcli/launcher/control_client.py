@@ -1,0 +1,44 @@
+"""Asks a running launcher; see control.py."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from kcli.errors import KcliError
+from kcli.launcher.paths import CONTROL_SOCKET, is_cluster, reachable
+
+PART_BYTES = 64 << 10
+
+
+class NoLauncher(KcliError):
+    """Nobody runs the cluster of a directory."""
+
+
+class LauncherRefused(KcliError):
+    """What the launcher says instead of doing it."""
+
+
+def ask(data_dir: Path, command: str, **more: object) -> dict[str, Any]:
+    """The answer to one request, however long it takes. Raises NoLauncher, LauncherRefused."""
+    path = data_dir.absolute() / CONTROL_SOCKET
+    try:
+        with reachable(path) as name, socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(name)
+            connection.sendall(json.dumps({"command": command, **more}).encode() + b"\n")
+            data = b""
+            while not data.endswith(b"\n"):
+                part = connection.recv(PART_BYTES)
+                if not part:
+                    raise NoLauncher(f"{data_dir}: its launcher has ended")
+                data += part
+    except OSError as error:
+        if not is_cluster(data_dir):
+            raise NoLauncher(f"{data_dir}: no cluster of `kcli serve --nodes`") from error
+        raise NoLauncher(f"{data_dir}: the cluster is not running ({error.strerror or error})") from error
+    answer: dict[str, Any] = json.loads(data)
+    if "error" in answer:
+        raise LauncherRefused(answer["error"])
+    return answer

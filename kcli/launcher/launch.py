@@ -1,0 +1,123 @@
+"""`kcli serve --nodes`: a cluster from its directory to its end.
+
+start   import, fork the process that nodes are forked from, lock and make the directory, start the nodes
+run     until SIGTERM or SIGINT, `kcli cluster stop`, or until nothing is left to watch
+stop    all nodes in order; a second signal kills them
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from formats.file_name import FileKind
+from kcli.errors import KcliError
+from kcli.launcher.control import ControlServer
+from kcli.launcher.directory import ClusterDirectory, Wanted, open_cluster
+from kcli.launcher.fork_server import ForkServer, NodeMain
+from kcli.launcher.node_process import import_all, run_node
+from kcli.launcher.output import NodeOutput, to_stderr
+from kcli.launcher.ports import Ports
+from kcli.launcher.supervisor import Supervisor
+from kcli.log.disk import Disk
+from kcli.log.log_directory import DirectoryLock
+
+log = logging.getLogger("kcli.launcher")
+AT_ONCE_STATUS = 130
+
+Ready = Callable[[ClusterDirectory], None]
+
+
+class ClusterFailed(KcliError):
+    """The cluster did not come up, or nothing of it is left."""
+
+
+def launch(
+    path: Path, wanted: Wanted, ready: Ready, *, restart: bool, json_lines: bool, main: NodeMain = run_node
+) -> None:
+    """Run the cluster in the directory until it is stopped. Raises KcliError, OSError.
+
+    ready: called once, when every broker is unfenced; main: what a node's process does.
+    """
+    if main is run_node:
+        import_all()
+    forks = ForkServer(main)
+    ports, disk = Ports(), Disk()
+    try:
+        with _locked(path, disk):
+            cluster = open_cluster(path, wanted, ports, disk)
+            asyncio.run(_run(cluster, forks, ready, restart=restart, json_lines=json_lines))
+    finally:
+        ports.close()
+        forks.close()
+
+
+@contextmanager
+def _locked(path: Path, disk: Disk) -> Iterator[None]:
+    """Hold the directory, made if need be; one that stays empty goes again."""
+    is_new = not path.exists()
+    disk.make_directory(path)
+    with DirectoryLock(disk, path):
+        try:
+            yield
+        finally:
+            if is_new and [each.name for each in path.iterdir()] == [FileKind.LOCK]:
+                disk.remove(path / FileKind.LOCK)
+                disk.remove_directory(path)
+
+
+async def _run(cluster: ClusterDirectory, forks: ForkServer, ready: Ready, *, restart: bool, json_lines: bool) -> None:
+    loop = asyncio.get_running_loop()
+    forks.attach()
+    supervisor = Supervisor(
+        cluster.plans,
+        cluster.properties_of,
+        forks,
+        lambda node: NodeOutput(node, to_stderr, json_lines=json_lines),
+        restart=restart,
+    )
+    asked: asyncio.Future[str] = loop.create_future()
+    starting: asyncio.Future[None] | None = None
+    down = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        if asked.done():
+            supervisor.kill_all()
+            os._exit(AT_ONCE_STATUS)
+        asked.set_result(number.name)
+
+    async def stop_all() -> None:
+        if not asked.done():
+            asked.set_result("asked to stop")
+        await down.wait()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    control = ControlServer(cluster, supervisor, stop_all)
+    await control.start()
+    try:
+        await supervisor.start_all()
+        starting = asyncio.ensure_future(supervisor.all_ready())
+        ends: list[asyncio.Future[Any]] = [asked, supervisor.failed]
+        await asyncio.wait([starting, *ends], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            ready(cluster)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if asked.done():
+            log.info("%s: stopping the cluster", asked.result())
+    finally:
+        if starting is not None:
+            starting.cancel()
+        await supervisor.stop_all()
+        down.set()
+        await asyncio.sleep(0)  # who asked over the socket is answered
+        control.close()
+    if supervisor.failed.done() and not asked.done():
+        raise ClusterFailed(supervisor.failed.result())

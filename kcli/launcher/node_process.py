@@ -1,0 +1,64 @@
+"""What a node's process does, once it is forked: `kcli serve --config` of its server.properties, with the launcher at
+the other end of a socket."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+from kcli.errors import KcliError
+
+log = logging.getLogger("kcli.broker")
+PACKAGES = ("kcli.raft", "kcli.broker.metadata", "kcli.broker.network", "kcli.broker.replication")
+MODULES = ("encodings.idna", "uvloop", "kcli.broker.serve", "kcli.broker.single_node", "kcli.broker.supervised")
+BETWEEN_NODES = {
+    "alter_partition",
+    "api_versions",
+    "begin_quorum_epoch",
+    "broker_heartbeat",
+    "broker_registration",
+    "controller_registration",
+    "fetch",
+    "update_raft_voter",
+    "vote",
+}
+RAFT_FETCH_VERSION = 17
+PROCESS_NAME = Path("/proc/self/comm")
+
+
+def run_node(node: int, config: Path, channel: socket.socket) -> int:
+    """Serve until a signal, or until the launcher has gone. Returns the exit status; why it is not 0 is logged."""
+    from kcli.broker.serve import serve
+    from kcli.broker.single_node import single_node_config
+    from kcli.log.log_directory import read_properties
+
+    with suppress(OSError):
+        PROCESS_NAME.write_text(f"kcli node {node}")
+    try:
+        serve(single_node_config(None, None, None, read_properties(config), {}), lambda _: None, launcher=channel)
+    except (KcliError, OSError) as error:
+        log.error("%s", error)  # noqa: TRY400  (one line for people)
+        return error.exit_status if isinstance(error, KcliError) else 1
+    return 0
+
+
+def import_all() -> None:
+    """Import what a node needs to start and to talk to others, so that forked processes share it."""
+    for module in MODULES:
+        import_module(module)
+    for package in map(import_module, PACKAGES):
+        for each in iter_modules(package.__path__, f"{package.__name__}."):
+            import_module(each.name)
+    from kcli.broker.api import APIS, handler
+    from kcli.broker.network.messages import messages
+
+    for api in APIS.values():
+        if api.name in BETWEEN_NODES:
+            handler(api.key)
+            messages(api.key, api.most)
+            if api.name == "fetch":
+                messages(api.key, RAFT_FETCH_VERSION)

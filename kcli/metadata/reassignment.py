@@ -1,0 +1,128 @@
+"""AlterPartitionReassignments: a partition moves to other brokers, or an unfinished move is taken back.
+
+    begin    replicas become the target's, then those that go; adding and removing say which are which
+    go on    the leader brings those that are added into the ISR (isr_control.py)
+    end      with the change that has them all in sync, see partition_change.py; at once where none is to be added
+
+Source: ReplicationControlManager, PartitionReassignmentReplicas, PartitionReassignmentRevert; KIP-455, KIP-860.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kcli.log.config import broker_defaults
+from kcli.metadata.election import PartitionAnswer, change_partition, is_unclean_allowed, usual_election
+from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.partition import Partition, Topic
+from kcli.metadata.partition_change import Change
+from kcli.metadata.placement import check_assignment
+from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused, Result
+from kcli.metadata.topic_control import RECORDS_PER_REQUEST_MAX
+
+SERVER_ERROR: Final = "The server experienced an unexpected error when processing the request."
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """Where a partition is to go; None: nowhere, it stays where it was."""
+
+    partition: int
+    replicas: Sequence[int] | None
+
+
+def alter_partition_reassignments(
+    image: MetadataImage,
+    topics: Sequence[tuple[str, Sequence[Reassignment]]],
+    broker_properties: Mapping[str, str],
+    *,
+    may_change_factor: bool = True,
+) -> Result[list[tuple[str, list[PartitionAnswer]]]]:
+    """Begin to move partitions, or take moves back.
+
+    Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
+    NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_SERVER_ERROR behind 10,000 of them.
+    """
+    defaults = broker_defaults(broker_properties)
+    records: list[Record] = []
+    answers = []
+    for name, wanted in topics:
+        answered = []
+        for each in wanted:
+            error = NO_ERROR
+            try:
+                record = _alter(image, name, each, defaults, may_change_factor=may_change_factor)
+            except Refused as refused:
+                error = refused.error
+            else:
+                if record is not None and len(records) == RECORDS_PER_REQUEST_MAX:
+                    error = Error(ErrorCode.UNKNOWN_SERVER_ERROR, SERVER_ERROR)
+                elif record is not None:
+                    records.append(record)
+            answered.append(PartitionAnswer(each.partition, error))
+        answers.append((name, answered))
+    return Result(records, answers)
+
+
+def _alter(
+    image: MetadataImage, name: str, wanted: Reassignment, defaults: Mapping[str, str], *, may_change_factor: bool
+) -> Record | None:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    partition = topic.partitions.get(wanted.partition)
+    if partition is None:
+        reason = f"Unable to find partition {name}:{wanted.partition}."
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
+    if wanted.replicas is None:
+        change = _cancel(image, topic, wanted.partition, defaults)
+    else:
+        target = tuple(wanted.replicas)
+        check_assignment(image, list(target), None)
+        if not may_change_factor:
+            _check_factor(partition, target)
+        change = begin(partition, target)
+    return change_partition(image, topic, wanted.partition, change, defaults)
+
+
+def begin(partition: Partition, target: tuple[int, ...]) -> Change:
+    """The change that a move begins with, and where it is none but a new order, ends.
+
+    Of a move that is not over the new one keeps those that it adds, unless they go again, and nothing else. (Kafka
+    keeps both lists where the new one is empty: such a move ends with other replicas than were asked for, or never.)
+    """
+    removing = tuple(sorted(set(partition.replicas) - set(target)))
+    adding = tuple(sorted(set(target) - set(partition.replicas)))
+    still_added = tuple(each for each in partition.adding_replicas if each in target)
+    return Change(replicas=(*target, *removing), removing=removing, adding=adding or still_added)
+
+
+def _check_factor(partition: Partition, target: tuple[int, ...]) -> None:
+    factor = len({*partition.replicas, *partition.adding_replicas} - set(partition.removing_replicas))
+    if factor != len(target):
+        reason = f"The replication factor is changed from {factor} to {len(target)}"
+        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, reason)
+
+
+def _cancel(image: MetadataImage, topic: Topic, number: int, defaults: Mapping[str, str]) -> Change:
+    """Back to the replicas that there were. Those that were added may be all that is in sync."""
+    partition = topic.partitions[number]
+    adding = partition.adding_replicas
+    if not adding and not partition.removing_replicas:
+        raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas = tuple(each for each in partition.replicas if each not in adding)
+    isr = tuple(each for each in partition.isr if each not in adding)
+    if not isr:
+        if not replicas:
+            reason = "Invalid replica assignment: addingReplicas contains all replicas."
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        if not is_unclean_allowed(image, topic, defaults):
+            reason = (
+                f"Unable to revert partition assignment for {topic.name}:{number} because it would require an unclean "
+                "leader election."
+            )
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
+        isr = (replicas[0],)
+    return Change(election=usual_election(image, topic, defaults), isr=isr, replicas=replicas, adding=(), removing=())

@@ -1,0 +1,37 @@
+"""What raft is told of its node: Kafka's names without `controller.quorum.`, its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kcli.raft.voters import Endpoints
+
+FETCH_WAIT_MAX_MS: Final = 500
+"""How long a leader may keep a Fetch that finds nothing; half a fetch timeout where that is less, not so in Kafka."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftConfig:
+    """Of one node. voters: static ones, host and port by id; empty with dynamic ones. bootstrap_servers: empty means
+    the static voters. listener: the first of controller.listener.names. endpoints: of this node as a controller, for
+    the VotersRecord and for BeginQuorumEpoch. can_become_voter: has the role controller.
+    """
+
+    node_id: int
+    directory_id: str
+    cluster_id: str
+    listener: str = "CONTROLLER"
+    endpoints: Endpoints = ()
+    can_become_voter: bool = True
+    voters: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    bootstrap_servers: Sequence[tuple[str, int]] = ()
+    election_timeout_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    election_backoff_max_ms: int = 1000
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    auto_join_enable: bool = False
+    fetch_max_bytes: int = 1 << 20
+    fetch_snapshot_max_bytes: int = 1 << 20

@@ -1,0 +1,386 @@
+"""What all parts of a raft node share: its state and how that changes, the log, whom it may send to, who waits.
+
+Each change of state follows the table on top of the package. Where the epoch, the vote or the leader change,
+quorum-state is saved first. Source: QuorumState, KafkaRaftClient (transitionTo…, onBecome…, maybeTransition,
+maybeSendRequest).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kcli.raft import controls
+from kcli.raft.candidate import Candidate
+from kcli.raft.config import RaftConfig
+from kcli.raft.connections import Connections
+from kcli.raft.controls import Controls
+from kcli.raft.election import NEVER, NOBODY, Election, Votes, parse_election
+from kcli.raft.errors import ErrorCode, OwnIdElsewhere, RaftFault
+from kcli.raft.follower import Follower
+from kcli.raft.leader import Leader
+from kcli.raft.log import QuorumStore, RaftLog
+from kcli.raft.messages import (
+    Answer,
+    Fetch,
+    Node,
+    OffsetAndEpoch,
+    Outcome,
+    Token,
+    VoterAnswer,
+)
+from kcli.raft.prospective import Prospective
+from kcli.raft.resigned import Resigned
+from kcli.raft.unattached import Unattached
+from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoints, ReplicaKey, VoterNode, VoterSet
+
+State = Unattached | Prospective | Candidate | Leader | Resigned | Follower
+
+FIRST_BOOTSTRAP_ID: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A Fetch that found nothing. otherwise: what it is answered with when its time is over."""
+
+    token: Token
+    request: Fetch
+    deadline_ms: int
+    otherwise: Answer
+
+
+@dataclass(slots=True)
+class Core:
+    """See above. `out` collects what the present call is to return; flushed_offset: how far the log is on disk;
+    committed_offset: how far it is known to be committed, by whichever state."""
+
+    config: RaftConfig
+    log: RaftLog
+    store: QuorumStore
+    chance: random.Random
+    key: ReplicaKey = field(init=False)
+    controls: Controls = field(init=False)
+    connections: Connections = field(init=False)
+    state: State = field(init=False)
+    out: Outcome = field(default_factory=Outcome)
+    parked: list[Parked] = field(default_factory=list)
+    flushed_offset: int = 0
+    committed_offset: int = 0
+    shutdown_deadline_ms: int = NEVER
+    is_shutting_down: bool = False
+    refetch: Callable[[Parked, int], None] | None = None
+    _saved: Election | None = None
+    correlation: int = 0
+
+    def __post_init__(self) -> None:
+        config = self.config
+        self.key = ReplicaKey(config.node_id, config.directory_id)
+        self.controls = Controls(VoterSet.static(config.listener, config.voters), self.log)
+        bootstrap = [
+            Node(FIRST_BOOTSTRAP_ID - i, host, port) for i, (host, port) in enumerate(config.bootstrap_servers)
+        ] or [Node(each, *where) for each, where in config.voters.items() if each != config.node_id]
+        self.connections = Connections(bootstrap, config.request_timeout_ms, config.retry_backoff_ms, self.chance)
+
+    def start(self, now_ms: int) -> None:
+        """Take up the state that quorum-state and the log tell of."""
+        self.controls.load()
+        self.flushed_offset = self.log.end_offset
+        if self.log.latest_snapshot is not None:
+            self.move_committed(self.log.latest_snapshot.offset)
+        saved = self.store.load()
+        election = Election(0) if saved is None else parse_election(saved)
+        self.state = self._first_state(election, now_ms)
+        self._save(self.state.election)
+        if self.is_only_voter and isinstance(self.state, Unattached | Follower | Resigned):
+            self.to_prospective(now_ms)
+        elif isinstance(self.state, Candidate):
+            self._became_candidate(self.state, now_ms)
+
+    def _first_state(self, election: Election, now_ms: int) -> State:
+        deadline_ms = now_ms + self._election_timeout_ms()
+        if election.epoch < self.log.last_epoch:
+            return Unattached(self.log.last_epoch, deadline_ms)
+        epoch, leader_id, voted = election
+        if leader_id == self.key.id:
+            others = set(self.controls.voters.ids) - {self.key.id}
+            return Resigned(epoch, leader_id, self.config.endpoints, others, deadline_ms)
+        if voted is not None and voted.admits(self.key) and self.is_voter:
+            return Candidate(epoch, self._votes(), deadline_ms, self.key)
+        endpoints = self.controls.voters.endpoints(leader_id)
+        if endpoints:
+            return self._follower(epoch, leader_id, endpoints, voted, None, now_ms)
+        return Unattached(epoch, deadline_ms, leader_id, voted)
+
+    # what it is
+
+    @property
+    def is_voter(self) -> bool:
+        """Is it one of the voters, as the log has them now?"""
+        return self.controls.voters.is_voter(self.key)
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Is it the one and only?"""
+        return self.controls.voters.is_only_voter(self.key)
+
+    @property
+    def voter(self) -> VoterNode:
+        """What the VotersRecord is to say of it."""
+        return VoterNode(self.key, self.config.endpoints, *SUPPORTED_KRAFT_VERSIONS)
+
+    @property
+    def has_remote_leader(self) -> bool:
+        """Does another one lead?"""
+        return self.state.leader_id not in (NOBODY, self.key.id)
+
+    @property
+    def must_flush(self) -> bool:
+        """May it not yet say how far its log goes? What it fetches from, it must not lose."""
+        return (self.is_voter or self.config.can_become_voter) and self.flushed_offset < self.log.end_offset
+
+    @property
+    def log_end(self) -> OffsetAndEpoch:
+        """The end of its log."""
+        return OffsetAndEpoch(self.log.end_offset, self.log.last_epoch)
+
+    def answer(self, token: Token, answer: Answer) -> None:
+        """One more answer."""
+        self.out.answers.append((token, answer))
+
+    # changes of state
+
+    def to_unattached(self, epoch: int, now_ms: int, leader_id: int = NOBODY) -> None:
+        """A higher epoch; or this one, of a prospective that gives up."""
+        old = self.state
+        assert epoch > old.epoch or (epoch == old.epoch and isinstance(old, Prospective)), "epochs grow"
+        if not self.is_voter:
+            deadline_ms = NEVER
+        elif isinstance(old, Candidate | Unattached | Resigned) or (
+            isinstance(old, Prospective) and not old.votes.is_lost
+        ):
+            deadline_ms = max(now_ms, old.election_deadline_ms)
+        else:
+            deadline_ms = now_ms + self._election_timeout_ms()
+        voted = old.voted if epoch == old.epoch else None
+        self._become(Unattached(epoch, deadline_ms, leader_id, voted, old.high_watermark), now_ms)
+        self.connections.reset()
+
+    def add_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
+        """Vote for that candidate in this epoch, durably, unless it has."""
+        old = self.state
+        if isinstance(old, Unattached | Prospective) and old.voted is None:
+            assert candidate.id != self.key.id, "its own vote makes it a candidate"
+            deadline_ms = now_ms + self._election_timeout_ms()
+            if isinstance(old, Unattached):
+                new: State = Unattached(old.epoch, deadline_ms, old.leader_id, candidate, old.high_watermark)
+            else:
+                new = self._prospective(old, candidate, now_ms)
+            self._become(new, now_ms)
+
+    def to_prospective(self, now_ms: int) -> None:
+        """An election timeout or fetch timeout is over."""
+        assert self.is_voter, "observers are not elected"
+        assert not isinstance(self.state, Leader | Prospective), "it is past that"
+        state = self._prospective(self.state, self.state.voted, now_ms)
+        self._become(state, now_ms)
+        if state.votes.is_won:
+            self.to_candidate(now_ms)
+        else:
+            self.connections.reset()
+
+    def _prospective(self, old: State, voted: ReplicaKey | None, now_ms: int) -> Prospective:
+        return Prospective(
+            old.epoch,
+            self._votes(),
+            now_ms + self._election_timeout_ms(),
+            old.leader_id,
+            old.leader_endpoints,
+            voted,
+            old.high_watermark,
+        )
+
+    def give_up_prospect(self, state: Prospective, now_ms: int) -> None:
+        """It would not be elected: back to the leader that it had, or wait for one."""
+        if state.leader_id != NOBODY and state.leader_endpoints:
+            self.to_follower(state.epoch, state.leader_id, state.leader_endpoints, now_ms)
+        else:
+            self.to_unattached(state.epoch, now_ms, state.leader_id)
+
+    def to_candidate(self, now_ms: int) -> None:
+        """Vote for itself in a new epoch."""
+        old = self.state
+        assert isinstance(old, Prospective), "who asks first"
+        deadline_ms = now_ms + self._election_timeout_ms()
+        state = Candidate(old.epoch + 1, self._votes(), deadline_ms, self.key, old.high_watermark)
+        self._become(state, now_ms)
+        self._became_candidate(state, now_ms)
+
+    def _became_candidate(self, state: Candidate, now_ms: int) -> None:
+        if state.votes.is_won:
+            self.to_leader(state, now_ms)
+        else:
+            self.connections.reset()
+
+    def to_leader(self, old: Candidate, now_ms: int) -> None:
+        """Begin the epoch, with a LeaderChange record; with kraft.version 1 and voters where the log lacks them."""
+        assert old.votes.is_won, "a majority has voted for it"
+        voters, version, offset = self.controls.voters, self.controls.kraft_version, self.log.end_offset
+        fetch_timeout_ms = self.config.fetch_timeout_ms
+        check_ms = now_ms + fetch_timeout_ms * 3 // 2
+        endpoints, granting = self.config.endpoints, old.votes.granting
+        state = Leader(old.epoch, self.key, endpoints, offset, granting, fetch_timeout_ms, check_ms, now_ms)
+        state.set_voters(voters)
+        if not version:
+            state.volatile_voters = voters.updated(self.voter, whatever_directory=True)
+        self._become(state, now_ms)
+        self.log.begin_epoch(state.epoch)
+        self.connections.reset()
+        records = [controls.leader_change(self.key.id, voters.ids, granting)]
+        last = self.controls.voter_history.last
+        if version and (last is None or last[0] == -1 or voters.needs_update(self.voter)):
+            updated = voters.updated(self.voter)
+            assert updated is not None, "it is a voter"
+            records += [controls.kraft_version(version), controls.kraft_voters(updated)]
+        self.append_controls(state, controls.batch(records, now_ms), now_ms)
+
+    def to_resigned(self, now_ms: int) -> None:
+        """Lead no more; the epoch stays."""
+        old = self.state
+        assert isinstance(old, Leader), "only a leader resigns"
+        others = set(self.controls.voters.ids) - {self.key.id}
+        deadline_ms = now_ms + self._election_timeout_ms()
+        self._become(
+            Resigned(
+                old.epoch, self.key.id, self.config.endpoints, others, deadline_ms, old.successors(), old.high_watermark
+            ),
+            now_ms,
+        )
+        self.connections.reset()
+
+    def to_follower(self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int) -> None:
+        """There is a leader."""
+        old = self.state
+        assert endpoints, "it is known where"
+        assert leader_id != self.key.id, "who has more votes than this one knows of"
+        assert epoch >= old.epoch, "epochs grow"
+        voted = old.voted if epoch == old.epoch else None
+        self._become(self._follower(epoch, leader_id, endpoints, voted, old.high_watermark, now_ms), now_ms)
+        self.connections.reset()
+
+    def _follower(
+        self,
+        epoch: int,
+        leader_id: int,
+        endpoints: Endpoints,
+        voted: ReplicaKey | None,
+        high_watermark: int | None,
+        now_ms: int,
+    ) -> Follower:
+        timeout_ms = self.config.fetch_timeout_ms
+        due_ms = now_ms + timeout_ms
+        return Follower(epoch, leader_id, endpoints, timeout_ms, due_ms, due_ms, voted, high_watermark)
+
+    def _become(self, new: State, now_ms: int) -> None:
+        old = self.state
+        self._save(new.election)
+        if isinstance(old, Follower) and old.snapshot is not None:
+            old.snapshot.close()
+        self.state = new
+        if isinstance(old, Leader):
+            self.change_ended(old, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.serve_parked(now_ms)
+
+    def _save(self, election: Election) -> None:
+        """Before anything is said because of it."""
+        if election != self._saved:
+            self.store.save(election.state(self.controls.kraft_version, self.controls.voters.ids))
+            self._saved = election
+
+    def _election_timeout_ms(self) -> int:
+        timeout_ms = self.config.election_timeout_ms
+        return timeout_ms + self.chance.randrange(timeout_ms) if timeout_ms else 0
+
+    def _votes(self) -> Votes:
+        return Votes(self.controls.voters.keys, self.key.id)
+
+    # what another node says of the leader
+
+    def heard_of(self, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> None:
+        """Follow a leader that is new, or better known now; no endpoints: it is not known where it is, or who.
+
+        Raises RaftFault where two lead one epoch.
+        """
+        state = self.state
+        if leader_id == self.key.id:
+            if not isinstance(state, Leader | Resigned) or epoch != state.epoch:
+                raise OwnIdElsewhere(leader_id, epoch)
+            return
+        if epoch == state.epoch and len({NOBODY, leader_id, state.leader_id}) > 2:
+            raise RaftFault(f"node {leader_id} is said to lead epoch {epoch}, and node {state.leader_id} too")
+        if epoch > state.epoch and not endpoints:
+            self.to_unattached(epoch, now_ms, leader_id)
+        elif epoch > state.epoch or len(endpoints) > len(state.leader_endpoints):
+            self.to_follower(epoch, leader_id, endpoints, now_ms)
+
+    def endpoints_of(self, leader_id: int, told: Endpoints) -> Endpoints:
+        """Where a leader is reached: as told, else as the voters have it."""
+        return told or self.controls.voters.endpoints(leader_id)
+
+    # the log
+
+    def append_controls(self, leader: Leader, batch: bytearray, now_ms: int) -> int:
+        """Append a batch of control records. Returns the offset of the last one."""
+        self.log.append_as_leader(batch, leader.epoch)
+        self.controls.load()
+        leader.set_voters(self.controls.voters)
+        self.appended(leader, now_ms)
+        return self.log.end_offset - 1
+
+    def appended(self, leader: Leader, now_ms: int) -> None:
+        """The leader's log has become longer: fetches that wait can have it, and it may be on disk already."""
+        if leader.move_high_watermark():
+            self.committed(leader, now_ms)
+        self.serve_parked(now_ms, behind=self.log.end_offset)
+
+    def committed(self, leader: Leader, now_ms: int) -> None:
+        """The leader's high watermark has moved."""
+        assert leader.high_watermark is not None, "it has moved"
+        self.move_committed(leader.high_watermark)
+        change = leader.change
+        if change is not None and change.last_offset is not None and leader.high_watermark > change.last_offset:
+            self.finish_change(leader)
+        self.serve_parked(now_ms)
+
+    def move_committed(self, offset: int) -> None:
+        """All before it is committed; a new leader may know of less for a while."""
+        if offset > self.committed_offset:
+            self.committed_offset = offset
+            self.log.update_high_watermark(offset)
+
+    def serve_parked(self, now_ms: int, behind: int | None = None) -> None:
+        """Answer the fetches that wait; `behind`: only those of what is before that offset."""
+        due = [each for each in self.parked if behind is None or each.request.offset < behind]
+        self.parked = [each for each in self.parked if each not in due]
+        for each in due:
+            assert self.refetch is not None, "it is set before there are requests"
+            self.refetch(each, now_ms)
+
+    # changes of voters
+
+    def finish_change(self, leader: Leader, *, timed_out: bool = False) -> None:
+        """The change of voters is committed, or its time is over. A leader that was removed resigns."""
+        change = leader.change
+        if timed_out:
+            self.change_ended(leader, ErrorCode.REQUEST_TIMED_OUT)
+            return
+        self.change_ended(leader, ErrorCode.NONE)
+        if change is not None and not change.is_addition and not self.is_voter:
+            leader.is_resigning = True
+
+    def change_ended(self, leader: Leader, error: ErrorCode, message: str | None = None) -> None:
+        """Answer whoever asked for the change that is under way."""
+        change, leader.change = leader.change, None
+        if change is not None and change.token is not None:
+            self.answer(change.token, VoterAnswer(top_error=error, message=message))

@@ -1,0 +1,80 @@
+"""What a node asks others for by itself: votes, records, who leads. Source: KafkaRaftClient, maybeSendRequest etc."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.raft.config import FETCH_WAIT_MAX_MS
+from kcli.raft.election import NEVER, Votes
+from kcli.raft.messages import Fetch, Node, Request, Send, Vote
+from kcli.raft.voters import ReplicaKey, address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kcli.raft.core import Core
+
+
+def send(core: Core, to: Node, request: Request, now_ms: int) -> tuple[bool, int]:
+    """Send it, if the node may be sent to. Returns whether, and how long to wait before the next."""
+    if not core.connections.is_ready(to.id, now_ms):
+        return False, core.connections.wait_ms(to.id, now_ms)
+    core.correlation += 1
+    core.connections.sent(to.id, core.correlation, now_ms)
+    core.out.messages.append(Send(to, request, core.correlation))
+    return True, core.connections.wait_ms(to.id, now_ms)
+
+
+def send_all(core: Core, requests: Iterable[tuple[Node, Request]], now_ms: int) -> int:
+    """Send all that may be sent. Returns how long to wait."""
+    return min((send(core, to, request, now_ms)[1] for to, request in requests), default=NEVER)
+
+
+def ask_for_votes(core: Core, votes: Votes, now_ms: int, *, pre_vote: bool) -> int:
+    """Ask those who have not answered. Returns how long to wait."""
+    if votes.is_lost:
+        return NEVER
+    nodes = [(each, voter_node(core, each.id)) for each in votes.unanswered]
+    requests = [(node, _vote(core, each, pre_vote=pre_vote)) for each, node in nodes if node is not None]
+    return send_all(core, requests, now_ms)
+
+
+def _vote(core: Core, voter: ReplicaKey, *, pre_vote: bool) -> Vote:
+    return Vote(
+        cluster_id=core.config.cluster_id,
+        voter=voter,
+        replica=core.key,
+        epoch=core.state.epoch,
+        last=core.log_end,
+        pre_vote=pre_vote,
+    )
+
+
+def fetch_from_any(core: Core, now_ms: int) -> int:
+    """Ask one of the bootstrap servers. Returns how long to wait."""
+    node = core.connections.ready_bootstrap(now_ms)
+    if node is None or core.must_flush:
+        return max(1, core.connections.bootstrap_wait_ms(now_ms))
+    return send(core, node, fetch_request(core), now_ms)[1]
+
+
+def fetch_request(core: Core) -> Fetch:
+    """What it has to ask for."""
+    end = core.log_end
+    high_watermark = core.state.high_watermark
+    return Fetch(
+        cluster_id=core.config.cluster_id,
+        replica=core.key,
+        epoch=core.state.epoch,
+        offset=end.offset,
+        last_fetched_epoch=end.epoch,
+        high_watermark=-1 if high_watermark is None else high_watermark,
+        max_wait_ms=min(FETCH_WAIT_MAX_MS, core.config.fetch_timeout_ms // 2),
+        max_bytes=core.config.fetch_max_bytes,
+    )
+
+
+def voter_node(core: Core, voter_id: int) -> Node | None:
+    """Where a voter is reached."""
+    where = address(core.controls.voters.endpoints(voter_id), core.config.listener)
+    return None if where is None else Node(voter_id, where.host, where.port)

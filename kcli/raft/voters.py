@@ -1,0 +1,166 @@
+"""Who votes: a replica is a node's id and the id of the directory of its log (KIP-853); static voters have only ids.
+
+    key          a voter without a directory is that node with whatever directory
+    endpoints    where it is reached, by listener
+    versions     the levels of kraft.version that it can do
+
+Source: ReplicaKey, VoterSet, Endpoints; VotersRecord.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+NO_DIRECTORY: Final = "A" * 22
+"""What is written where the directory is not known."""
+
+SUPPORTED_KRAFT_VERSIONS: Final = (0, 1)
+"""The levels of kraft.version that this node can do."""
+
+
+class ReplicaKey(NamedTuple):
+    """Which replica of the log. directory_id: None where it is not known."""
+
+    id: int
+    directory_id: str | None = None
+
+    @property
+    def written_directory(self) -> str:
+        """The directory as messages and records have it."""
+        return NO_DIRECTORY if self.directory_id is None else self.directory_id
+
+    def admits(self, other: ReplicaKey) -> bool:
+        """Is `other` the replica that this key names?"""
+        return self.id == other.id and self.directory_id in (None, other.directory_id)
+
+
+def replica_key(node_id: int, directory_id: str | None) -> ReplicaKey:
+    """The key, from an id and a directory as messages and records have them."""
+    return ReplicaKey(node_id, None if directory_id == NO_DIRECTORY else directory_id)
+
+
+class Endpoint(NamedTuple):
+    """Where a node listens under that name."""
+
+    listener: str
+    host: str
+    port: int
+
+
+Endpoints = tuple[Endpoint, ...]
+
+
+def address(endpoints: Endpoints, listener: str) -> Endpoint | None:
+    """The endpoint with that listener's name."""
+    return next((each for each in endpoints if each.listener == listener), None)
+
+
+@dataclass(frozen=True, slots=True)
+class VoterNode:
+    """A voter. min_version and max_version: of kraft.version."""
+
+    key: ReplicaKey
+    endpoints: Endpoints
+    min_version: int = 0
+    max_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VoterSet:
+    """The voters by id; equal where all they have is."""
+
+    nodes: Mapping[int, VoterNode] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, nodes: Iterable[VoterNode]) -> VoterSet:
+        """A set of those."""
+        return cls({each.key.id: each for each in sorted(nodes, key=lambda each: each.key.id)})
+
+    @classmethod
+    def static(cls, listener: str, voters: Mapping[int, tuple[str, int]]) -> VoterSet:
+        """The voters of controller.quorum.voters."""
+        return cls.of(VoterNode(ReplicaKey(each), (Endpoint(listener, *where),)) for each, where in voters.items())
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The ids of the voters, in order."""
+        return tuple(self.nodes)
+
+    @property
+    def keys(self) -> list[ReplicaKey]:
+        """The voters, in order of their ids."""
+        return [each.key for each in self.nodes.values()]
+
+    @property
+    def majority(self) -> int:
+        """How many are one."""
+        return len(self.nodes) // 2 + 1
+
+    def is_voter(self, key: ReplicaKey) -> bool:
+        """Is that replica one of them?"""
+        node = self.nodes.get(key.id)
+        return node is not None and node.key.admits(key)
+
+    def is_only_voter(self, key: ReplicaKey) -> bool:
+        """Is that replica the one and only?"""
+        return len(self.nodes) == 1 and self.is_voter(key)
+
+    def endpoints(self, node_id: int) -> Endpoints:
+        """Where that voter is reached; nothing for one that is not known."""
+        node = self.nodes.get(node_id)
+        return () if node is None else node.endpoints
+
+    def needs_update(self, node: VoterNode) -> bool:
+        """Is that one a voter of which something else is known?"""
+        old = self.nodes.get(node.key.id)
+        return old is not None and old.key.admits(node.key) and old != node
+
+    def added(self, node: VoterNode) -> VoterSet | None:
+        """With one more voter; None where its id is taken."""
+        return None if node.key.id in self.nodes else VoterSet.of([*self.nodes.values(), node])
+
+    def removed(self, key: ReplicaKey) -> VoterSet | None:
+        """Without that voter; None where there is no such voter, or no other."""
+        old = self.nodes.get(key.id)
+        if old is None or old.key != key or len(self.nodes) == 1:
+            return None
+        return VoterSet.of(each for each in self.nodes.values() if each is not old)
+
+    def updated(self, node: VoterNode, *, whatever_directory: bool = False) -> VoterSet | None:
+        """With what is known now of a voter; None where there is no such voter."""
+        old = self.nodes.get(node.key.id)
+        if old is None or not (whatever_directory or old.key.admits(node.key)):
+            return None
+        return VoterSet.of([*(each for each in self.nodes.values() if each is not old), node])
+
+    def value(self) -> dict[str, Any]:
+        """The fields of the VotersRecord, without its version."""
+        return {
+            "voters": [
+                {
+                    "voterId": node.key.id,
+                    "voterDirectoryId": node.key.written_directory,
+                    "endpoints": [{"name": name, "host": host, "port": port} for name, host, port in node.endpoints],
+                    "kRaftVersionFeature": {
+                        "minSupportedVersion": node.min_version,
+                        "maxSupportedVersion": node.max_version,
+                    },
+                }
+                for node in self.nodes.values()
+            ]
+        }
+
+
+def parse_voters(value: Mapping[str, Any]) -> VoterSet:
+    """The voters of a VotersRecord's fields."""
+    return VoterSet.of(
+        VoterNode(
+            replica_key(voter["voterId"], voter["voterDirectoryId"]),
+            tuple(Endpoint(each["name"], each["host"], each["port"]) for each in voter["endpoints"]),
+            voter["kRaftVersionFeature"]["minSupportedVersion"],
+            voter["kRaftVersionFeature"]["maxSupportedVersion"],
+        )
+        for voter in value["voters"]
+    )

@@ -1,0 +1,197 @@
+"""Vote (52), BeginQuorumEpoch (53) and EndQuorumEpoch (54): asked, and answered.
+
+An answer of a lower epoch than this node's says nothing any more; one of a higher epoch, or one that refuses for the
+epoch or for not being the leader, first of all tells who leads. One that tells nothing new is of no use: the node that
+gave it is left alone for controller.quorum.retry.backoff.ms (Kafka asks again at once). Source: KafkaRaftClient,
+handleVoteRequest to handleEndQuorumEpochResponse, maybeHandleCommonResponse.
+"""
+
+from __future__ import annotations
+
+from kcli.raft.candidate import Candidate
+from kcli.raft.core import Core
+from kcli.raft.election import NOBODY
+from kcli.raft.errors import ErrorCode, RaftFault
+from kcli.raft.follower import Follower
+from kcli.raft.messages import (
+    Answer,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    Node,
+    Token,
+    Vote,
+    VoteAnswer,
+)
+from kcli.raft.prospective import Prospective
+from kcli.raft.resigned import Resigned
+from kcli.raft.voters import ReplicaKey
+
+
+def has_other_cluster(core: Core, cluster_id: str | None) -> bool:
+    """Is the request of a node of another cluster?"""
+    return cluster_id is not None and cluster_id != core.config.cluster_id
+
+
+def handle_vote(core: Core, token: Token, request: Vote, now_ms: int) -> None:
+    """Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY; top: INCONSISTENT_CLUSTER_ID."""
+    if has_other_cluster(core, request.cluster_id):
+        core.answer(token, VoteAnswer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
+        return
+    error, granted = _vote(core, request, now_ms)
+    state = core.state
+    core.answer(
+        token,
+        VoteAnswer(
+            error=error,
+            leader_id=state.leader_id,
+            epoch=state.epoch,
+            endpoints=state.leader_endpoints,
+            granted=granted,
+        ),
+    )
+
+
+def _vote(core: Core, request: Vote, now_ms: int) -> tuple[ErrorCode, bool]:
+    last, pre_vote = request.last, request.pre_vote
+    is_illegal = last.epoch > request.epoch if pre_vote else last.epoch >= request.epoch
+    if last.offset < 0 or last.epoch < 0 or is_illegal:
+        return ErrorCode.INVALID_REQUEST, False
+    error = refuse_voter(core, request.replica.id, request.epoch)
+    if error is not ErrorCode.NONE:
+        return error, False
+    if request.epoch > core.state.epoch:
+        core.to_unattached(request.epoch, now_ms)
+    if not _is_for_me(core, request.voter):
+        return ErrorCode.INVALID_VOTER_KEY, False
+    up_to_date = last.order >= core.log_end.order
+    granted = core.state.may_vote(request.replica, up_to_date=up_to_date, pre_vote=pre_vote)
+    if granted and not pre_vote:
+        core.add_vote(request.replica, now_ms)
+    return ErrorCode.NONE, granted
+
+
+def refuse_voter(core: Core, remote_id: int, epoch: int) -> ErrorCode:
+    """What is wrong with a request that any replica may be asked."""
+    if epoch < core.state.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.INVALID_REQUEST if remote_id < 0 else ErrorCode.NONE
+
+
+def _is_for_me(core: Core, voter: ReplicaKey | None) -> bool:
+    return voter is None or voter.admits(core.key)
+
+
+def vote_answered(core: Core, source: Node, answer: VoteAnswer, now_ms: int) -> bool:
+    """Returns whether it was of use."""
+    state = core.state
+    if answer.top_error is ErrorCode.UNSUPPORTED_VERSION and isinstance(state, Prospective):
+        core.to_candidate(now_ms)
+        return True
+    handled = common_answer(core, answer, now_ms)
+    if handled is not None:
+        return handled
+    if answer.error is not ErrorCode.NONE:
+        return False
+    state = core.state
+    if isinstance(state, Prospective | Candidate):
+        state.votes.record(source.id, granted=answer.granted)
+        if isinstance(state, Candidate):
+            if state.votes.is_won:
+                core.to_leader(state, now_ms)
+        elif state.votes.is_won:
+            core.to_candidate(now_ms)
+        elif state.votes.is_lost:
+            core.give_up_prospect(state, now_ms)
+    return True
+
+
+def handle_begin(core: Core, token: Token, request: BeginQuorumEpoch, now_ms: int) -> None:
+    """Errors: as of Vote."""
+    if has_other_cluster(core, request.cluster_id):
+        core.answer(token, Answer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
+        return
+    error = refuse_voter(core, request.leader_id, request.epoch)
+    if error is ErrorCode.NONE:
+        endpoints = core.endpoints_of(request.leader_id, request.endpoints)
+        core.heard_of(request.leader_id, request.epoch, endpoints, now_ms)
+        if not _is_for_me(core, request.voter):
+            error = ErrorCode.INVALID_VOTER_KEY
+    _answer(core, token, error)
+
+
+def begin_answered(core: Core, answer: Answer, now_ms: int) -> bool:
+    """Returns whether it was of use."""
+    handled = common_answer(core, answer, now_ms)
+    return answer.error is ErrorCode.NONE if handled is None else handled
+
+
+def handle_end(core: Core, token: Token, request: EndQuorumEpoch, now_ms: int) -> None:
+    """Errors: FENCED_LEADER_EPOCH, INVALID_REQUEST; top: INCONSISTENT_CLUSTER_ID. The first of the preferred
+    successors begins an election at once, the others the later the further behind they are."""
+    if has_other_cluster(core, request.cluster_id):
+        core.answer(token, Answer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
+        return
+    error = refuse_voter(core, request.leader_id, request.epoch)
+    if error is ErrorCode.NONE:
+        endpoints = core.endpoints_of(request.leader_id, request.endpoints)
+        core.heard_of(request.leader_id, request.epoch, endpoints, now_ms)
+        state = core.state
+        if isinstance(state, Follower) and state.leader_id == request.leader_id:
+            candidates = request.preferred_successors
+            position = next((i for i, each in enumerate(candidates) if each.admits(core.key)), len(candidates))
+            backoff_max_ms = core.config.election_backoff_max_ms
+            state.fetch_deadline_ms = now_ms + _backoff_ms(position, len(candidates), backoff_max_ms)
+    _answer(core, token, error)
+
+
+def _backoff_ms(position: int, count: int, backoff_max_ms: int) -> int:
+    """controller.quorum.election.backoff.max.ms, halved for each place before the last."""
+    if position == 0:
+        return 0
+    if position >= count:
+        return backoff_max_ms
+    return min(backoff_max_ms, (backoff_max_ms >> count - 1) << position - 1)
+
+
+def end_answered(core: Core, source: Node, answer: Answer, now_ms: int) -> bool:
+    """Returns whether it was of use."""
+    handled = common_answer(core, answer, now_ms)
+    if handled is not None:
+        return handled
+    if answer.error is ErrorCode.NONE and isinstance(core.state, Resigned):
+        core.state.unacknowledged.discard(source.id)
+        return True
+    return False
+
+
+def _answer(core: Core, token: Token, error: ErrorCode) -> None:
+    state = core.state
+    core.answer(
+        token, Answer(error=error, leader_id=state.leader_id, epoch=state.epoch, endpoints=state.leader_endpoints)
+    )
+
+
+def common_answer(core: Core, answer: Answer, now_ms: int) -> bool | None:
+    """What any answer may say. Returns whether it was of use; None: there is more to see in it. Raises RaftFault."""
+    if answer.top_error is not ErrorCode.NONE:
+        if answer.top_error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise RaftFault("this node may not talk to the quorum: CLUSTER_AUTHORIZATION_FAILED")
+        return False
+    state, error = core.state, answer.error
+    leader_id = answer.leader_id if answer.leader_id >= 0 else NOBODY
+    endpoints = () if leader_id == NOBODY else core.endpoints_of(leader_id, answer.endpoints)
+    if answer.epoch < state.epoch or error is ErrorCode.UNKNOWN_LEADER_EPOCH:
+        return error is ErrorCode.NONE
+    if answer.epoch > state.epoch or error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        core.heard_of(leader_id, answer.epoch, endpoints, now_ms)
+        return core.state is not state
+    if leader_id != NOBODY and state.leader_id == NOBODY:
+        core.heard_of(leader_id, answer.epoch, endpoints, now_ms)
+        return None if error is ErrorCode.NONE else core.state is not state
+    if error is ErrorCode.BROKER_NOT_AVAILABLE:
+        return False
+    if error is ErrorCode.INVALID_VOTER_KEY:
+        return True
+    if error is ErrorCode.INVALID_REQUEST:
+        raise RaftFault("another node calls a request of this one invalid")
+    return None

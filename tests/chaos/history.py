@@ -1,0 +1,102 @@
+"""What clients were told, for the verdict; and what was done to the cluster, a line of JSON each.
+
+Values say who sent them: `PRODUCER NUMBER` of those that are not transactional, numbers ascending in each partition;
+`PRODUCER TRANSACTION INDEX` of those that are, transactions ascending. A producer that has to be made anew gets a new
+name, but for transactional ones, whose younger selves go on counting.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+TopicPartition = tuple[str, int]
+NO_OFFSET = -1
+
+
+class Outcome(Enum):
+    """What a producer was told of its transaction; UNKNOWN: it may be committed, or not."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+@dataclass
+class Sent:
+    """Of one producer, in one partition: how many it sent, and the offsets (or NO_OFFSET) of those acknowledged."""
+
+    count: int = 0
+    acked: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class Transaction:
+    """One transaction's records in each partition, by index, and what became of it."""
+
+    records: dict[TopicPartition, list[int]]
+    outcome: Outcome = Outcome.UNKNOWN
+
+
+@dataclass
+class History:
+    """All of it. Each list and dict has one writer thread; the lock is for what several count."""
+
+    sent: dict[tuple[str, TopicPartition], Sent] = field(default_factory=lambda: defaultdict(Sent))
+    transactions: dict[str, dict[int, Transaction]] = field(default_factory=lambda: defaultdict(dict))
+    tails: dict[str, dict[TopicPartition, list[tuple[int, str]]]] = field(default_factory=dict)
+    """What a consumer that never left a partition has seen of it, in its order."""
+    groups: dict[str, dict[TopicPartition, dict[int, str]]] = field(default_factory=dict)
+    """What the members of a group have seen, by offset."""
+    wrong: list[str] = field(default_factory=list)
+    """Found while it ran."""
+    ended: list[str] = field(default_factory=list)
+    """Producers that could not go on, and why; others took their places."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    last_ack_s: float = field(default_factory=time.monotonic)
+    longest_gap_s: float = 0.0
+
+    def acknowledged(self) -> None:
+        """A record was, now."""
+        now = time.monotonic()
+        with self.lock:
+            self.longest_gap_s = max(self.longest_gap_s, now - self.last_ack_s)
+            self.last_ack_s = now
+
+    def take_gap_s(self) -> float:
+        """The longest time without an acknowledgement since the last call, the one that still lasts included."""
+        with self.lock:
+            gap = max(self.longest_gap_s, time.monotonic() - self.last_ack_s)
+            self.longest_gap_s = 0.0
+        return gap
+
+    def found_wrong(self, what: str) -> None:
+        """Something that must not happen has."""
+        with self.lock:
+            self.wrong.append(what)
+
+
+class EventLog:
+    """What was done and when, in a file, and on stdout for who waits."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8")
+        self._began = time.monotonic()
+
+    def tell(self, what: str, **details: Any) -> None:
+        """A line."""
+        seconds = round(time.monotonic() - self._began, 2)
+        self._file.write(json.dumps({"s": seconds, "what": what, **details}) + "\n")
+        self._file.flush()
+        more = "  ".join(f"{name} {value}" for name, value in details.items())
+        print(f"{seconds:8.2f} s  {what}  {more}".rstrip(), flush=True)
+
+    def close(self) -> None:
+        """No more lines."""
+        self._file.close()

@@ -1,0 +1,113 @@
+"""Would the simulation notice? Rules of raft are taken out of the code, one at a time: see tests.sim.mutations.
+
+python -m tests.raft.sim.mutations [SEEDS]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from tests.raft.sim.run import run
+from tests.sim.mutations import Mutation
+
+SEEDS = 200
+
+VOTE_ONCE = Mutation(
+    "a voter votes for whoever asks",
+    "kcli.raft.election:may_vote",
+    "if election.voted is not None:",
+    "if False:",
+)
+FENCING = Mutation(
+    "requests of old leaders and candidates are followed",
+    "kcli.raft.votes:refuse_voter",
+    "if epoch < core.state.epoch:",
+    "if False:",
+)
+TRUNCATION = Mutation(
+    "a follower keeps what the leader does not have",
+    "kcli.raft.fetching:_truncate",
+    "offset = truncation_offset(core.log, diverging)",
+    "return",
+)
+FLUSH = Mutation(
+    "a voter fetches from where its disk is not yet",
+    "kcli.raft.core:Core.must_flush",
+    "return",
+    "return False and",
+)
+QUICK = [VOTE_ONCE, FENCING, TRUNCATION, FLUSH]
+MUTATIONS = [
+    VOTE_ONCE,
+    FENCING,
+    TRUNCATION,
+    FLUSH,
+    Mutation(
+        "quorum-state is not written",
+        "kcli.raft.core:Core._save",
+        "if election != self._saved:",
+        "if False:",
+    ),
+    Mutation(
+        "a vote is given to who is behind",
+        "kcli.raft.votes:_vote",
+        "up_to_date = last.order >= core.log_end.order",
+        "up_to_date = True",
+    ),
+    Mutation(
+        "who has less of an epoch counts as up to date",
+        "kcli.raft.votes:_vote",
+        "up_to_date = last.order >= core.log_end.order",
+        "up_to_date = last.epoch >= core.log_end.epoch",
+    ),
+    Mutation(
+        "a leader counts what it has not flushed",
+        "kcli.raft.core:Core.appended",
+        "if leader.move_high_watermark():",
+        "if leader.flushed(self.log.end_offset):",
+    ),
+    Mutation(
+        "what one voter has is committed",
+        "kcli.raft.leader:Leader.move_high_watermark",
+        "offset = offsets[(len(offsets) - 1) // 2]",
+        "offset = offsets[-1]",
+    ),
+    Mutation(
+        "half of the voters elect",
+        "kcli.raft.election:Votes._majority",
+        "return len(self._votes) // 2 + 1",
+        "return max(1, len(self._votes) // 2)",
+    ),
+    Mutation(
+        "an epoch is not checked before records are sent",
+        "kcli.raft.serving:_try",
+        "validity, where = validate(core.log, *end)",
+        "validity, where = Validity.VALID, end",
+    ),
+]
+
+
+def found_after(mutation: Mutation, seeds: Iterable[int]) -> int | None:
+    """After how many seeds a promise was broken; None: it never was."""
+    with mutation.applied():
+        for count, seed in enumerate(seeds, 1):
+            try:
+                run(seed)
+            except Exception:  # noqa: BLE001 (however it shows)
+                return count
+    return None
+
+
+def main() -> None:
+    """See above."""
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
+    for mutation in MUTATIONS:
+        count = found_after(mutation, range(seeds))
+        found = f"found after {count} seeds" if count is not None else f"NOT FOUND in {seeds} seeds"
+        sys.stdout.write(f"{found:26}  {mutation.what}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,529 @@
+"""Those who use the cluster, over the same network: small, one request at a time, each value its own.
+
+idempotent      batches with acks=all, again and again until they are acknowledged, then the next
+transactional   a few batches in a transaction, then commit or abort; anew where the broker says no
+reader          all partitions, committed data only
+member          of a classic group, with offsets that it commits; the first of a group assigns
+admin           new topics, and replicas that move
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from kcli.broker.network.messages import Entity, ErrorCode
+from kcli.broker.network.peers import Unanswered
+from kcli.broker.network.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.metadata.partition import Partition as PartitionState
+from tests.log.batches import batch
+from tests.sim.cluster.batches import batches
+from tests.sim.cluster.checks import Place, Transaction
+from tests.sim.cluster.network import SimulatedChannel
+
+if TYPE_CHECKING:
+    from tests.sim.cluster.world import World
+
+ASK_S, PRODUCE_MS = 4.0, 3_000
+NONE = ErrorCode.none
+WORK, GROUP_PARTITIONS = "work", 3
+DONE = (NONE, ErrorCode.duplicate_sequence_number)
+GROUP_KEY, TRANSACTION_KEY = 0, 1
+
+
+class Again(Exception):
+    """Not now: no leader, no answer, or an error that passes."""
+
+
+class Client:
+    """Connections to all nodes, and the way to whom it needs."""
+
+    def __init__(self, world: World, who: str) -> None:
+        self.world, self.who = world, who
+        self._channels: dict[int, SimulatedChannel] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+
+    async def ask(self, node: int, api: str, version: int, timeout_s: float = ASK_S, /, **fields: Any) -> Entity:
+        """One request to one node. Raises Again."""
+        channel = self._channels.get(node)
+        if channel is None:
+            channel = self._channels[node] = self.world.client_host.channel(f"n{node}", 9092, self.who)
+        try:
+            return await channel.call(api, version, timeout_s=timeout_s, **fields)
+        except Unanswered as error:
+            raise Again(f"{api} at {node}: {error}") from None
+
+    def any_broker(self) -> int:
+        """One of them, alive or not."""
+        return self.world.random.choice(self.world.broker_ids)
+
+    def partition(self, place: Place) -> PartitionState:
+        """As some node knows it. Raises Again."""
+        image = self.world.some_image()
+        topic = None if image is None else image.topics.get(place[0])
+        if topic is None or place[1] not in topic.partitions:
+            raise Again(f"{place} is not known")
+        return topic.partitions[place[1]]
+
+    def leader(self, place: Place) -> int:
+        """Raises Again."""
+        leader = self.partition(place).leader
+        if leader < 0:
+            raise Again(f"{place} has no leader")
+        return leader
+
+    async def coordinator(self, kind: int, key: str) -> int:
+        """Of a group or a transactional id. Raises Again."""
+        known = self._coordinators.get((kind, key))
+        if known is None:
+            answer = await self.ask(self.any_broker(), "find_coordinator", 6, key_type=kind, coordinator_keys=[key])
+            (found,) = answer.coordinators
+            if found.error_code is not NONE:
+                raise Again(f"coordinator of {key}: {found.error_code.name}")
+            known = self._coordinators[kind, key] = found.node_id
+        return known
+
+    def forget(self, kind: int, key: str) -> None:
+        """It may be another by now."""
+        self._coordinators.pop((kind, key), None)
+
+    async def produce(
+        self, place: Place, records: bytearray, transactional_id: str | None = None
+    ) -> tuple[ErrorCode, int]:
+        """Error and base offset. Raises Again."""
+        topics = (TopicProduceData(place[0], (PartitionProduceData(place[1], memoryview(bytearray(records))),)),)
+        request = ProduceRequest(transactional_id, -1, PRODUCE_MS, topics)
+        answer = await self.ask(self.leader(place), "produce", 12, request=request)
+        found = answer.responses[0].partition_responses[0]
+        return found.error_code, found.base_offset
+
+    async def rest(self, most_ms: int) -> None:
+        """A while."""
+        await self.world.sleep_ms(self.world.random.randrange(most_ms // 4, most_ms))
+
+
+class Idempotent(Client):
+    """See above."""
+
+    async def live(self) -> None:
+        world = self.world
+        while not world.is_ending:
+            producer = await self._init()
+            sequences: dict[Place, int] = {}
+            for _ in range(world.random.randrange(5, 60)):
+                place = world.random.choice(world.places)
+                await self._send(place, producer, sequences)
+                await self.rest(1_200)
+                if world.is_ending:
+                    return
+
+    async def _init(self) -> tuple[int, int]:
+        while True:
+            try:
+                answer = await self.ask(
+                    self.any_broker(),
+                    "init_producer_id",
+                    5,
+                    transactional_id=None,
+                    transaction_timeout=timedelta(0),
+                    producer_id=-1,
+                    producer_epoch=-1,
+                )
+            except Again as why:
+                self.world.note(self.who, f"{why}")
+            else:
+                if answer.error_code is NONE:
+                    return answer.producer_id, answer.producer_epoch
+                self.world.note(self.who, f"InitProducerId: {answer.error_code.name}")
+            await self.rest(500)
+
+    async def _send(self, place: Place, producer: tuple[int, int], sequences: dict[Place, int]) -> None:
+        world = self.world
+        values = [world.next_value(self.who) for _ in range(world.random.choice((1, 1, 1, 2, 3)))]
+        sequence = sequences.get(place, 0)
+        records = batch(*values, producer=producer, sequence=sequence, timestamp_ms=world.now_ms)
+        while True:
+            try:
+                code, offset = await self.produce(place, records)
+            except Again as why:
+                world.note(self.who, f"{place} {values[0]!r}: {why}")
+            else:
+                world.note(self.who, f"{place} {values[0]!r} seq {sequence}: {code.name} {offset}")
+                if code in DONE:
+                    world.acknowledged.told(place, offset, values)
+                    sequences[place] = sequence + len(values)
+                    world.progressed(self.who)
+                    return
+            await self.rest(600)
+
+
+class Transactional(Client):
+    """See above."""
+
+    async def live(self) -> None:
+        world = self.world
+        while not world.is_ending:
+            try:
+                await self._init()
+                while not world.is_ending:
+                    await self.rest(1_500)
+                    await self._transaction()
+                    world.progressed(self.who)
+            except Again as why:
+                world.note(self.who, f"begins anew: {why}")
+                self.forget(TRANSACTION_KEY, self.who)
+                await self.rest(1_000)
+
+    async def _init(self) -> None:
+        node = await self.coordinator(TRANSACTION_KEY, self.who)
+        answer = await self.ask(
+            node,
+            "init_producer_id",
+            5,
+            transactional_id=self.who,
+            transaction_timeout=timedelta(seconds=10),
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        if answer.error_code is not NONE:
+            raise Again(f"InitProducerId: {answer.error_code.name}")
+        self._producer = answer.producer_id, answer.producer_epoch
+        self._sequences: dict[Place, int] = {}
+
+    async def _transaction(self) -> None:
+        """Raises Again: then nobody knows what became of it."""
+        world, random = self.world, self.world.random
+        one = world.transactions.begin(f"{self.who} {self._producer}")
+        for place in random.sample(world.places, random.choice((1, 2))):
+            await self._write(one, place)
+        commits = random.random() < 0.7
+        one.asked = commits
+        for _ in range(20):
+            try:
+                answer = await self._end(commits)
+            except Again as why:
+                world.note(self.who, f"EndTxn: {why}")
+                self.forget(TRANSACTION_KEY, self.who)
+            else:
+                code = answer.error_code
+                world.note(self.who, f"EndTxn {commits}: {code.name}")
+                if code is NONE:
+                    one.committed, one.aborted = commits, not commits
+                    if (answer.producer_id, answer.producer_epoch) != self._producer:
+                        self._producer = answer.producer_id, answer.producer_epoch
+                        self._sequences = {}
+                    return
+                if code not in PASSING:
+                    raise Again(f"EndTxn: {code.name}")
+                if code is not ErrorCode.concurrent_transactions:
+                    self.forget(TRANSACTION_KEY, self.who)
+            await self.rest(500)
+        raise Again("EndTxn: too often")
+
+    async def _end(self, commits: bool) -> Entity:
+        node = await self.coordinator(TRANSACTION_KEY, self.who)
+        producer_id, epoch = self._producer
+        return await self.ask(
+            node,
+            "end_txn",
+            5,
+            transactional_id=self.who,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            committed=commits,
+        )
+
+    async def _write(self, one: Transaction, place: Place) -> None:
+        world = self.world
+        value = world.next_value(self.who)
+        world.transactions.tries(one, place, value)
+        sequence = self._sequences.get(place, 0)
+        records = batch(
+            value, producer=self._producer, sequence=sequence, transactional=True, timestamp_ms=world.now_ms
+        )
+        for _ in range(20):
+            try:
+                code, offset = await self.produce(place, records, self.who)
+            except Again as why:
+                world.note(self.who, f"{place} {value!r}: {why}")
+            else:
+                world.note(self.who, f"{place} {value!r} seq {sequence} of {self._producer}: {code.name} {offset}")
+                if code in DONE:
+                    world.acknowledged.told(place, offset, [value])
+                    one.writes.append((place, value))
+                    self._sequences[place] = sequence + 1
+                    return
+                if code not in PASSING:
+                    raise Again(f"Produce: {code.name}")
+            await self.rest(400)
+        raise Again("Produce: too often")
+
+
+PASSING = (
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.not_coordinator,
+    ErrorCode.concurrent_transactions,
+    ErrorCode.not_enough_replicas,
+    ErrorCode.not_enough_replicas_after_append,
+    ErrorCode.request_timed_out,
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.network_exception,
+)
+
+
+class Reader(Client):
+    """See above. positions: what is read next."""
+
+    def __init__(self, world: World, who: str) -> None:
+        super().__init__(world, who)
+        self.positions: dict[Place, int] = {}
+        self._aborted: dict[Place, set[int]] = {}
+
+    async def live(self) -> None:
+        world = self.world
+        while not world.is_ending:
+            for place in world.places:
+                await self._try(place)
+            await self.rest(1_500)
+
+    async def to_the_end(self) -> None:
+        """Until nothing is left."""
+        for place in self.world.places:
+            while self.positions.get(place, 0) < self.world.end_of(place):
+                await self._try(place)
+                await self.world.sleep_ms(50)
+
+    async def _try(self, place: Place) -> None:
+        try:
+            await self._read(place)
+            self.world.progressed(self.who)
+        except Again as why:
+            self.world.note(self.who, f"{place}: {why}")
+
+    async def _read(self, place: Place) -> None:
+        world, begin = self.world, self.positions.get(place, 0)
+        asked = {
+            "partition": place[1],
+            "current_leader_epoch": -1,
+            "fetch_offset": begin,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": 1 << 20,
+        }
+        topic_id = world.topic_id(place[0])
+        if topic_id is None:
+            raise Again(f"{place[0]} is not known")
+        answer = await self.ask(
+            self.leader(place),
+            "fetch",
+            17,
+            max_wait=timedelta(0),
+            min_bytes=0,
+            max_bytes=1 << 20,
+            isolation_level=1,
+            session_id=0,
+            session_epoch=-1,
+            topics=[{"topic_id": topic_id, "partitions": [asked]}],
+        )
+        if answer.error_code is not NONE or not answer.responses:
+            raise Again(f"fetch: {answer.error_code.name}")
+        found = answer.responses[0].partitions[0]
+        if found.error_code is not NONE:
+            raise Again(f"fetch: {found.error_code.name}")
+        self._take(place, begin, bytes(found.records or b""), found.aborted_transactions or ())
+
+    def _take(self, place: Place, begin: int, data: bytes, aborted: Any) -> None:
+        """As consumers do: what an aborted transaction wrote from its first offset to its marker is passed over."""
+        waiting = sorted((each.first_offset, each.producer_id) for each in aborted)
+        over: set[int] = set()
+        for one in batches(data):
+            while waiting and waiting[0][0] <= one.last_offset:
+                over.add(waiting.pop(0)[1])
+            if one.is_control:
+                over.discard(one.producer_id)
+            elif not (one.is_transactional and one.producer_id in over):
+                for offset, value in enumerate(one.values(), one.base_offset):
+                    if offset >= begin:
+                        self.world.transactions.seen(place, offset, value)
+            self.positions[place] = max(one.last_offset + 1, self.positions.get(place, 0))
+
+
+class Member(Client):
+    """See above."""
+
+    def __init__(self, world: World, who: str, group: str) -> None:
+        super().__init__(world, who)
+        self.group = group
+        self._id = ""
+
+    async def live(self) -> None:
+        world = self.world
+        while not world.is_ending:
+            try:
+                generation, partitions = await self._join()
+                while not world.is_ending:
+                    await self.rest(1_600)
+                    if partitions and world.random.random() < 0.5:
+                        await self._commit(generation, world.random.choice(partitions))
+                    else:
+                        await self._heartbeat(generation)
+                    world.progressed(self.who)
+            except Again as why:
+                world.note(self.who, f"again: {why}")
+                await self.rest(800)
+
+    async def _group(self, api: str, version: int, /, timeout_s: float = ASK_S, **fields: Any) -> Entity:
+        node = await self.coordinator(GROUP_KEY, self.group)
+        try:
+            answer = await self.ask(node, api, version, timeout_s, group_id=self.group, **fields)
+        except Again:
+            self.forget(GROUP_KEY, self.group)
+            raise
+        code = getattr(answer, "error_code", NONE)
+        if code is not NONE and code is not ErrorCode.member_id_required:
+            self._failed(api, code)
+        return answer
+
+    def _failed(self, api: str, code: ErrorCode) -> None:
+        self.forget(GROUP_KEY, self.group)
+        if code in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
+            self._id = ""
+        raise Again(f"{api}: {code.name}")
+
+    async def _join(self) -> tuple[int, list[int]]:
+        joined = await self._join_once()
+        if joined.error_code is ErrorCode.member_id_required:
+            self._id = joined.member_id
+            joined = await self._join_once()
+        if joined.error_code is not NONE:
+            self._failed("JoinGroup", joined.error_code)
+        self._id, generation = joined.member_id, joined.generation_id
+        assignments = []
+        if joined.leader == self._id:
+            members = sorted(each.member_id for each in joined.members)
+            given: dict[str, list[int]] = {each: [] for each in members}
+            for number in range(GROUP_PARTITIONS):
+                given[members[number % len(members)]].append(number)
+            assignments = [{"member_id": each, "assignment": bytes(numbers)} for each, numbers in given.items()]
+        synced = await self._group(
+            "sync_group",
+            5,
+            timeout_s=20.0,
+            generation_id=generation,
+            member_id=self._id,
+            protocol_type="other",
+            protocol_name="p",
+            assignments=assignments,
+        )
+        partitions = list(synced.assignment)
+        self.world.note(self.who, f"generation {generation}: {partitions}")
+        self.world.assignments.told(self.group, self._id, generation, partitions)
+        return generation, partitions
+
+    async def _join_once(self) -> Entity:
+        return await self._group(
+            "join_group",
+            9,
+            timeout_s=20.0,
+            session_timeout=timedelta(seconds=6),
+            rebalance_timeout=timedelta(seconds=8),
+            member_id=self._id,
+            protocol_type="other",
+            protocols=[{"name": "p", "metadata": b"x"}],
+        )
+
+    async def _heartbeat(self, generation: int) -> None:
+        await self._group("heartbeat", 4, generation_id=generation, member_id=self._id)
+
+    async def _commit(self, generation: int, number: int) -> None:
+        partition = {
+            "partition_index": number,
+            "committed_offset": self.world.next_offset(),
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        answer = await self._group(
+            "offset_commit",
+            9,
+            generation_id_or_member_epoch=generation,
+            member_id=self._id,
+            topics=[{"name": WORK, "partitions": [partition]}],
+        )
+        code = answer.topics[0].partitions[0].error_code
+        if code is not NONE:
+            self._failed("OffsetCommit", code)
+
+    async def committed(self, number: int) -> int | None:
+        """What the coordinator says is committed. Raises Again."""
+        group = {"group_id": self.group, "topics": [{"name": WORK, "partition_indexes": [number]}]}
+        node = await self.coordinator(GROUP_KEY, self.group)
+        try:
+            answer = await self.ask(node, "offset_fetch", 9, groups=[group | {"member_epoch": -1}], require_stable=True)
+        finally:
+            self.forget(GROUP_KEY, self.group)
+        (found,) = answer.groups
+        if found.error_code is not NONE:
+            raise Again(f"OffsetFetch: {found.error_code.name}")
+        (partition,) = found.topics[0].partitions
+        if partition.error_code is not NONE:
+            raise Again(f"OffsetFetch: {partition.error_code.name}")
+        offset: int = partition.committed_offset
+        return offset
+
+
+class Admin(Client):
+    """See above. created: topics that were acknowledged."""
+
+    def __init__(self, world: World, who: str) -> None:
+        super().__init__(world, who)
+        self.created: list[str] = []
+
+    async def create(self, name: str, partitions: int) -> None:
+        """Until it is there."""
+        while True:
+            topic = {"name": name, "num_partitions": partitions, "replication_factor": 3}
+            try:
+                answer = await self.ask(
+                    self.any_broker(), "create_topics", 7, 12.0, topics=[topic], timeout=timedelta(seconds=8)
+                )
+            except Again as why:
+                self.world.note(self.who, f"{name}: {why}")
+            else:
+                (found,) = answer.topics
+                self.world.note(self.who, f"{name}: {found.error_code.name} {found.error_message}")
+                if found.error_code in (NONE, ErrorCode.topic_already_exists):
+                    self.created.append(name)
+                    return
+            await self.rest(1_000)
+
+    async def live(self) -> None:
+        world, random = self.world, self.world.random
+        while not world.is_ending:
+            await self.rest(16_000)
+            if world.is_calm:
+                continue
+            if random.random() < 0.4:
+                await self.create(f"t{len(self.created)}", random.choice((1, 2)))
+            else:
+                await self.move(random.choice(world.places))
+
+    async def move(self, place: Place) -> None:
+        """Other replicas, or the same in another order."""
+        random = self.world.random
+        replicas = random.sample(self.world.broker_ids, random.choice((2, 3, 3)))
+        try:
+            answer = await self.ask(
+                self.any_broker(),
+                "alter_partition_reassignments",
+                1,
+                12.0,
+                timeout=timedelta(seconds=8),
+                allow_replication_factor_change=True,
+                topics=[{"name": place[0], "partitions": [{"partition_index": place[1], "replicas": replicas}]}],
+            )
+        except Again as why:
+            self.world.note(self.who, f"move {place}: {why}")
+        else:
+            self.world.note(self.who, f"move {place} to {replicas}: {answer.error_code.name}")
