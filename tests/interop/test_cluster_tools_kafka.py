@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from tests.conftest import examples
 from tests.interop.clusters import Cluster, ClusterError, KcliCluster, Partition
 from tests.interop.kit import ToolServer
 from tests.interop.real_cluster import RealCluster
@@ -192,7 +193,8 @@ def test_kcli_prints_the_same(kafka_jars: Path, tmp_path: Path, script: Path) ->
     check(scenario(KcliCluster(tmp_path / "cluster", OPTIONS), script, kafka_jars, tmp_path), script)
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+@pytest.mark.hypothesis  # for make soak: one script here, as each takes a minute
+@pytest.mark.parametrize("script", SCRIPTS[-examples(1, soak=9).max_examples :], ids=lambda script: script.stem)
 def test_real_kafka_still_prints_it(kafka_jars: Path, tmp_path: Path, script: Path) -> None:
     found = scenario(RealCluster(tmp_path / "cluster", OPTIONS), script, kafka_jars, tmp_path)
     if os.environ.get("KCLI_UPDATE"):
