@@ -33,7 +33,8 @@ class Broker:
 
     advertised: listener name -> host and port that clients are told. is_alone: it is all of its cluster. network: to
     other nodes; controller: to the active one, which may be this one. active: where this node is a controller;
-    lifecycle: where it is a broker. creating: topics that the controller was asked for because a client named them.
+    lifecycle: where it is a broker. creating: topics that the controller was asked for because a client named them;
+    topic_problem: why the last such topic was not created.
     """
 
     config: BrokerConfig
@@ -53,6 +54,7 @@ class Broker:
     lifecycle: BrokerLifecycle | None = None
     network: Network = field(default_factory=NoNetwork)
     creating: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    topic_problem: str = ""
     controller: ToController = field(init=False)
     replicas: ReplicaManager = field(init=False)
     producer_ids: ProducerIds = field(init=False)

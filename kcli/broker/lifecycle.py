@@ -42,8 +42,10 @@ GOING_S: Final = 0.05
 DUPLICATE_S: Final = 0.25
 """How long to wait for the session of the process before this one to end."""
 ASK_S: Final = 5.0
-GIVE_UP_S: Final = 10.0
+GIVE_UP_S: Final = 5.0
 """A broker that wants to go does not wait longer for controllers that do not answer at all."""
+LAST_GIVES_UP_S: Final = 1.0
+"""And not that long where all of them have gone before it."""
 SHUTDOWN_S: Final = 300.0
 REASONS: Final = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another process has this node id, or had it a moment ago",
@@ -162,7 +164,8 @@ class BrokerLifecycle:
             answer = await self._try_to_beat()
             silent_since = None if answer is not None else began if silent_since is None else silent_since
             if self._gone is not None:
-                gives_up = silent_since is not None and self._loop.time() - silent_since > GIVE_UP_S
+                give_up_s = LAST_GIVES_UP_S if self._is_last() else GIVE_UP_S
+                gives_up = silent_since is not None and self._loop.time() - silent_since > give_up_s
                 if gives_up:
                     log.warning("no controller answers: shutting down all the same")
                 if gives_up or (answer is not None and answer.should_shut_down):
@@ -199,6 +202,8 @@ class BrokerLifecycle:
         )
         try:
             timeout_s = min(ASK_S, broker.config.broker_session_timeout_ms / 2000)
+            if self._gone is not None and self._is_last():
+                timeout_s = LAST_GIVES_UP_S
             answer = await self._asking.heartbeat(beat, timeout_s)
         except Unanswered as error:
             self._warn(f"no answer to heartbeats: {error}")
@@ -216,6 +221,14 @@ class BrokerLifecycle:
                     self._offline[directory] = None
             return answer
         return None
+
+    def _is_last(self) -> bool:
+        """Have all other controllers, as brokers, gone or said that they go?"""
+        image, own = self._broker.image, self._broker.node_id
+        others = [image.brokers.get(each) for each in image.controllers if each != own]
+        return bool(others) and all(
+            each is not None and (each.fenced or each.in_controlled_shutdown) for each in others
+        )
 
     def others_changed(self, brokers: Iterable[int]) -> None:
         """Brokers are not as they were: one that wants to go waits until all have told that they know. Kafka's tell it

@@ -36,7 +36,7 @@ from kcli.broker.metadata.alone import LoneMetadataLog
 from kcli.broker.metadata.log import MetadataLog
 from kcli.broker.network.peers import Network, NoNetwork
 from kcli.broker.network.server import Server
-from kcli.broker.quorum_config import is_alone, metadata_config, raft_config
+from kcli.broker.quorum_config import is_only_voter, metadata_config, raft_config
 from kcli.broker.quotas import Quotas
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
@@ -51,6 +51,8 @@ log = logging.getLogger("kcli.broker")
 TELL_S = 10.0
 """How often a node that waits for its quorum says so."""
 FETCH_SESSION_EVICTION_MS = 120_000
+OTHERS_GO_S = 3.0
+LOOK_S = 0.02
 
 
 @runtime_checkable
@@ -71,8 +73,12 @@ class Node:
         disk: Disk | None = None,
         clock: Clock | None = None,
         chance: random.Random | None = None,
+        joinable: bool = False,
     ) -> None:
+        """joinable: other brokers may join it though it is the only voter: it listens as a controller, too."""
         self.config = config
+        self._is_only_voter = is_only_voter(config)
+        self._is_alone = self._is_only_voter and not joinable
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Why the node must stop: an error that leaves it nothing to serve with."""
         self._disk = disk or Disk()
@@ -142,10 +148,10 @@ class Node:
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
         self._server = server = self._new_server(loop)
-        alone = is_alone(config)
+        alone = self._is_alone
         advertised, controllers = bind(server, config, alone=alone)
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
-        if not alone:
+        if not self._is_only_voter:
             _check_formatted(metadata)
         self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk, self._clock)
         network: Network = NoNetwork() if alone else self._new_network(loop)
@@ -324,6 +330,9 @@ class Node:
             broker.transactions.apply(changes)
         if changes.brokers:
             self._lifecycle.others_changed(changes.brokers)
+            if self._is_broker_stopped and all(each.fenced for each in broker.image.brokers.values()):
+                # metadata without a single broker: librdkafka (from 2.10 on) would forget all it knows, and be stuck
+                self.server.drain(self._client_listeners)
 
     def _assigned(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
         self._lifecycle.assigned(topic_id, number, directory_id)
@@ -337,6 +346,11 @@ class Node:
 
     # stopping
 
+    @property
+    def _client_listeners(self) -> list[str]:
+        config = self.config
+        return [each.listener for each in config.listeners if each.listener not in config.controller_listener_names]
+
     async def stop_broker(self) -> None:
         """The broker's half of `stop`: the quorum goes on. Nothing to do where it is not up."""
         config = self.config
@@ -345,7 +359,7 @@ class Node:
         broker = self._broker
         self._is_broker_stopped = True
         assert self._server is not None, "started"
-        clients = [each.listener for each in config.listeners if each.listener not in config.controller_listener_names]
+        clients = self._client_listeners
         if broker.is_alone:
             self._server.stop_listening()
         if not self.ended.done():
@@ -362,11 +376,15 @@ class Node:
         assert self._server is not None, "started"
         journal = broker.metadata
         await self.stop_broker()
+        if self._quorum is not None and not self.ended.done():
+            await self._let_others_go(self._quorum)
         journal.listeners.remove(self._committed)
         if broker.active is not None:
             broker.active.stop()
         if self._registering is not None:
             self._registering.cancel()
+        if not journal.is_leader:  # who asks it hears at once that it is gone
+            self._server.close()
         await journal.close()
         self._server.close()
         if isinstance(broker.network, SupportsClose):
@@ -375,6 +393,22 @@ class Node:
             await broker.logs.stop(self._lifecycle.epoch)
         elif self._dirs is not None:
             self._dirs.unlock()
+
+    async def _let_others_go(self, journal: ReplicatedMetadataLog) -> None:
+        """Where all of a cluster is told to stop at once, its brokers need the quorum to be let go: do not leave it a
+        moment before. Its leader goes last."""
+        until = asyncio.get_running_loop().time() + OTHERS_GO_S
+        while (  # noqa: ASYNC110  (a few times, and for many reasons)
+            self._is_another_going()
+            and (journal.is_leader or journal.raft.is_following)
+            and asyncio.get_running_loop().time() < until
+        ):
+            await asyncio.sleep(LOOK_S)
+
+    def _is_another_going(self) -> bool:
+        """Is another broker on its way out, and not let go yet?"""
+        others = (each for each in self.broker.image.brokers.values() if each.id != self.config.node_id)
+        return any(each.in_controlled_shutdown and not each.fenced for each in others)
 
     # what a launcher knows of other nodes
 

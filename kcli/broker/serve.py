@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kcli.broker.addresses import CannotServe
@@ -27,13 +28,15 @@ def serve(
     ready: Callable[[Node], None],
     *,
     read_only: bool = False,
+    joinable: bool = False,
     launcher: socket.socket | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError.
 
-    launcher: the socket to it, where there is one (see supervised).
+    joinable: see Node. launcher: the socket to it, where there is one (see supervised).
     """
-    _new_loop().run_until_complete(_serve(config, ready, launcher, read_only=read_only))
+    node = partial(_new_node, config, read_only=read_only, joinable=joinable)
+    _new_loop().run_until_complete(_serve(config, node, ready, launcher))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -46,7 +49,10 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve(
-    config: BrokerConfig, ready: Callable[[Node], None], launcher: socket.socket | None, *, read_only: bool
+    config: BrokerConfig,
+    new_node: Callable[[], Node],
+    ready: Callable[[Node], None],
+    launcher: socket.socket | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     signalled: asyncio.Future[None] = loop.create_future()
@@ -65,7 +71,7 @@ async def _serve(
         loop.add_signal_handler(number, end, number.name)
     for warning in config.warnings:
         log.warning("%s", warning)
-    node = _new_node(config, read_only=read_only)
+    node = new_node()
     supervised = None
     if launcher is not None:
         from kcli.broker.supervised import Supervised
@@ -100,9 +106,9 @@ async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
     return True
 
 
-def _new_node(config: BrokerConfig, *, read_only: bool) -> Node:
+def _new_node(config: BrokerConfig, *, read_only: bool, joinable: bool) -> Node:
     if read_only:
         from kcli.broker.read_only.node import ReadOnlyNode
 
         return ReadOnlyNode(config)
-    return Node(config)
+    return Node(config, joinable=joinable)

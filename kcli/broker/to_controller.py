@@ -2,7 +2,8 @@
 
     call      what this node asks it: heartbeats, AlterPartition, ...
     forward   what a client asks any broker, and only the active controller answers: in an Envelope (KIP-590)
-    answer    what comes to this node's controller listener: NOT_CONTROLLER where it is not the active one
+    answer    what comes to this node's controller listener: NOT_CONTROLLER where it is not the active one (raft's own
+              word for it where it is raft that is asked)
 
 Where the active controller is not known, does not answer, or is it no more, `call` and `forward` look for the next one,
 until their time is over. A new leader ends what waits for the old one. Source: NodeToControllerChannelManager,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 PURPOSES: Final = {"broker_registration": "lifecycle", "broker_heartbeat": "lifecycle"}
 """What shares a channel; all else has one of its own, so that what waits holds up nothing else."""
+DESCRIBE_QUORUM: Final = 55
 RETRY_S: Final = 0.05
 TIMEOUT_S: Final = 60.0
 """How long a forwarded request may take, as Kafka has it."""
@@ -154,7 +156,8 @@ class ToController:
             answer = handler(call.messages.api_key)(call)
             return await answer if isawaitable(answer) else answer
         except NotController:
-            return failed(call, ErrorCode.not_controller)
+            is_of_raft = call.messages.api_key == DESCRIBE_QUORUM
+            return failed(call, ErrorCode.not_leader_or_follower if is_of_raft else ErrorCode.not_controller)
 
 
 def _packed(host: str) -> bytes:

@@ -77,7 +77,7 @@ def _create_here(call: Call, names: Iterable[str]) -> None:
         return
     for each in result.response:
         if each.error.message is not None:
-            _log_refusal(each.name, each.error.message)
+            _log_refusal(broker, each.name, each.error.message)
     if result.records:
         broker.metadata.append(result.records).add_done_callback(lambda done: done.exception())
 
@@ -110,8 +110,12 @@ async def _create_there(broker: Broker, topics: Sequence[NewTopic]) -> None:
             broker.creating.pop(each.name, None)
     for each in answer.topics:
         if each.error_code is not ErrorCode.none and each.error_code is not ErrorCode.topic_already_exists:
-            _log_refusal(each.name, each.error_message or each.error_code.name)
+            _log_refusal(broker, each.name, each.error_message or each.error_code.name)
 
 
-def _log_refusal(name: str | None, reason: str) -> None:
-    logger.warning("topic %s not created: %s", name, reason)
+def _log_refusal(broker: Broker, name: str | None, reason: str) -> None:
+    """Once, as long as it is the same: clients ask again and again."""
+    problem = f"topic {name} not created: {reason}"
+    if problem != broker.topic_problem:
+        logger.warning("%s", problem)
+    broker.topic_problem = problem

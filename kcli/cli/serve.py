@@ -138,10 +138,10 @@ def _serve_node(
         run(single_node_config(data_dir, where, told, file, options), _ready, read_only=True)
         return
     if has_directory:
-        run(single_node_config(data_dir, where, told, file, options), _ready)
+        run(single_node_config(data_dir, where, told, file, options), _ready, joinable=file is not None)
         return
     with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
-        run(single_node_config(Path(temporary), where, told, file, options), _ready)
+        run(single_node_config(Path(temporary), where, told, file, options), _ready, joinable=file is not None)
 
 
 def _serve_nodes(

@@ -39,7 +39,8 @@ def run_node(node: int, config: Path, channel: socket.socket) -> int:
     with suppress(OSError):
         PROCESS_NAME.write_text(f"kcli node {node}")
     try:
-        serve(single_node_config(None, None, None, read_properties(config), {}), lambda _: None, launcher=channel)
+        served = single_node_config(None, None, None, read_properties(config), {})
+        serve(served, lambda _: None, joinable=True, launcher=channel)
     except (KcliError, OSError) as error:
         log.error("%s", error)  # noqa: TRY400  (one line for people)
         return error.exit_status if isinstance(error, KcliError) else 1

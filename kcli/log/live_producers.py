@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from formats.kernels.columns import BatchRow
-from formats.kernels.log import expire_producers
+from formats.kernels.log import BatchTable, expire_producers
 from kcli.log.disk import Disk
 from kcli.log.live_segment import DELETED, LiveSegment
 from kcli.log.producer_state import ProducerStateManager
@@ -94,6 +94,13 @@ class LiveProducers(ProducerStateManager):
         known = self.verifications.get(row.producer_id)
         if known is not None and not (row.is_control and known.begins_at_0 and known.epoch == row.producer_epoch):
             del self.verifications[row.producer_id]
+
+    def end_verifications(self, batches: BatchTable) -> None:
+        """The same of all batches that came from the leader."""
+        for i in range(batches.count):
+            row = BatchRow._make(batches.row(i))
+            if row.is_transactional:
+                self.end_verification(row)
 
     def replicated_to(self, high_watermark: int) -> None:
         """Markers below the high watermark are final."""

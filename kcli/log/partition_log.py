@@ -305,6 +305,8 @@ class PartitionLog:
         roll_offset = start if first.magic >= 2 else last.last_offset - INT_MAX
         self._roll_if_due(size, roll_offset, last.last_offset, max_timestamp, now_ms)
         self._write(memoryview(data)[:size], table, last.last_offset, now_ms)
+        if self.producers.verifications:  # of a time when this replica led
+            self.producers.end_verifications(table)
         return Appended(first.base_offset, last.last_offset, max_timestamp, NONE, self.log_start_offset)
 
     def _assign_epoch(self, epoch: int, offset: int) -> None:

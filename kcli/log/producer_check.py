@@ -90,7 +90,10 @@ def _fenced(entry: ProducerEntry, row: BatchRow, how: str) -> AppendRefused:
 
 
 def _check_verification(entry: ProducerEntry, row: BatchRow, verification: Verification | None) -> None:
-    if verification is None:
+    """Not where the batch goes on from the last one in the log: whatever was tried below it is there, and was tried
+    again late, or by way of another leader. Kafka refuses it then."""
+    follows = entry.producer_epoch == row.producer_epoch and row.base_sequence == _add(entry.last_sequence, 1)
+    if verification is None or (follows and entry.last_sequence >= 0):
         return
     if verification.begins_at_0 and row.base_sequence and entry.last_sequence == NO_PRODUCER.last_sequence:
         expected = 0

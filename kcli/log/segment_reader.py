@@ -140,9 +140,7 @@ class _Reader:
                 want = min(AFTER_DAMAGE_BYTES, self._window_bytes)
 
     def _load(self, position: int, want: int) -> tuple[bytearray, int]:
-        if self._stop is not None:
-            want = max(0, min(want, self._stop - position))
-        data = self._buffer(want)
+        data = self._buffer(max(0, min(want, self._end() - position)))
         return data, self._source.read_at(position, memoryview(data))
 
     def _buffer(self, size: int) -> bytearray:

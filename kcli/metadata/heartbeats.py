@@ -96,7 +96,7 @@ class Heartbeats:
         return contact is not None and contact + self._session_timeout_ms >= now_ms
 
     def end_session(self, broker_id: int) -> None:
-        """The broker is known to be dead."""
+        """The broker is known to be dead, or about to be."""
         for key in [each for each in self._contacts if each[0] == broker_id]:
             del self._contacts[key]
 
@@ -193,6 +193,8 @@ def heartbeat(
         records += change[following](image, broker_id, broker_properties)
     if is_fenced:
         heartbeats.fenced(broker_id)
+    if following is State.SHUTDOWN_NOW:  # its next process need not wait until its session is over, as Kafka's has to
+        heartbeats.end_session(broker_id)
     heartbeats.has_read(broker_id, beat.metadata_offset)
     records += registrations.directories_offline(image, broker_id, beat.offline, broker_properties)
     if beat.cordoned is not None:

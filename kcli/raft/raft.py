@@ -57,6 +57,8 @@ from kcli.raft.resigned import Resigned
 from kcli.raft.unattached import Unattached
 from kcli.raft.voters import Endpoints, ReplicaKey, VoterSet
 
+ELECTED_WITHIN_MS: Final = 1500
+"""Who was told that the leader has resigned, and can be elected, is."""
 STEPS_MAX: Final = 8
 """More changes of state than one event can bring about."""
 PEER_DIED_STEP_MS: Final = 100
@@ -149,6 +151,11 @@ class Raft:
         return self._core.controls
 
     @property
+    def is_following(self) -> bool:
+        """Does it fetch from a leader that has not resigned, as far as it knows?"""
+        return isinstance(self._core.state, Follower)
+
+    @property
     def is_shut_down(self) -> bool:
         """`shutdown` was called, and nothing holds it up any more."""
         core, state = self._core, self._core.state
@@ -156,10 +163,14 @@ class Raft:
             return False
         if not core.is_voter or core.is_only_voter or core.has_remote_leader:
             return True
-        is_alone = isinstance(state, Resigned) and len(core.controls.voters.ids) - len(state.unreachable) < (
-            core.controls.voters.majority
-        )
-        return is_alone or self._now_ms >= core.shutdown_deadline_ms
+        if isinstance(state, Resigned):
+            voters, majority = core.controls.voters.ids, core.controls.voters.majority
+            told = len(voters) - 1 - len(state.unacknowledged)
+            if told >= majority or len(voters) - len(state.unreachable) < majority:
+                return True  # the others need no vote of it, or there are none to elect anybody
+            if state.told_ms is not None and self._now_ms >= state.told_ms + ELECTED_WITHIN_MS:
+                return True
+        return self._now_ms >= core.shutdown_deadline_ms
 
     # what happens
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Resigned:
-    """unacknowledged: whom it has yet to tell. unreachable: of them, who did not answer the last time."""
+    """unacknowledged: whom it has yet to tell. unreachable: of them, who did not answer the last time. told_ms: since
+    when, while it shuts down, nobody is left whom it could tell."""
 
     epoch: int
     leader_id: int
@@ -28,6 +29,7 @@ class Resigned:
     high_watermark: int | None = None
     voted: ReplicaKey | None = None
     unreachable: set[int] = field(default_factory=set)
+    told_ms: int | None = None
 
     @property
     def election(self) -> Election:
@@ -49,6 +51,8 @@ class Resigned:
         nodes = [node for each in sorted(self.unacknowledged) if (node := voter_node(core, each)) is not None]
         wait_ms = send_all(core, [(node, request) for node in nodes], now_ms)
         if core.is_shutting_down:
+            if self.told_ms is None and self.unacknowledged <= self.unreachable:
+                self.told_ms = now_ms
             return min(wait_ms, core.shutdown_deadline_ms - now_ms)
         if now_ms >= self.election_deadline_ms:
             core.to_unattached(self.epoch + 1, now_ms)

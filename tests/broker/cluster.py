@@ -17,6 +17,7 @@ from typing import Any
 from kcli.broker.config import BrokerConfig
 from kcli.broker.metadata.format import format_directories
 from kcli.broker.node import Node
+from kcli.log.disk import Disk
 from tests.broker.running import TIMEOUT_S, Client, RunningNode
 
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -49,10 +50,10 @@ def free_ports(count: int) -> list[int]:
 class ClusterNode(RunningNode):
     """A node of a cluster."""
 
-    def __init__(self, properties: Mapping[str, str]) -> None:
+    def __init__(self, properties: Mapping[str, str], disk: Disk | None = None) -> None:
         """Begins to start; `wait_until_up` waits for it."""
         self.properties = dict(properties)
-        self._disk = None
+        self._disk = disk
         self._begin()
 
     def config(self) -> BrokerConfig:
@@ -80,7 +81,7 @@ class ProcessNode:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Begins to start; `wait_until_up` waits for it."""
-        directory = Path(properties["log.dirs"])
+        directory = Path(properties["log.dirs"].split(",")[0])
         config, self.log = directory.with_suffix(".properties"), directory.with_suffix(".log")
         config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         command = [sys.executable, "-m", "kcli", "serve", "--config", str(config)]
@@ -122,11 +123,20 @@ class Cluster:
     """See above. nodes: those that run, by id."""
 
     def __init__(
-        self, directory: Path, brokers: int = 3, controllers: int = 0, *, processes: bool = False, **options: str
+        self,
+        directory: Path,
+        brokers: int = 3,
+        controllers: int = 0,
+        *,
+        processes: bool = False,
+        directories: int = 1,
+        disk: Disk | None = None,
+        **options: str,
     ) -> None:
-        """controllers: 0: the brokers are controllers too. options: configurations, with _ for the dots."""
+        """controllers: 0: the brokers are controllers too. directories: of each node; disk: of nodes in this process.
+        options: configurations, with _ for the dots."""
         self.directory = directory
-        self.kind: type[ClusterNode | ProcessNode] = ProcessNode if processes else ClusterNode
+        self._are_processes, self._directories, self._disk = processes, directories, disk
         self.options = QUICK | {name.replace("_", "."): value for name, value in options.items()}
         combined = not controllers
         self.broker_ids = list(range(1, brokers + 1))
@@ -136,9 +146,9 @@ class Cluster:
         self.controller_ports = {each: next(ports) for each in self.controller_ids}
         self.nodes: dict[int, ClusterNode | ProcessNode] = {}
         for node_id in self.ids:
-            path = self.node_directory(node_id)
-            if not path.exists():
-                format_directories([path], now_ms=BEGUN_MS, node_id=node_id, cluster_id=CLUSTER_ID)
+            paths = self.node_directories(node_id)
+            if not paths[0].exists():
+                format_directories(paths, now_ms=BEGUN_MS, node_id=node_id, cluster_id=CLUSTER_ID)
 
     @property
     def ids(self) -> list[int]:
@@ -148,6 +158,11 @@ class Cluster:
     def node_directory(self, node_id: int) -> Path:
         """Where a node has its data."""
         return self.directory / f"node-{node_id}"
+
+    def node_directories(self, node_id: int) -> list[Path]:
+        """All of them; the metadata lies in the first."""
+        more = [self.directory / f"node-{node_id}-{i}" for i in range(2, self._directories + 1)]
+        return [self.node_directory(node_id), *more]
 
     def properties(self, node_id: int) -> dict[str, str]:
         """What a node runs with."""
@@ -164,17 +179,20 @@ class Cluster:
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": voters,
             "listeners": ",".join(listeners),
-            "log.dirs": str(self.node_directory(node_id)),
+            "log.dirs": ",".join(map(str, self.node_directories(node_id))),
             **self.options,
         }
 
     def start(self, *ids: int) -> None:
         """Start those nodes, or all; they come up together."""
-        begun = {each: self.kind(self.properties(each)) for each in ids or self.ids}
+        begun = {each: self._begin(self.properties(each)) for each in ids or self.ids}
         for node_id, node in begun.items():
             self.nodes[node_id] = node
         for node in begun.values():
             node.wait_until_up()
+
+    def _begin(self, properties: Mapping[str, str]) -> ClusterNode | ProcessNode:
+        return ProcessNode(properties) if self._are_processes else ClusterNode(properties, self._disk)
 
     def stop(self, *ids: int) -> None:
         """Stop those nodes, or all, in order."""
@@ -240,10 +258,19 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = TIMEOU
 
 @contextmanager
 def running_cluster(
-    directory: Path, brokers: int = 3, controllers: int = 0, *, processes: bool = False, **options: str
+    directory: Path,
+    brokers: int = 3,
+    controllers: int = 0,
+    *,
+    processes: bool = False,
+    directories: int = 1,
+    disk: Disk | None = None,
+    **options: str,
 ) -> Iterator[Cluster]:
     """A cluster that runs; what still runs at the end is stopped."""
-    cluster = Cluster(directory, brokers, controllers, processes=processes, **options)
+    cluster = Cluster(
+        directory, brokers, controllers, processes=processes, directories=directories, disk=disk, **options
+    )
     try:
         cluster.start()
         yield cluster

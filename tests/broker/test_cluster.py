@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kcli.broker.metadata.format import format_directories
+from kcli.broker.node import Node
 from kcli.metadata.snapshot import snapshot
-from tests.broker.cluster import Cluster, ClusterNode, free_ports, running_cluster, wait_for
+from tests.broker.cluster import (
+    BEGUN_MS,
+    CLUSTER_ID,
+    Cluster,
+    ClusterNode,
+    ProcessNode,
+    free_ports,
+    running_cluster,
+    wait_for,
+)
 from tests.broker.metadata_dirs import golden_copy
 from tests.broker.running import Client
 
@@ -41,13 +54,19 @@ def wait_for_topics(cluster: Cluster, *names: str) -> None:
 
 
 def images(cluster: Cluster) -> list[list[Any]]:
-    """What each node's image says, once all have applied the same."""
+    """What each node's image says at one offset: each is taken at once with its offset, as the log goes on."""
 
-    def offsets() -> set[int]:
-        return {cluster.on(each, lambda node: node.broker.image.offset) for each in cluster.nodes}
+    def image(node: Node) -> tuple[int, list[str]]:
+        return node.broker.image.offset, sorted(map(str, snapshot(node.broker.image)))
 
-    wait_for(lambda: len(offsets()) == 1, "images of one offset")
-    return [cluster.on(each, lambda node: sorted(map(str, snapshot(node.broker.image)))) for each in cluster.nodes]
+    found: list[tuple[int, list[str]]] = []
+
+    def are_of_one_offset() -> bool:
+        found[:] = [cluster.on(each, image) for each in cluster.nodes]
+        return len({offset for offset, _ in found}) == 1
+
+    wait_for(are_of_one_offset, "images of one offset")
+    return [said for _, said in found]
 
 
 def test_combined_nodes_elect_one_and_create_topics_through_any(tmp_path: Path) -> None:
@@ -138,6 +157,21 @@ def test_one_controller_is_a_quorum(tmp_path: Path) -> None:
         wait_for_topics(cluster, "a")
 
 
+def test_a_broker_joins_a_node_that_was_alone(tmp_path: Path) -> None:
+    with running_cluster(tmp_path, brokers=1, processes=True, **ONE_REPLICA) as cluster:
+        create(cluster, 1, "before", replicas=1)
+        (port,) = free_ports(1)
+        other = tmp_path / "node-2"
+        format_directories([other], now_ms=BEGUN_MS, node_id=2, cluster_id=CLUSTER_ID)
+        own = {"process.roles": "broker", "node.id": "2", "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+        cluster.nodes[2] = ProcessNode(cluster.properties(1) | own | {"log.dirs": str(other)})
+        cluster.broker_ids.append(2)
+        cluster.nodes[2].wait_until_up()
+        create(cluster, 2, "after", replicas=2)
+        wait_for_topics(cluster, "before", "after")
+        assert cluster.leader() == 1
+
+
 def test_another_leads_when_the_leader_stops_and_it_catches_up_when_it_is_back(tmp_path: Path) -> None:
     with running_cluster(tmp_path, metadata_max_idle_interval_ms="0") as cluster:
         create(cluster, 1, "before")
@@ -163,6 +197,23 @@ def test_a_killed_leader_is_replaced_and_its_copy_is_mended(tmp_path: Path) -> N
         cluster.start(first)
         create(cluster, first, "after")
         wait_for_topics(cluster, "before", "meanwhile", "after")
+
+
+def test_a_node_leaves_the_quorum_after_brokers_that_are_on_their_way_out(tmp_path: Path) -> None:
+    def see(node: Node, *, fenced: bool) -> None:
+        known = node.broker.image.brokers
+        known[2] = replace(known[2], in_controlled_shutdown=True, fenced=fenced)
+
+    with running_cluster(tmp_path) as cluster:
+        node = cluster.nodes.pop(1)
+        assert isinstance(node, ClusterNode)
+        node.run(lambda: see(node.node, fenced=False))
+        node.begin_stop()
+        wait_for(lambda: node.node._is_broker_stopped, "end of the broker")
+        time.sleep(0.3)
+        assert node.run(lambda: node.node.broker.metadata.is_leader or node.node.broker.metadata.leader_id is not None)
+        node.run(lambda: see(node.node, fenced=True))
+        node.wait_until_down()
 
 
 def test_static_voters_become_dynamic_ones_and_can_be_changed(tmp_path: Path) -> None:

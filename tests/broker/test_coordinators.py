@@ -19,6 +19,7 @@ from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError, Work
 from kcli.broker.network.messages import ErrorCode
 from kcli.coordinator import Batch, Outcome, Pair, Token
 from kcli.log.validator import TRANSACTIONAL, Origin
+from kcli.metadata.changes import Changes
 from tests.broker.running import TIMEOUT_S, RunningNode, running_node
 from tests.conftest import GOLDEN
 
@@ -179,6 +180,20 @@ def test_time(runtime: Runtime) -> None:
     assert isinstance(runtime.ask("wait"), int)
     assert time.monotonic() - begin >= WAIT_MS / 1000
     assert runtime.ask("read") == [b"tick"]
+
+
+def test_it_sleeps_before_its_start_and_after_its_stop(runtime: Runtime) -> None:
+    """Whatever the metadata says meanwhile: an earlier life of the broker may still count as the leader."""
+    other = Runtime(runtime.node)
+    (topic,) = (each for each in runtime.node.node.broker.image.topics.values() if each.name == TOPIC)
+    changes = Changes(partitions={(topic.id, number) for number in topic.partitions})
+    runtime.node.run(lambda: other.coordinator.apply(changes))
+    assert (other.coordinator.led(), other.machines) == ([], [])
+    other.start()
+    assert other.coordinator.led() == [0, 1]
+    runtime.node.run(other.coordinator.stop)
+    runtime.node.run(lambda: other.coordinator.apply(changes))
+    assert other.coordinator.led() == []
 
 
 def test_messages(runtime: Runtime) -> None:

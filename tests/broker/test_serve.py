@@ -7,14 +7,19 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.broker.running import served_node
+from tests.broker.cluster import free_ports
+from tests.broker.running import Client, Closed, served_node
 
 REFUSED = 1
+ASKING = 8
 SSL_LISTENER = (
     "-o",
     "listeners=SSL://127.0.0.1:0,CONTROLLER://localhost:9093",
@@ -43,6 +48,28 @@ def test_ready_line_and_end(tmp_path: Path) -> None:
     assert status == 0
     assert "shutting down" in errors
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_no_metadata_without_a_broker_while_it_stops(tmp_path: Path) -> None:
+    """Clients that hear of no broker at all forget those they know (librdkafka from 2.10 on), and do not come back."""
+    with served_node(tmp_path) as node, ThreadPoolExecutor(ASKING) as pool:
+        asking = threading.Semaphore(0)
+
+        def ask() -> set[int]:
+            """How many brokers the answers name, until the connection ends."""
+            found: set[int] = set()
+            with Client(node.address) as client, suppress(Closed, OSError):
+                found.add(len(client.call("metadata", 12, topics=())["brokers"]))
+                asking.release()
+                while True:
+                    found.add(len(client.call("metadata", 12, topics=())["brokers"]))
+            return found
+
+        answers = [pool.submit(ask) for _ in range(ASKING)]
+        for _ in answers:
+            assert asking.acquire(timeout=30)
+        assert node.signal(signal.SIGTERM)[0] == 0
+        assert [each.result(30) for each in answers] == [{1}] * ASKING
 
 
 def test_the_cluster_is_the_same_after_a_restart(tmp_path: Path) -> None:
@@ -90,10 +117,11 @@ def test_advertised_address(tmp_path: Path) -> None:
 
 
 def test_server_properties(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
     file = tmp_path / "server.properties"
     file.write_text(
-        "process.roles=broker,controller\nnode.id=7\ncontroller.quorum.voters=7@localhost:9093\n"
-        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://localhost:9093\ncontroller.listener.names=CONTROLLER\n"
+        f"process.roles=broker,controller\nnode.id=7\ncontroller.quorum.voters=7@localhost:{port}\n"
+        f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://localhost:{port}\ncontroller.listener.names=CONTROLLER\n"
         f"log.dirs={tmp_path / 'one'},{tmp_path / 'two'}\n"
     )
     command = [sys.executable, "-m", "kcli", "serve", "--config", str(file)]

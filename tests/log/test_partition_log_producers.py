@@ -193,6 +193,34 @@ def test_a_follower_takes_no_batch_that_contradicts_a_transaction(log: Partition
     assert log.producers.table.entries() == entries
 
 
+def test_what_a_leader_was_asked_for_is_over_when_another_has_appended_it(log: PartitionLog) -> None:
+    """Here it is asked for sequence 3, and is the leader no more; under another one 3 and 4 are a transaction."""
+    data = batch(b"x", producer=(P, 0), sequence=2, transactional=True)
+    append(log, data)
+    end(log, marker((P, 0), commit=True))
+    log.producers.begin_verification(P, 0, 3, NOW_MS, begins_at_0=False)
+    log.producers.begin_verification(Q, 0, 8, NOW_MS, begins_at_0=False)
+    theirs = batch(b"y", b"z", producer=(P, 0), sequence=3, transactional=True, base_offset=2, leader_epoch=1)
+    log.append_as_follower(theirs, 1, NOW_MS)
+    log.append_as_follower(marker((P, 0), commit=True, base_offset=4, leader_epoch=1), 1, NOW_MS)
+    assert log.producers.verifications.keys() == {Q}
+    log.producers.begin_verification(P, 0, 5, NOW_MS, begins_at_0=False)
+    assert (
+        log.append_as_leader(batch(b"x", producer=(P, 0), sequence=5, transactional=True), 2, NOW_MS).first_offset == 5
+    )
+
+
+def test_what_is_tried_again_late_holds_up_nothing(log: PartitionLog) -> None:
+    """Sequence 0 once more, behind the end of its transaction; what is tried and missing still holds up the rest."""
+    append(log, batch(b"x", producer=(P, 0), sequence=0, transactional=True))
+    end(log, marker((P, 0), commit=True))
+    log.producers.begin_verification(P, 0, 0, NOW_MS, begins_at_0=False)
+    append(log, batch(b"x", producer=(P, 0), sequence=1, transactional=True))
+    log.producers.begin_verification(Q, 0, 5, NOW_MS, begins_at_0=False)
+    later = batch(b"x", producer=(Q, 0), sequence=6, transactional=True)
+    assert refused(log, later) is AppendError.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_silent_producers_are_forgotten_unless_a_transaction_is_open(log: PartitionLog) -> None:
     append(log, batch(b"p", producer=(P, 0), sequence=0))
     append(log, batch(b"q", producer=(Q, 0), sequence=0, transactional=True))

@@ -85,8 +85,10 @@ def test_the_last_broker_may_go_at_once_and_leaves_nobody_to_lead() -> None:
 
 def test_who_leads_nothing_may_go_at_once() -> None:
     controller = Controller()
+    assert controller.beats.has_session(controller.image.brokers[3], 0)
     assert controller.beat(3, wants_shutdown=True).should_shut_down
     assert controller.partition().isr == (1, 2)
+    assert not controller.beats.has_session(controller.image.brokers[3], 0), "its next process may register at once"
 
 
 def test_a_fenced_broker_may_go_at_once() -> None:

@@ -104,6 +104,10 @@ class ActiveController:
         register_broker does."""
         heartbeats, metadata = self.heartbeats, self._broker.metadata
         known = metadata.draft.brokers.get(state.id)
+        if known is not None and known.epoch == previous_epoch and known.incarnation_id != state.incarnation_id:
+            heartbeats.end_session(state.id)  # that process has shut down cleanly, though no controller heard of it
+            if not known.fenced:
+                self._fence(state.id, "it has shut down")
         records = registrations.register_broker(
             metadata.draft,
             replace(state, epoch=metadata.next_offset),

@@ -127,6 +127,7 @@ class Coordinator:
         self._broker = broker
         self._prepare = prepare
         self._shards: dict[int, _Shard] = {}
+        self._is_started = False
         self._next_token = 0
 
     @cached_property
@@ -137,11 +138,15 @@ class Coordinator:
     # which partitions are this broker's
 
     def start(self) -> None:
-        """Load what there is. Then `apply` whatever changes."""
+        """Load what there is. Then `apply` whatever changes. Not before this life of the broker is registered: the
+        controller may not know yet that the one before it has ended, and this one not have all that it had written."""
+        self._is_started = True
         self._follow()
 
     def apply(self, changes: Changes) -> None:
         """The metadata has changed."""
+        if not self._is_started:
+            return
         if changes.partitions or changes.topics_deleted:
             self._follow()
         if self._shards:
@@ -162,6 +167,7 @@ class Coordinator:
 
     def stop(self) -> None:
         """End all machines."""
+        self._is_started = False
         for shard in self._shards.values():
             shard.end(ErrorCode.not_coordinator)
         self._shards.clear()

@@ -95,6 +95,7 @@ class Connection:
         "_apis",
         "_fd",
         "_held",
+        "_is_draining",
         "_is_reading",
         "_is_writing",
         "_late",
@@ -132,6 +133,7 @@ class Connection:
         self._held = False  # no request is looked at: one is being answered, or the client throttled
         self._late: deque[_Late] = deque()
         self._waits_for_late = False
+        self._is_draining = False  # nothing is looked at any more
         self._out = Outgoing(sock)
         self._answer_task: asyncio.Future[Any] | None = None
         self._unbegun: Awaitable[Entity] | None = None  # an answer that its task has not come to yet
@@ -161,6 +163,11 @@ class Connection:
         self._out.close()
         self._socket.close()
         self._server.forget(self)
+
+    def drain(self) -> None:
+        """Look at no request any more. Answers to those before still go out."""
+        self._is_draining = True
+        self._pause()
 
     @property
     def is_busy(self) -> bool:
@@ -275,7 +282,7 @@ class Connection:
 
     @property
     def _waits(self) -> bool:
-        return self.is_closed or self._held or bool(self._out)
+        return self.is_closed or self._is_draining or self._held or bool(self._out)
 
     # answering
 

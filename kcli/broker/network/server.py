@@ -137,6 +137,12 @@ class Server:
             self._idle_timer.cancel()
             self._idle_timer = None
 
+    def drain(self, listeners: Collection[str]) -> None:
+        """Look at no request any more that comes through those; answers to those before still go out."""
+        for connection in self.connections:
+            if connection.listener in listeners:
+                connection.drain()
+
     def close_listeners(self, listeners: Collection[str]) -> None:
         """Accept nobody through those any more, and end the connections that came through them."""
         for each in [each for each in self._listening if each[1] in listeners]:

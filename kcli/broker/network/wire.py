@@ -24,18 +24,22 @@ ZERO = "A" * 22
 def message(cls: type, value: Mapping[str, Any]) -> Any:
     """A message of a class of kio's from its plain value; of fields that are left out and have no default, flags are
     False and arrays empty."""
-    types = hints(cls)
-    given = {name: _typed(types[name], each) for name, each in value.items()}
-    return cls(**{**_defaults(cls), **given})
+    converters, defaults = _fields(cls)
+    given = defaults.copy()
+    for name, each in value.items():
+        convert = converters[name]
+        given[name] = each if convert is None or each is None else convert(each)
+    return cls(**given)
 
 
 @cache
-def _defaults(cls: type) -> dict[str, Any]:
-    """Of flags and arrays that kio gives none."""
-    required = [field.name for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING]
+def _fields(cls: type) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What makes each field of its plain value, and what is in flags and arrays that kio gives no default."""
     types = hints(cls)
-    flags: dict[str, Any] = {name: False for name in required if types[name] is bool}
-    return flags | {name: () for name in required if typing.get_origin(types[name]) is tuple}
+    required = [field.name for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING]
+    defaults: dict[str, Any] = {name: False for name in required if types[name] is bool}
+    defaults |= {name: () for name in required if typing.get_origin(types[name]) is tuple}
+    return {name: _converter(hint) for name, hint in types.items()}, defaults
 
 
 @cache
@@ -55,13 +59,6 @@ def item_of(hint: Any) -> Any:
     """The type of an array's items, None where the type is no array."""
     hint = without_none(hint)
     return typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else None
-
-
-def _typed(hint: Any, value: Any) -> Any:
-    if value is None:
-        return None
-    convert = _converter(hint)
-    return value if convert is None else convert(value)
 
 
 @cache
