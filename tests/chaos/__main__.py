@@ -35,6 +35,7 @@ from tests.chaos.workload import (
     Transactional,
     Worker,
     create_topics,
+    not_processed,
     read_all,
 )
 from tests.interop import kit
@@ -87,7 +88,7 @@ class Run:
         create_topics(self.cluster.bootstrap)
         self.cluster.wait_in_sync(topics=PARTITIONS)
         bootstrap, history, seed = self.cluster.bootstrap, self.history, self.victim.random.randrange(1 << 30)
-        self.workers += [Idempotent(f"i{each}", bootstrap, history, promises.ORDERS, 60) for each in range(2)]
+        self.workers += [Idempotent(f"i{each}", bootstrap, history, promises.ORDERS, 400) for each in range(2)]
         self.workers += [Transactional(f"t{each}", bootstrap, history, seed + each, 8) for each in range(2)]
         self.workers += [
             Tail(f"tail of {topic}", bootstrap, history, topic) for topic in (promises.ORDERS, promises.LEDGER)
@@ -98,7 +99,7 @@ class Run:
                 for each in range(2)
             ]
         if self.processor.runs_here:
-            self.workers.append(Idempotent("feeder", bootstrap, history, promises.INPUT, 20))
+            self.workers.append(Idempotent("feeder", bootstrap, history, promises.INPUT, 30))
         for each in self.workers:
             each.start()
         self.processor.keep_up()
@@ -202,7 +203,8 @@ class Run:
         return log
 
     def _settled(self) -> promises.Log:
-        """Read until the Java client has taken all of the input."""
+        """Read once the Java client has taken all of the input."""
+        self._drain()
         deadline = time.monotonic() + CATCHES_UP_S
         while True:
             self.processor.keep_up()
@@ -213,6 +215,18 @@ class Run:
             )
             if outputs >= inputs or time.monotonic() > deadline:
                 return log
+            time.sleep(1)
+
+    def _drain(self) -> None:
+        """Let the Java client take what is left, as long as it gets on."""
+        least, deadline = None, time.monotonic() + CATCHES_UP_S
+        while self.processor.runs_here and time.monotonic() < deadline:
+            self.processor.keep_up()
+            left = not_processed(self.cluster.bootstrap)
+            if not left:
+                return
+            if least is None or left < least:
+                least, deadline = left, time.monotonic() + CATCHES_UP_S
             time.sleep(1)
 
     def replicas(self) -> dict[TopicPartition, dict[int, Path]]:

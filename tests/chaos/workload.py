@@ -116,10 +116,12 @@ class Idempotent(Worker):
                     self.history.ended.append(f"{time.strftime('%H:%M:%S')} {name}: {error.str()}")
                 fatal.set()
 
+        due_s = time.monotonic()
         while not fatal.is_set() and not self.finishing.is_set():
-            producer.poll(self._pause_s)
-            if len(producer) > QUEUED:
+            producer.poll(max(0.0, due_s - time.monotonic()))
+            if len(producer) > QUEUED or time.monotonic() < due_s:
                 continue
+            due_s = time.monotonic() + self._pause_s
             for topic, number in places:
                 book = books[topic, number]
                 on_delivery = partial(told, book, book.count)
@@ -328,6 +330,17 @@ class Processor:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+
+def not_processed(bootstrap: str) -> int:
+    """How much of the input the Java client has not committed."""
+    consumer = Consumer(PATIENT | {"bootstrap.servers": bootstrap, "group.id": "loop"})
+    try:
+        places = consumer.committed([Place(INPUT, number) for number in range(PARTITIONS[INPUT])], timeout=30)
+        ends = [consumer.get_watermark_offsets(each, timeout=30)[1] for each in places]
+        return sum(end - max(each.offset, 0) for each, end in zip(places, ends, strict=True))
+    finally:
+        consumer.close()
 
 
 def read_all(bootstrap: str, seconds: float) -> dict[TopicPartition, list[tuple[int, str]]]:

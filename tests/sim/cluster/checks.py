@@ -68,10 +68,12 @@ class Logs:
             )
 
     def moved(self, node: int, log: str, epoch: int | None, before: int, after: int) -> None:
-        """A replica's high watermark is another. epoch: of the last batch that it has, None where it has a snapshot."""
+        """A replica's high watermark is another. epoch: the latest that its log knows, a leader's own; None where it
+        has a snapshot. A follower hears of what its leader has committed, in an epoch that may have no batch yet."""
         must(after >= before, f"{log}: the high watermark of node {node} goes back from {before} to {after}")
-        if epoch is not None and after > self._committed[log].get(epoch, 0):
-            self._committed[log][epoch] = after
+        committed = self._committed[log]
+        if epoch is not None and after > max(committed.values(), default=0):
+            committed[epoch] = after
             for later, begin in self._begins[log].items():
                 self._look(log, epoch, after, later, begin)
 

@@ -90,6 +90,13 @@ class Lane(SimulatedLoop):
         """Nothing more is called."""
         self.is_killed = True
 
+    def forget(self) -> None:
+        """Let go of all that waits."""
+        self.held.clear()
+        self.tasks.clear()
+        self.errors.clear()
+        self.close()
+
     def pause(self) -> None:
         """Nothing is called until `go_on`."""
         self.is_paused = True

@@ -73,7 +73,7 @@ class Asked:
 
 class SimulatedNetwork:
     """What connects all. asking, told: hear of each request as a node begins with it, and of its answer; failed: of a
-    handler that raised what it should not."""
+    handler that raised what it should not. prompt: requests that nobody begins with once they are given up."""
 
     def __init__(self, time: Time, random: Random) -> None:
         self.time, self.random = time, random
@@ -85,6 +85,7 @@ class SimulatedNetwork:
         self.asking: Callable[[Asked], None] = lambda _: None
         self.told: Callable[[Asked, Any], None] = lambda *_: None
         self.asked = 0
+        self.prompt: frozenset[str] = frozenset()
 
     def host(self, node_id: int, lane: Lane) -> Host:
         """What one process sees of it."""
@@ -198,7 +199,7 @@ class Wire:
         network = self.network
         network.asked += 1
         faults, random = network.faults, network.random
-        if faults.repeated and asked.name in REPEATABLE and random.random() < faults.repeated:
+        if faults.repeated and asked.name in REPEATABLE - network.prompt and random.random() < faults.repeated:
             self._repeat(asked)
         if faults.lost and random.random() < faults.lost:
             delay_s = network.delay_s() + random.choice((0.001, 0.3))
@@ -298,6 +299,7 @@ class Wire:
     def _arrive(self, asked: Asked) -> None:
         found = self.network.listening.get(self.address)
         if self._is_over:
+            self._refuse()
             return
         if found is None or (self._server is not None and self._server is not found[0]):
             self._refuse()
@@ -326,6 +328,8 @@ class Wire:
     def _serve_one(self, asked: Asked) -> None:
         server = self._server
         assert server is not None, "something has arrived"
+        if self.is_closed and asked.name in self.network.prompt:
+            return
         listener = server.open[self]
         apis = CONTROLLER_APIS if listener in server.config.controller_listener_names else BROKER_APIS
         api = apis[asked.kind.api_key]

@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 from kcli.broker import topic_changes
 from kcli.broker.logs.partitions import Partition
+from kcli.broker.replication import fetcher
 from kcli.log.partition_log import Appended, PartitionLog
 from kcli.metadata.partition import Partition as PartitionState
 from kcli.metadata.topic_control import TopicContext
@@ -49,7 +50,8 @@ def _simulate(seed: int, directory: Path, tell: Callable[[str], object] | None) 
         world = World(seed, directory, tells=tell is not None)
         error = None
         try:
-            with _watched(world):
+            # followers that wait for news of a new leader ask it less often
+            with patch.object(fetcher, "EAGER_FETCHES", 2), _watched(world):
                 world.run()
         except Exception as broken:  # noqa: BLE001  (what is broken, whatever it is)
             error = broken
@@ -63,7 +65,8 @@ def _simulate(seed: int, directory: Path, tell: Callable[[str], object] | None) 
 
 def _forget(world: World) -> None:
     """Tasks of the dead end in nowhere, and nobody hears of it."""
-    nowhere, lanes = world.time.lane(random.Random(0)), world.time.lanes
+    time = world.time
+    nowhere = time.lane(random.Random(0))
     asyncio._set_running_loop(nowhere)
     try:
         with (
@@ -73,9 +76,11 @@ def _forget(world: World) -> None:
         ):
             warnings.simplefilter("ignore")
             vars(world).clear()
+            while time.lanes:
+                time.lanes.pop().forget()
+            time.soon.clear()
+            time.timers.clear()
             gc.collect()
-            for lane in lanes:
-                lane.close()
     finally:
         asyncio._set_running_loop(None)
 

@@ -21,7 +21,7 @@ from tests.sim.mutations import Mutation
 SOAK_SEEDS = 1_000
 SEEDS = examples(100, soak=SOAK_SEEDS).max_examples
 TRIED = MUTATIONS if SEEDS == SOAK_SEEDS else [ALTER_PARTITION, TRUNCATION, IN_SYNC]
-TOGETHER = 10
+TOGETHER = 25 if SEEDS == SOAK_SEEDS else 10
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
