@@ -47,7 +47,10 @@ def test_executors_with_a_packed_python(tmp_path: Path) -> None:
 
 @pytest.mark.hypothesis  # for make soak
 def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
-    """Runs of an incremental export, each with some of its processes killed; the last one is let be."""
+    """Runs of an incremental export, each with some of its processes killed; the last one is let be.
+
+    A kill may come when the run is already done: then there are more of them.
+    """
     log = tmp_path / "logs" / "t-0"
     log.mkdir(parents=True)
     out, state = tmp_path / "out", tmp_path / "state"
@@ -55,7 +58,9 @@ def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     draw = random.Random(seed)
-    for number in range(KILLS):
+    for number in range(3 * KILLS):
+        if number >= KILLS and hits > KILLS // 2:
+            break
         for _ in range(4):
             append(log, list(range(written, written + 500)))
             written += 500
@@ -67,7 +72,7 @@ def test_kill_of_driver_and_of_spark(tmp_path: Path) -> None:
         if out.exists():
             seen = offsets(out)
             assert len(set(seen)) == len(seen)
-    assert hits > KILLS // 2, "most are killed before they are done"
+    assert hits > KILLS // 2, "they are killed before they are done"
     done = kcli("export-to-parquet", log, "--out", out, "--incremental", state, "--master", "local[1]", timeout=600)
     assert (done.status, done.stderr) == (0, "")
     assert sorted(ds.dataset(out).to_table(columns=["offset"])["offset"].to_pylist()) == list(range(written))

@@ -88,7 +88,8 @@ def test_kafka_starts(kafka_jars: Path, logs: Path) -> None:
     findings = list(Verification([node / "c-plain-0", node / "c-txn-0"]).findings())
     kafka("rm", NODE)
     assert not REPAIRS.findall(log)
-    assert set(re.findall(r"Beginning cleaning of log (\S+)", log)) <= {f"{OPEN}-0"}
+    # transactional ids expire after a week: Kafka may then clean what it keeps of them
+    assert set(re.findall(r"Beginning cleaning of log (c-\S+)", log)) <= {f"{OPEN}-0"}
     described = json.loads((COMPACT / "expected/offsets-after.json").read_text())
     expected = {f"{name}:{i}:{end}" for name, each in described.items() for i, end in enumerate(each["high_watermark"])}
     assert {each for each in offsets.split() if not each.startswith(f"{OPEN}:")} >= {

@@ -23,7 +23,7 @@ from tests.interop.test_tools_kafka import Broker
 
 both = tools.both
 TIMEOUT = 60_000
-ARRIVES_S = 0.4
+ARRIVES_S = 0.8
 """Until a topic's change is known everywhere in Kafka's broker."""
 QUICK = {"consumer.assignment.interval.ms": "0"}
 TOPICS = {"t": 4, "u": 2, "other": 1}

@@ -157,13 +157,13 @@ def committed(bootstrap: str, expected: list[int], deadline: float) -> list[list
 @pytest.mark.hypothesis
 @pytest.mark.parametrize(("command", "protocol", "kills"), CLIENTS)
 def test_every_input_is_processed_exactly_once(
-    command: Callable[[], list[str]], protocol: str, kills: int, tmp_path: Path
+    command: Callable[[], list[str]], protocol: str, kills: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     try:
         program = command()
     except toolchains.ToolchainMissing as missing:
         pytest.skip(f"{missing}")
-    random = Random(kills)
+    random = Random(request.node.name)  # another port than its neighbour's
     loop = Loop(tmp_path / "data", program, protocol, random)
     try:
         with Client(loop.node.address) as admin:

@@ -5,11 +5,13 @@ Groups without members are in tools/groups.txt.
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import confluent_kafka
@@ -24,21 +26,48 @@ with warnings.catch_warnings():  # it reads its own version in an old way
 
 both = tools.both
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<!\S)[A-Za-z0-9_+/-]{22}(?!\S)")
-TOPIC, OTHER, GROUP = "members-a", "members-b", "with-members"
 PARTITIONS = 3
 ENOUGH_S = 60.0
+PREFIX = "with-members-"
+NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True)
+class Names:
+    """Of an attempt, on both brokers: one that runs again finds nothing of the first."""
+
+    number: int = field(default_factory=lambda: next(NUMBERS))
+
+    @property
+    def group(self) -> str:
+        return f"{PREFIX}{self.number:02}"
+
+    @property
+    def topic(self) -> str:
+        return f"members-{self.number:02}-a"
+
+    @property
+    def other(self) -> str:
+        return f"members-{self.number:02}-b"
+
+    @property
+    def commands(self) -> list[str]:
+        return [each.format(group=self.group, topic=self.topic, other=self.other) for each in COMMANDS]
+
+
+LIST = "groups --list --state"
 COMMANDS = [
-    f"groups --describe --group {GROUP}",
-    f"groups --describe --group {GROUP} --offsets --verbose",
-    f"groups --describe --group {GROUP} --members",
-    f"groups --describe --group {GROUP} --members --verbose",
-    f"groups --describe --group {GROUP} --state",
-    f"groups --describe --group {GROUP} --state --verbose",
-    "groups --list --state",
-    f"groups --reset-offsets --group {GROUP} --topic {TOPIC} --to-earliest --execute",
-    f"groups --delete-offsets --group {GROUP} --topic {TOPIC}",
-    f"groups --delete-offsets --group {GROUP} --topic {OTHER}",
-    f"groups --delete --group {GROUP}",
+    "groups --describe --group {group}",
+    "groups --describe --group {group} --offsets --verbose",
+    "groups --describe --group {group} --members",
+    "groups --describe --group {group} --members --verbose",
+    "groups --describe --group {group} --state",
+    "groups --describe --group {group} --state --verbose",
+    LIST,
+    "groups --reset-offsets --group {group} --topic {topic} --to-earliest --execute",
+    "groups --delete-offsets --group {group} --topic {topic}",
+    "groups --delete-offsets --group {group} --topic {other}",
+    "groups --delete --group {group}",
 ]
 
 
@@ -48,12 +77,12 @@ def in_no_order(report: str) -> list[str]:
 
 
 @contextmanager
-def member(broker: Broker, client_id: str, **config: Any) -> Iterator[Callable[[], set[tuple[str, int]]]]:
+def member(broker: Broker, names: Names, client_id: str, **config: Any) -> Iterator[Callable[[], set[tuple[str, int]]]]:
     """A consumer that polls on a thread of its own, and its assignment."""
     consumer = KafkaConsumer(
-        TOPIC,
+        names.topic,
         bootstrap_servers=broker.address,
-        group_id=GROUP,
+        group_id=names.group,
         client_id=client_id,
         auto_offset_reset="earliest",
         auto_commit_interval_ms=100,
@@ -79,12 +108,14 @@ def member(broker: Broker, client_id: str, **config: Any) -> Iterator[Callable[[
 
 
 @contextmanager
-def modern_member(broker: Broker, client_id: str, **config: Any) -> Iterator[Callable[[], set[tuple[str, int]]]]:
+def modern_member(
+    broker: Broker, names: Names, client_id: str, **config: Any
+) -> Iterator[Callable[[], set[tuple[str, int]]]]:
     """The same of the protocol of KIP-848."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": broker.address,
-            "group.id": GROUP,
+            "group.id": names.group,
             "group.protocol": "consumer",
             "client.id": client_id,
             "auto.offset.reset": "earliest",
@@ -92,7 +123,7 @@ def modern_member(broker: Broker, client_id: str, **config: Any) -> Iterator[Cal
         }
         | {name.replace("_", "."): value for name, value in config.items()}
     )
-    consumer.subscribe([TOPIC])
+    consumer.subscribe([names.topic])
     stop = threading.Event()
     assigned: set[tuple[str, int]] = set()
 
@@ -122,33 +153,36 @@ MemberOf = Callable[..., AbstractContextManager[Callable[[], set[tuple[str, int]
     ids=["dynamic", "static", "consumer"],
 )
 def test_a_group_with_members(both: tuple[Broker, Broker], config: dict[str, Any], member_of: MemberOf) -> None:
-    expected, found = (reports(broker, config, member_of) for broker in both)
-    for line in COMMANDS:
+    names = Names()
+    expected, found = (reports(broker, names, config, member_of) for broker in both)
+    for line in names.commands:
         assert found[line] == expected[line], line
 
 
-def reports(broker: Broker, config: dict[str, Any], member_of: MemberOf) -> dict[str, list[str]]:
+def reports(broker: Broker, names: Names, config: dict[str, Any], member_of: MemberOf) -> dict[str, list[str]]:
     """What the commands print of two members that have read and committed all."""
 
     def run(line: str) -> str:
         return broker.run(Command(line, ""))
 
-    run(f"topics --create --if-not-exists --topic {TOPIC} --partitions {PARTITIONS}")
-    run(f"topics --create --if-not-exists --topic {OTHER}")
+    run(f"topics --create --if-not-exists --topic {names.topic} --partitions {PARTITIONS}")
+    run(f"topics --create --if-not-exists --topic {names.other}")
     broker.settle()
     producer = KafkaProducer(bootstrap_servers=broker.address)
     for partition in range(PARTITIONS):
-        producer.send(TOPIC, b"value", partition=partition)
+        producer.send(names.topic, b"value", partition=partition)
     producer.close()
-    run(f"groups --reset-offsets --group {GROUP} --topic {TOPIC} --topic {OTHER} --to-earliest --execute")
-    with member_of(broker, "client-1", **config) as first:
+    topics = f"--topic {names.topic} --topic {names.other}"
+    run(f"groups --reset-offsets --group {names.group} {topics} --to-earliest --execute")
+    with member_of(broker, names, "client-1", **config) as first:
         wait_for(lambda: len(first()) == PARTITIONS)  # who comes at the same time gets what random ids decide
-        with member_of(broker, "client-2") as second:
+        with member_of(broker, names, "client-2") as second:
             wait_for(lambda: len(first() | second()) == len(first()) + len(second()) == PARTITIONS and bool(second()))
-            wait_for(lambda: not re.search(rf"{TOPIC} +\d+ +\d+ +\d+ +[1-9]", run(COMMANDS[0])))
-            found = {line: in_no_order(run(line)) for line in COMMANDS}
-    wait_for(lambda: "Empty" in run(f"groups --describe --group {GROUP} --state"))
-    run(f"groups --delete --group {GROUP}")
+            wait_for(lambda: not re.search(rf"{names.topic} +\d+ +\d+ +\d+ +[1-9]", run(names.commands[0])))
+            found = {line: in_no_order(run(line)) for line in names.commands}
+            found[LIST] = [line for line in found[LIST] if names.group in line or PREFIX not in line]
+    wait_for(lambda: "Empty" in run(f"groups --describe --group {names.group} --state"))
+    run(f"groups --delete --group {names.group}")
     return found
 
 

@@ -140,7 +140,7 @@ class Cluster:
         """A batch of two records."""
         sequence = self.producers[producer_id].get((topic, partition), 0)
         values = bytes([sequence % 251]) * size, b"second"
-        sent = bytes(batch(*values, producer=(producer_id, 0), sequence=sequence, codec=codec))
+        sent = bytes(batch(*values, producer=(producer_id, 0), sequence=sequence, codec=codec, timestamp_ms=now_ms()))
         while (offset := produce(client, topic, partition, sent)) in NOT_YET:  # Kafka's broker hears of a topic later
             time.sleep(0.05)
         stored = self.data.setdefault((topic, partition), [])
@@ -221,7 +221,7 @@ class Cluster:
         with Client(address) as client:
             for (producer_id, topic, partition), (offset, sent) in list(self.last.items()):
                 assert produce(client, topic, partition, sent) == offset, "known"
-                gap = bytes(batch(b"gap", producer=(producer_id, 0), sequence=1_000_000))
+                gap = bytes(batch(b"gap", producer=(producer_id, 0), sequence=1_000_000, timestamp_ms=now_ms()))
                 assert produce(client, topic, partition, gap) == -45
                 self.write(client, producer_id, topic, partition, 100, LZ4)
             producer_id = self.new_producer(client)
@@ -247,6 +247,11 @@ def produce(client: Client, topic: str, partition: int, data: bytes) -> int:
     found = answer["responses"][0]["partition_responses"][0]
     offset: int = -found["error_code"] or found["base_offset"]
     return offset
+
+
+def now_ms() -> int:
+    """Producers are forgotten a day after their last batch."""
+    return round(time.time() * 1000)
 
 
 def offset_of(client: Client, topic: str, partition: int, timestamp: int) -> int:

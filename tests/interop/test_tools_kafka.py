@@ -52,6 +52,11 @@ VARIES = [
     (r"^(1 +\t\S+\t)\d+ *\t0 *\t(\d+|\d+ ms ago) *\t(\d+|\d+ ms ago) *\t", r"\1OFFSET\t0\tTIME\tTIME\t"),
     (r"(deadlineMs|tries|nextAllowedTryMs)=\d+", r"\1=N"),
     (r"timed out at \d+ after \d+ attempt", "timed out at TIME after N attempt"),
+    # one client's two ways to say that its time ran out: by then it had asked for the metadata, or not yet again
+    (
+        r"Timed out waiting for a node assignment\. Call: (deleteRecords\(api=METADATA\))$",
+        r"Call(callName=\1, deadlineMs=N, tries=N, nextAllowedTryMs=N) timed out at TIME after N attempt(s)",
+    ),
     (r"(adminclient|console-consumer)-\d+", r"\1-N"),
     (r"correlation id \d+", "correlation id N"),
     # how ToolServer got there
