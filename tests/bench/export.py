@@ -180,7 +180,7 @@ def family(root: int) -> Iterator[tuple[int, str]]:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                 if b"org.apache.spark.deploy.SparkSubmit" in words:
                     yield pid, "jvm"
-                elif b"pyspark.daemon" in words:
+                elif any(word.endswith(b".daemon") for word in words):
                     yield pid, "worker"
 
 
