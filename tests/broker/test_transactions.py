@@ -18,6 +18,7 @@ from kcli.broker.api import APIS
 from kcli.broker.coordinators.markers import Marker, write_marker
 from kcli.broker.network.messages import ErrorCode
 from kcli.log.partition_log import PartitionLog
+from tests.broker.cluster import wait_for
 from tests.broker.metadata_dirs import golden_copy
 from tests.broker.running import Client, RunningNode, running_node
 from tests.broker.test_produce_fetch import create
@@ -215,10 +216,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(node: RunningNode) -> None
     producer = Transactional(node.address, "slow", timeout_ms=300)
     producer.init()
     assert producer.send("slow", b"a") is NONE
-    deadline = time.monotonic() + WAIT_S
-    while described(node, "slow")["transaction_state"] != "CompleteAbort":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for_state(node, "slow", "CompleteAbort")
     assert producer.end() is ErrorCode.invalid_txn_state
     assert committed(node, "slow") == []
 
@@ -229,6 +227,11 @@ def described(node: RunningNode, name: str) -> dict[str, Any]:
             0
         ]
     return state
+
+
+def wait_for_state(node: RunningNode, name: str, state: str) -> None:
+    """EndTxn is answered before the markers are written."""
+    wait_for(lambda: described(node, name)["transaction_state"] == state, f"{state} of {name}", WAIT_S)
 
 
 def listed(node: RunningNode, **filters: Any) -> dict[str, Any]:
@@ -281,7 +284,7 @@ def test_offsets_of_a_group_are_part_of_a_transaction(node: RunningNode) -> None
     answer = producer.client.call("add_offsets_to_txn", 1, **asked, producer_epoch=producer.epoch + 1)
     assert answer["error_code"] == ErrorCode.invalid_producer_epoch
     assert producer.end() is NONE
-    assert described(node, "offsets")["transaction_state"] == "CompleteCommit"
+    wait_for_state(node, "offsets", "CompleteCommit")
 
 
 # what is refused
@@ -428,10 +431,7 @@ def test_markers_are_written_when_their_partition_is_back(node: RunningNode) -> 
     partition.is_offline = True
     assert producer.end() is NONE
     partition.is_offline = False
-    deadline = time.monotonic() + WAIT_S
-    while described(node, "back")["transaction_state"] != "CompleteCommit":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for_state(node, "back", "CompleteCommit")
     assert committed(node, "back") == [b"a"]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.broker.running import RunningNode, running_node
 from tests.broker.test_transactions import committed
-from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional, find_coordinator
+from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional, find_coordinator, until_ready
 from tests.conftest import GOLDEN, read_jsonl
 
 HOUR_MS = "3600000"
@@ -40,7 +40,9 @@ def described_by_kafka(path: Path) -> dict[str, list[str]]:
 def described(node: RunningNode, name: str) -> list[str]:
     with node.client() as client:
         find_coordinator(client, 1, name)
-        (found,) = client.call("describe_transactions", 0, transactional_ids=[name])["transaction_states"]
+        found = until_ready(
+            lambda: client.call("describe_transactions", 0, transactional_ids=[name])["transaction_states"][0]
+        )
     topics = [f"{each['topic']}-{number}" for each in found["topics"] for number in each["partitions"]]
     return [*(str(found[column]) for column in COLUMNS), ",".join(sorted(topics))]
 

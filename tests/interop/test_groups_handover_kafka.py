@@ -20,6 +20,7 @@ import pytest
 from tests.broker.running import Client, ServedNode
 from tests.broker.test_groups import coordinator
 from tests.conftest import GOLDEN
+from tests.interop.complaints import complaints
 from tests.interop.kit import SCRIPT, ToolServer
 
 NODE = f"kcli-groups-{os.getpid()}"
@@ -28,7 +29,6 @@ KINDS = {"members": ["--members", "--verbose"], "offsets": ["--offsets"], "state
 TOPIC, PARTITIONS = "handed", 3
 LOADED_S = 30.0
 UNSTABLE = 88
-EXPECTED = re.compile("Performing controller activation|has already been closed|client-metrics")
 MEMBERS = """
 import sys, time
 import confluent_kafka
@@ -237,8 +237,7 @@ def test_groups_go_to_kafka_and_back(tools: ToolServer, tmp_path: Path, how: str
     theirs = describe(tools, address, tmp_path)
     assert theirs != ours
     kafka(how, NODE)
-    lines = kafka("log", NODE).splitlines()
-    assert not [line for line in lines if re.search(" (WARN|ERROR|FATAL) ", line) and not EXPECTED.search(line)]
+    assert not complaints(kafka("log", NODE), also="client-metrics")
 
     node = ServedNode(Path(kafka("dir", NODE).strip()), *options)
     try:

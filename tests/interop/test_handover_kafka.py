@@ -29,6 +29,7 @@ from tests.broker.metadata_dirs import (
     topic_records,
 )
 from tests.conftest import GOLDEN
+from tests.interop.complaints import complaints
 from tests.interop.kit import SCRIPT
 
 NODE = f"kcli-handover-{os.getpid()}"
@@ -42,9 +43,6 @@ FEATURES = {
     "transaction.version": (0, 2),
     "eligible.leader.replicas.version": (0, 1),
 }
-EXPECTED_WARNINGS = re.compile(
-    "Performing controller activation|Attempting to close NetworkClient that has already been closed"
-)
 DYNAMIC = ["controller.quorum.voters=", "controller.quorum.bootstrap.servers=127.0.0.1:9093"]
 
 
@@ -69,10 +67,7 @@ class Node:
         return shutil.copytree(kafka("dir", NODE).strip(), copy)
 
     def complaints(self) -> list[str]:
-        lines = kafka("log", NODE).splitlines()
-        return [
-            line for line in lines if re.search(" (WARN|ERROR|FATAL) ", line) and not EXPECTED_WARNINGS.search(line)
-        ]
+        return complaints(kafka("log", NODE))
 
 
 @pytest.fixture(autouse=True)

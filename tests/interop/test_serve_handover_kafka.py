@@ -20,15 +20,12 @@ import pytest
 
 from formats.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from tests.broker.running import Address, Client, ServedNode
+from tests.interop.complaints import complaints
 from tests.interop.kit import SCRIPT
 from tests.log.batches import batch
 
 NODE = f"kcli-serve-handover-{os.getpid()}"
 ENVIRONMENT = {**os.environ, "KAFKA_KIT_PORT": str(11_000 + os.getpid() % 9_000)}
-EXPECTED = re.compile(
-    "Performing controller activation|Attempting to close NetworkClient that has already been closed"
-    "|Error processing append operation"  # of the sequences that are refused
-)
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_YET = (-3, -6)
 SOON = ("log.flush.start.offset.checkpoint.interval.ms=100", "log.initial.task.delay.ms=100")
@@ -63,9 +60,7 @@ class Kafka:
     def end(self, how: str) -> Path:
         """Stop or kill it. Returns its directory."""
         kafka(how, NODE)
-        lines = kafka("log", NODE).splitlines()
-        complaints = [line for line in lines if re.search(" (WARN|ERROR|FATAL) ", line) and not EXPECTED.search(line)]
-        assert not complaints
+        assert not complaints(kafka("log", NODE), also="Error processing append operation")  # of refused sequences
         return self.directory
 
 

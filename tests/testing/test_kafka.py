@@ -352,11 +352,14 @@ def test_transactions_time_out_by_the_clock(broker: Kafka) -> None:
     client.begin_transaction()
     client.produce("unfinished", "open")
     client.flush(TIMEOUT_S)
-    (state,) = broker.call("DescribeTransactions", transactional_ids=["slow"])["transaction_states"]
-    assert state["transaction_state"] == "Ongoing"
+
+    def state() -> str:
+        (told,) = broker.call("DescribeTransactions", transactional_ids=["slow"])["transaction_states"]
+        return str(told["transaction_state"])
+
+    assert state() == "Ongoing"
     broker.clock.advance(minutes=1)
-    (state,) = broker.call("DescribeTransactions", transactional_ids=["slow"])["transaction_states"]
-    assert state["transaction_state"] == "CompleteAbort"
+    assert eventually(lambda: state() == "CompleteAbort")
     with pytest.raises(KafkaException, match="fenced"):
         client.commit_transaction(TIMEOUT_S)
 
