@@ -1,7 +1,8 @@
 """The offset and time index of a segment that is in use: written through the disk, searched over a memory map.
 
     file      entries, then zeros up to segment.index.bytes while the segment is active; trimmed on roll and close
-    appends   wait in memory until there are enough for a write: after a crash the entries are made anew from the log
+    appends   wait in memory until there are enough for a write: after a crash the entries are made anew from the log;
+              the time index is written first, as one without entries beside an offset index that has some is damage
     lookups   map the file when the first one comes; the map shows what is written, so what waits is written first
 
 Kafka lets an index grow to full size again when a log with its segment is opened. Source: AbstractIndex, OffsetIndex,
@@ -26,7 +27,8 @@ WAITING_MAX_BYTES = 1024
 class LiveIndex:
     """Entries of a fixed size in a file that is opened at its first use.
 
-    count: how many there are; slots: how many the file has room for.
+    count: how many there are; slots: how many the file has room for. first: another index, whose entries are written
+    before those of this one.
     """
 
     entry: struct.Struct
@@ -39,6 +41,7 @@ class LiveIndex:
         self._file: DiskFile | None = None
         self._map: mmap.mmap | None = None
         self._waiting = bytearray()
+        self.first: LiveIndex | None = None
         if create:
             self._file = disk.open(path, create=True, truncate=True)
             self.count = self.slots = 0
@@ -67,6 +70,8 @@ class LiveIndex:
     def write_waiting(self) -> None:
         """Write the entries that wait."""
         if self._waiting:
+            if self.first is not None:
+                self.first.write_waiting()
             self._opened().write([self._waiting], self.count * self.entry.size - len(self._waiting))
             self._waiting = bytearray()
 

@@ -108,6 +108,7 @@ class LiveSegment:
             self._log.truncate(self._limits.preallocate_bytes)
         self._offsets = self._index(LiveOffsetIndex, FileKind.OFFSET_INDEX, create=True)
         self._times = self._index(LiveTimeIndex, FileKind.TIME_INDEX, create=True)
+        self._offsets.first = self._times
 
     def _path(self, kind: FileKind) -> Path:
         return self._directory / build(FileName(kind, self.base_offset))
@@ -147,6 +148,7 @@ class LiveSegment:
         """The last segment of a log that was opened: its indexes get their full size."""
         self.offsets.grow()
         self.times.grow()
+        self.offsets.first = self.times
         self._is_active = True
 
     def is_full_for(self, offset: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -117,6 +118,17 @@ def log_of(directory: Path, end_offset: int) -> bytes:
     data = all_bytes(log)
     log.close_handles()
     return data
+
+
+def test_no_offset_index_without_a_time_index_while_a_log_is_in_use(tmp_path: Path) -> None:
+    """As kcli verify says of a damaged one. What waits to be written of the offset index is when somebody reads."""
+    log = filled(tmp_path / "p-0", {"index.interval.bytes": "100"}, count=40)
+    paths = [tmp_path / "p-0" / f"{0:020}{suffix}" for suffix in (".index", ".timeindex")]
+    assert not any(any(path.read_bytes()) for path in paths)
+    log.read(20, 1)
+    offsets, times = (path.read_bytes() for path in paths)
+    assert struct.unpack_from(">ii", offsets, 38 * 8) == (79, log.size * 39 // 40)
+    assert struct.unpack_from(">qi", times, 38 * 12) == (NOW_MS + 39 * HOUR_MS + 1, 79)
 
 
 def test_truncation_opens_transactions_again(tmp_path: Path) -> None:
