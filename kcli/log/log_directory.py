@@ -194,6 +194,13 @@ class LogDirectory:
         ]
         return sorted(found, key=lambda each: (each.partition, each.name))
 
+    def expected_partitions(self) -> list[PartitionDirectory]:
+        """The same. Raises UnreadableInput also where nothing says that this is a broker's directory."""
+        found = self.partitions()
+        if not found and not is_log_directory(self.path):
+            raise UnreadableInput(str(self.path), "neither a partition's directory nor a broker's")
+        return found
+
     def _directories(self) -> list[Path]:
         try:
             return sorted(each for each in self.path.iterdir() if each.is_dir())

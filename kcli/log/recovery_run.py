@@ -81,9 +81,7 @@ class Recovery:
             name = parse_directory(self.directory.absolute().name) or DirectoryName(self.directory.absolute().name, -1)
             self.partitions = [PartitionDirectory(self.directory, name)]
         else:
-            self.partitions = self._holder.partitions()
-            if not self._has_holder and not self.partitions:
-                raise UnreadableInput(str(self.directory), "neither a partition's directory nor a broker's")
+            self.partitions = self._holder.expected_partitions()
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self.clean is None:

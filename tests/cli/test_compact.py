@@ -153,6 +153,9 @@ def test_configuration_from_server_properties(directory: Path, tmp_path: Path) -
     ("arguments", "complaint"),
     [
         (["nowhere"], "nowhere: no such directory"),
+        (["."], ".: neither a partition's directory nor a broker's"),
+        ([".", "--in-place"], ".: neither a partition's directory nor a broker's"),
+        ([".", "--out", "x"], ".: neither a partition's directory nor a broker's"),
         (["good/c-plain-0", "--in-place", "--out", "x"], "exclude each other"),
         (["good/c-plain-0", "--in-place", "--why", "k"], "exclude each other"),
         (["good/c-plain-0", "--out", "good"], "good: is there already; --out makes a new directory"),

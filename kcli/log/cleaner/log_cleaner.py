@@ -76,7 +76,7 @@ class LogCleaner:
     def partitions(self) -> list[tuple[Path, str, int]]:
         """Directory, topic and number of every partition here. Raises UnreadableInput."""
         if not self.single:
-            found = self.log_directory.partitions()
+            found = self.log_directory.expected_partitions()
             return [(each.path, *each.partition) for each in found if not each.name.state]
         name = parse_directory(self.directory.absolute().name)
         if name is None or name.state:
