@@ -1,14 +1,17 @@
-"""What a node tells of moving replicas and of SCRAM credentials, which only a real Kafka may have written."""
+"""What a node tells of moving replicas and of SCRAM credentials, which only a real Kafka may have written, and of ACLs,
+which it has none of."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from kcli.metadata.partition import from_uuid
-from tests.broker.running import RunningNode, running_node
+import pytest
 
-RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE = 91, 92
+from kcli.metadata.partition import from_uuid
+from tests.broker.running import Closed, RunningNode, running_node
+
+SECURITY_DISABLED, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE = 54, 91, 92
 SHA_256, SHA_512 = 1, 2
 
 
@@ -61,3 +64,48 @@ def test_scram_credentials(tmp_path: Path) -> None:
             ("bob", DUPLICATE_RESOURCE, []),
             ("eve", RESOURCE_NOT_FOUND, []),
         ]
+
+
+FILTER: dict[str, Any] = {
+    "resource_type_filter": 2,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+ACL: dict[str, Any] = {
+    "resource_type": 2,
+    "resource_name": "t",
+    "resource_pattern_type": 3,
+    "principal": "User:ann",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+
+
+def test_acls(tmp_path: Path) -> None:
+    """As of a Kafka without an authorizer; it hangs up where a request names a kind that is unknown by its own word."""
+    no = {"error_code": SECURITY_DISABLED, "error_message": "No Authorizer is configured."}
+    of_the_broker = {**no, "error_message": "No Authorizer is configured on the broker"}
+    with running_node(tmp_path / "d") as node:
+        with node.client() as client:
+            for version in (1, 2, 3):
+                told = client.call("describe_acls", version, **FILTER)
+                assert told == {"throttle_time": 0, **of_the_broker, "resources": []}
+                assert client.call("create_acls", version, creations=[ACL, ACL])["results"] == [no, no]
+                told = client.call("delete_acls", version, filters=[FILTER, FILTER])
+                assert told["filter_results"] == [{**no, "matching_acls": []}] * 2
+            assert client.call("create_acls", 3, creations=[])["results"] == []
+            odd = {"resource_type": 99, "resource_pattern_type": 99, "operation": 99, "permission_type": 99}
+            assert client.call("create_acls", 3, creations=[{**ACL, **odd}])["results"] == [no]
+        for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):
+            unknown = {**FILTER, field: 0}
+            for api, request in (("describe_acls", unknown), ("delete_acls", {"filters": [FILTER, unknown]})):
+                with node.client() as client, pytest.raises(Closed):
+                    client.call(api, 3, **request)
+        for field in ("resource_type", "resource_pattern_type", "operation", "permission_type"):
+            with node.client() as client, pytest.raises(Closed):
+                client.call("create_acls", 3, creations=[ACL, {**ACL, field: 0}])

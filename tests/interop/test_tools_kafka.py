@@ -27,6 +27,7 @@ from tests.interop.kit import SCRIPT, Output, ToolServer
 SCRIPTS = sorted(Path(__file__).with_name("tools").glob("*.txt"))
 PACKAGE = "org.apache.kafka.tools."
 CLASSES = {
+    "acls": PACKAGE + "AclCommand",
     "all-groups": PACKAGE + "GroupsCommand",
     "api-versions": PACKAGE + "BrokerApiVersionsCommand",
     "cluster": PACKAGE + "ClusterTool",
