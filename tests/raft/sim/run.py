@@ -154,9 +154,8 @@ class Chaos:
         if world.wiped or leader is None or leader.raft is None or not leader.raft.kraft_version:
             return
         node = world.random.choice(list(world.nodes.values()))
-        last = leader.raft.controls.voter_history.last
-        is_committed = last is not None and last[0] < leader.raft.committed_offset
-        if is_committed and len(leader.raft.voters.ids) > 2 and node.config.can_become_voter:
+        can_do_without = len(leader.raft.voters.ids) > 2 and not world.is_changing(leader)
+        if can_do_without and node.config.can_become_voter:
             world.wiped = True
             if node.raft is not None:
                 world.crash(node)

@@ -9,7 +9,9 @@ from itertools import count
 from random import Random
 from typing import Final
 
+from formats.control_record import ControlType
 from kcli.raft.config import RaftConfig
+from kcli.raft.controls import in_records
 from kcli.raft.errors import OwnIdElsewhere
 from kcli.raft.messages import Answer, ApiVersions, ApiVersionsAnswer, Outcome, Request, Send
 from kcli.raft.raft import Raft
@@ -107,6 +109,18 @@ class World:
         node.raft = raft
         self.say(f"{node.id} starts, log to {node.log.end_offset} in epoch {node.log.last_epoch}")
         self.do(node, raft.start(self.clock_ms(node)))
+
+    def is_changing(self, leader: Node) -> bool:
+        """Has a node other voters in its log than those that are committed? It needs their votes all the same."""
+        raft, log = leader.raft, leader.log
+        assert raft is not None, "it is running"
+        assert log is not None, "with its log"
+        return any(
+            batch.end_offset > raft.committed_offset or log.chain_at(batch.end_offset) != batch.chain
+            for node in self.nodes.values()
+            for batch in node.disk.batches
+            if any(record.type is ControlType.KRAFT_VOTERS for _, record in in_records(batch.data))
+        )
 
     def crash(self, node: Node) -> None:
         """Kill its process, and lose what its disk had not written."""
