@@ -32,6 +32,7 @@ from uuid import UUID
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from kio.serial.errors import OutOfBoundValue
 
 from formats.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from formats.file_name import parse_directory
@@ -404,6 +405,9 @@ def test_whatever_reads_well_is_answered(victim: Victim, seed: int) -> None:
                 assert key in SILENT, f"{APIS[key].name} {version} is not answered"
             except Closed:
                 pass
+            except OutOfBoundValue as error:  # of a transaction that has not begun: kio reads no time before 1970
+                if (APIS[key].name, str(error)) != ("describe_transactions", "Cannot parse negative timestamp"):
+                    raise
     victim.check()
     victim.restore()
 
