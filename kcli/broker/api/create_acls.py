@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kcli.broker.api.describe_acls import NO_AUTHORIZER, check_known
 from kcli.broker.network.messages import Call, Entity
+from kcli.broker.no_authorizer import NO_AUTHORIZER, check_known
 
 
 def create_acls(call: Call) -> Entity:
