@@ -367,8 +367,12 @@ class LogLoader:
         self.producers.truncate_fully_and_start_at(offset)
 
     def truncate_fully(self, offset: int, reason: str) -> None:
-        """Behind `load`: drop everything; the log goes on at `offset`."""
+        """Behind `load`: drop everything; the log goes on at `offset`. Of one that is empty there nothing is told."""
+        told = len(self.events)
+        is_there = [(base, segment.size) for base, segment in self.segments.items()] == [(offset, 0)]
         self._remove_all(reason, offset)
+        if is_there:
+            del self.events[told:]
         self._write_epochs()
         self._create(offset)
         self.segments[offset].trim_indexes()

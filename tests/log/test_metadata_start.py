@@ -69,7 +69,7 @@ def test_a_snapshot_ahead_of_the_log_takes_its_place(directory: Path, further: i
     assert old not in left
     assert (directory / "leader-epoch-checkpoint").read_text() == "0\n0\n"
     again = planned(directory)
-    assert (again.offsets, again.is_changed()) == (done.offsets, False)
+    assert (again.offsets, again.is_changed(), again.events) == (done.offsets, False, [])
 
 
 def test_what_is_unfinished_or_not_needed_goes(directory: Path) -> None:
