@@ -7,6 +7,9 @@ ARRAY_FIXED: int
 ARRAY_SIZED: int
 ARRAY_STRUCT: int
 
+def room(size_bytes: int) -> bytearray:
+    """Bytes to read into, with anything in them: nothing is spent on zeros."""
+
 def check(schema: array[int], data: bytes | memoryview, position: int, items_max: int) -> bool:
     """Walk over the struct at the schema's begin, from byte `position` of the data on. items_max: of all arrays.
 

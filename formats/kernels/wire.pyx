@@ -17,6 +17,7 @@ In flexible structs lengths and counts are unsigned varints, one more than the n
 KIP-893 (structs that may be null); kio's classes are where the schemas come from, see kcli.broker.network.request_check.
 """
 
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from formats.errors import BadCount, BadValue, BadVarint, LimitExceeded, Truncated
@@ -167,6 +168,10 @@ cdef Fault structure(Walk *walk, int at) noexcept nogil:
         if fault == OK and walk.position != behind:
             return CUT
     return fault
+
+
+def room(Py_ssize_t size_bytes):
+    return PyByteArray_FromStringAndSize(NULL, size_bytes)
 
 
 def check(const int32_t[::1] schema not None, const uint8_t[::1] data not None, int64_t position, int64_t items_max):

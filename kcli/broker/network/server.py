@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from formats.kernels.wire import room
 from kcli.broker.network.connection import Connection, handle
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Server:
 
     def renew_scratch(self) -> None:
         """Requests are read one at a time, into this; one that waits may keep what it was read into."""
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.scratch = memoryview(room(SCRATCH_BYTES))
 
     @property
     def broker(self) -> Broker:
