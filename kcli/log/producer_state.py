@@ -10,6 +10,7 @@ loaded. Source: ProducerStateManager, ProducerAppendInfo; KIP-98.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 from formats.errors import BadCodec, BadCompression, FormatError, LimitExceeded
@@ -20,6 +21,7 @@ from formats.kernels.log import (
     RECOVERY_REFUSED,
     BatchTable,
     ProducerTable,
+    crc32c,
     follow_producers,
 )
 from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
@@ -31,6 +33,15 @@ from kcli.log.recovery_view import PartitionView, offset_of
 DEFAULT_EXPIRATION_MS = 86_400_000
 SUFFIX = ".snapshot"
 
+LENGTH_FROM, CRC_FROM = 12, 21
+_END_MARKER = struct.Struct(">8xi5xIh4xq22xi7sh3sis")
+"""Of the header: length, CRC, attributes, base timestamp, count; of the record what lies around type and epoch."""
+_MARKER_HEAD = b"\x20\0\0\0\x08\0\0"  # 16 bytes, attributes, deltas; a key of 4 bytes, version 0
+_MARKER_VALUE_HEAD = b"\x0c\0\0"  # a value of 6 bytes, version 0
+_NO_HEADERS = b"\0"
+_NOT_PLAIN = 0b1111  # codec; log append time
+_KINDS = (0, 1)  # abort, commit
+
 OnCorrupt = Callable[[str, FormatError], None]
 
 
@@ -41,6 +52,24 @@ def snapshot_name(offset: int) -> str:
 
 def read_control(data: bytes) -> tuple[int, int, int, int, str | None]:
     """What Kafka makes of a control batch when it loads producers: see ProducerTable. `data` is the whole batch."""
+    return _read_end_marker(data) or read_any_control(data)
+
+
+def _read_end_marker(data: bytes) -> tuple[int, int, int, int, None] | None:
+    """Of a marker as Kafka writes them; None of one that is otherwise in any way."""
+    if len(data) != _END_MARKER.size:
+        return None
+    length, crc, attributes, base_timestamp, count, head, kind, value_head, epoch, behind = _END_MARKER.unpack(data)
+    is_plain = count == 1 and head == _MARKER_HEAD and value_head == _MARKER_VALUE_HEAD and behind == _NO_HEADERS
+    if not is_plain or attributes & _NOT_PLAIN or length != len(data) - LENGTH_FROM or kind not in _KINDS:
+        return None
+    if crc32c(data[CRC_FROM:]) != crc:
+        return None
+    return RECOVERY_MORE, kind, epoch, base_timestamp, None
+
+
+def read_any_control(data: bytes) -> tuple[int, int, int, int, str | None]:
+    """The same, by the definitions of the formats."""
     from formats import control_record
     from formats.record_batch import parse_batch
 

@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 
 from formats import producer_snapshot
 from formats.errors import FormatError
-from formats.kernels.log import RECOVERY_INVALID, RECOVERY_MORE, RECOVERY_REFUSED, BatchTable, ProducerTable, scan
-from kcli.log.producer_state import ProducerStateManager, read_control, snapshot_name
+from formats.kernels.log import (
+    RECOVERY_INVALID,
+    RECOVERY_MORE,
+    RECOVERY_REFUSED,
+    BatchTable,
+    ProducerTable,
+    crc32c,
+    scan,
+)
+from kcli.log.producer_state import ProducerStateManager, read_any_control, read_control, snapshot_name
 from kcli.log.recovery_view import PartitionView
 from tests.log.test_loader import CONTROL, NOW_MS, TRANSACTIONAL, batch, marker
 
@@ -110,6 +118,24 @@ def test_kernel_equals_model(ops: list[tuple[int, int, int, int, str]]) -> None:
     assert (again.entries(), again.ongoing()) == (table.entries(), table.ongoing())
     again.clear()
     assert (len(again), again.entries(), again.ongoing()) == (0, [], [])
+
+
+@given(
+    st.tuples(st.integers(0, 2**40), st.integers(0, 99), st.integers(0, 9), st.booleans()),
+    st.lists(st.tuples(st.integers(0, 77), st.integers(0, 255)), max_size=2),
+    st.booleans(),
+)
+def test_any_marker_is_read_as_by_the_definitions(
+    what: tuple[int, int, int, bool], changes: list[tuple[int, int]], mends_crc: bool
+) -> None:
+    offset, number, epoch, commit = what
+    data = bytearray(marker(offset, number, epoch, commit=commit))
+    assert read_control(bytes(data))[:2] == (RECOVERY_MORE, int(commit))
+    for at, byte in changes:
+        data[at] = byte
+    if mends_crc:
+        data[17:21] = crc32c(data[21:]).to_bytes(4, "big")
+    assert read_control(bytes(data)) == read_any_control(bytes(data))
 
 
 def control(payload: bytes, *, attributes: int = 0, records: int = 1) -> bytes:
