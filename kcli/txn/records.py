@@ -18,6 +18,7 @@ from formats.errors import BadValue, Truncated
 from formats.message import reader
 from formats.message_writer import write
 from kcli.coordinator import TRANSACTIONS_TOPIC, Pair
+from kcli.txn.state_value import write_key, write_value
 from kcli.txn.transaction import NONE, State, Transaction
 
 TOPIC: Final = TRANSACTIONS_TOPIC
@@ -36,11 +37,13 @@ class Record(NamedTuple):
 
 def tombstone(transactional_id: str) -> Pair:
     """A transactional id is forgotten."""
-    return KEY_TYPE.to_bytes(TYPE_BYTES) + write(KEY, 0, {"transactionalId": transactional_id}), None
+    return _key(transactional_id), None
 
 
 def transaction_record(transactional_id: str, transaction: Transaction, transaction_version: int) -> Pair:
     """A transactional id as it is. transaction_version: the cluster's feature."""
+    if transaction_version:
+        return _key(transactional_id), write_value(transaction)
     value: dict[str, Any] = {
         "producerId": transaction.producer_id,
         "producerEpoch": transaction.producer_epoch,
@@ -50,15 +53,12 @@ def transaction_record(transactional_id: str, transaction: Transaction, transact
         "transactionLastUpdateTimestampMs": transaction.last_update_ms,
         "transactionStartTimestampMs": transaction.start_ms,
     }
-    version = 0 if transaction_version == 0 else 1
-    if version:
-        value |= {
-            "previousProducerId": transaction.previous_producer_id,
-            "nextProducerId": transaction.next_producer_id,
-            "clientTransactionVersion": transaction.client_version,
-        }
-    key, _ = tombstone(transactional_id)
-    return key, version.to_bytes(VERSION_BYTES) + write(VALUE, version, value)
+    return _key(transactional_id), bytes(VERSION_BYTES) + write(VALUE, 0, value)
+
+
+def _key(transactional_id: str) -> bytes:
+    key = write_key(transactional_id)
+    return KEY_TYPE.to_bytes(TYPE_BYTES) + write(KEY, 0, {"transactionalId": transactional_id}) if key is None else key
 
 
 def _topics(transaction: Transaction) -> list[dict[str, Any]] | None:

@@ -18,9 +18,8 @@ TransactionMetadata, TransactionState.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 NONE: Final = -1
 EPOCH_MAX: Final = 2**15 - 1
@@ -77,8 +76,7 @@ def bumps_epoch(version: int) -> bool:
     return version >= EPOCH_BUMP_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """One transactional id. Times are milliseconds since 1970, -1 for none.
 
     last_producer_epoch: the one before, to know a repeated request by; in no record, so -1 after a restart.
@@ -109,7 +107,7 @@ class Transaction:
 
     def _to(self, state: State, now_ms: int, **changes: Any) -> Transaction:
         assert self.state in PREVIOUS[state], f"{self.state.label} -> {state.label}"
-        return replace(self, state=state, previous_producer_id=self.producer_id, last_update_ms=now_ms, **changes)
+        return self._replace(state=state, previous_producer_id=self.producer_id, last_update_ms=now_ms, **changes)
 
     def with_epoch(self, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
         """InitProducerId: the producer begins anew."""
@@ -125,7 +123,7 @@ class Transaction:
 
     def with_producer_id(self, producer_id: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
         """InitProducerId, where the producer id's epochs are used up."""
-        return replace(self.with_epoch(0, last_epoch, timeout_ms, now_ms), producer_id=producer_id)
+        return self.with_epoch(0, last_epoch, timeout_ms, now_ms)._replace(producer_id=producer_id)
 
     def with_partitions(self, partitions: frozenset[Partition], version: int, now_ms: int) -> Transaction:
         """More partitions, perhaps the first ones."""
@@ -169,9 +167,9 @@ class Transaction:
 
     def with_last_epoch(self, last_epoch: int) -> Transaction:
         """The same, with what its record does not hold."""
-        return self if last_epoch == NONE else replace(self, last_producer_epoch=last_epoch)
+        return self if last_epoch == NONE else self._replace(last_producer_epoch=last_epoch)
 
     def fenced(self) -> Transaction:
         """Its producer's epoch is taken from it, before transactions of versions 0 and 1 are aborted."""
         epoch = min(self.producer_epoch + 1, EPOCH_MAX)
-        return replace(self, producer_epoch=epoch, last_producer_epoch=NONE)
+        return self._replace(producer_epoch=epoch, last_producer_epoch=NONE)

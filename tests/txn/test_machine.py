@@ -48,7 +48,7 @@ def in_state(driver: Driver, state: State, *, producer_epoch: int = 5, **more: o
         last_update_ms=NOW_MS,
         client_version=2 if driver.version >= 2 else 0,
     )
-    driver.log = [transaction_record(ID, replace(transaction, **more), driver.version)]  # type: ignore[arg-type]
+    driver.log = [transaction_record(ID, transaction._replace(**more), driver.version)]  # type: ignore[arg-type]
     driver.holds = True
     driver.start()
     return Producer(ErrorCode.NONE, 7, producer_epoch)
@@ -352,7 +352,7 @@ def test_the_state_is_that_of_the_log() -> None:
     driver.add(producer, ("u", 3))
     before = driver.transaction
     driver.start()
-    assert driver.transaction == replace(before, last_producer_epoch=-1)
+    assert driver.transaction == before._replace(last_producer_epoch=-1)
     assert driver.end(producer).code is ErrorCode.NONE
 
 
