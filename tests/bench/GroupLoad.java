@@ -80,7 +80,7 @@ public class GroupLoad {
         while (true) {
             try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config)) {
                 transact(producer, topic);
-            } catch (InvalidTxnStateException refused) {  // real Kafka's, now and then, of a new producer's first one
+            } catch (InvalidTxnStateException refused) {  // now and then the client ends a transaction before its records go
                 System.err.println(name + ": " + refused);
             }
         }
