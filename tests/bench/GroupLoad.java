@@ -80,7 +80,7 @@ public class GroupLoad {
         while (true) {
             try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config)) {
                 transact(producer, topic);
-            } catch (InvalidTxnStateException refused) {  // now and then the client ends a transaction before its records go
+            } catch (InvalidTxnStateException refused) {  // now and then, of either broker; why is not proven
                 System.err.println(name + ": " + refused);
             }
         }
