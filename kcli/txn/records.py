@@ -11,7 +11,6 @@ was given up has left. Source: TransactionLog.
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from formats.errors import BadValue, Truncated
@@ -58,14 +57,15 @@ def transaction_record(transactional_id: str, transaction: Transaction, transact
 
 def _key(transactional_id: str) -> bytes:
     key = write_key(transactional_id)
-    return KEY_TYPE.to_bytes(TYPE_BYTES) + write(KEY, 0, {"transactionalId": transactional_id}) if key is None else key
+    if key is None:
+        key = KEY_TYPE.to_bytes(TYPE_BYTES) + write(KEY, 0, {"transactionalId": transactional_id})
+    return key
 
 
 def _topics(transaction: Transaction) -> list[dict[str, Any]] | None:
     if transaction.state is State.EMPTY:
         return None
-    by_topic = groupby(sorted(transaction.partitions), key=lambda partition: partition[0])
-    return [{"topic": topic, "partitionIds": [number for _, number in each]} for topic, each in by_topic]
+    return [{"topic": topic, "partitionIds": numbers} for topic, numbers in transaction.by_topic]
 
 
 def parse(record: Pair) -> Record | None:

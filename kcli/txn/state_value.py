@@ -18,8 +18,6 @@ Source: TransactionLogKey.json, TransactionLogValue.json; KIP-890.
 from __future__ import annotations
 
 import struct
-from itertools import groupby
-from operator import itemgetter
 
 from formats.varint import put_uvarint
 from kcli.txn.transaction import NONE, State, Transaction
@@ -32,7 +30,6 @@ _TIMES = struct.Struct(">qq")
 _ID_TAG = struct.Struct(">BBq")
 _VERSION_TAG = struct.Struct(">BBh")
 _NULL, _NO_TAGS = 0, 0
-_topic = itemgetter(0)
 
 
 def write_key(transactional_id: str) -> bytes | None:
@@ -43,32 +40,31 @@ def write_key(transactional_id: str) -> bytes | None:
 
 def write_value(transaction: Transaction) -> bytes:
     """The value."""
-    each = transaction
-    out = bytearray(_HEAD.pack(VERSION, each.producer_id, each.producer_epoch, each.timeout_ms, each.state))
-    if each.state is State.EMPTY:
+    producer = transaction.producer_id, transaction.producer_epoch
+    out = bytearray(_HEAD.pack(VERSION, *producer, transaction.timeout_ms, transaction.state))
+    if transaction.state is State.EMPTY:
         out.append(_NULL)
     else:
-        _put_partitions(out, each)
-    out += _TIMES.pack(each.last_update_ms, each.start_ms)
+        _put_partitions(out, transaction.by_topic)
+    out += _TIMES.pack(transaction.last_update_ms, transaction.start_ms)
     tags = []
-    if each.previous_producer_id != NONE:
-        tags.append(_ID_TAG.pack(0, 8, each.previous_producer_id))
-    if each.next_producer_id != NONE:
-        tags.append(_ID_TAG.pack(1, 8, each.next_producer_id))
-    if each.client_version:
-        tags.append(_VERSION_TAG.pack(2, 2, each.client_version))
+    if transaction.previous_producer_id != NONE:
+        tags.append(_ID_TAG.pack(0, 8, transaction.previous_producer_id))
+    if transaction.next_producer_id != NONE:
+        tags.append(_ID_TAG.pack(1, 8, transaction.next_producer_id))
+    if transaction.client_version:
+        tags.append(_VERSION_TAG.pack(2, 2, transaction.client_version))
     out.append(len(tags))
     out += b"".join(tags)
     return bytes(out)
 
 
-def _put_partitions(out: bytearray, transaction: Transaction) -> None:
-    topics = [(name, list(each)) for name, each in groupby(sorted(transaction.partitions), key=_topic)]
-    put_uvarint(out, len(topics) + 1)
-    for topic, partitions in topics:
+def _put_partitions(out: bytearray, by_topic: list[tuple[str, list[int]]]) -> None:
+    put_uvarint(out, len(by_topic) + 1)
+    for topic, numbers in by_topic:
         name = topic.encode()
         put_uvarint(out, len(name) + 1)
         out += name
-        put_uvarint(out, len(partitions) + 1)
-        out += struct.pack(f">{len(partitions)}i", *[number for _, number in partitions])
+        put_uvarint(out, len(numbers) + 1)
+        out += struct.pack(f">{len(numbers)}i", *numbers)
         out.append(_NO_TAGS)

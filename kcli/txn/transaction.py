@@ -19,6 +19,8 @@ TransactionMetadata, TransactionState.
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 NONE: Final = -1
@@ -99,6 +101,12 @@ class Transaction(NamedTuple):
     def epochs_are_used_up(self) -> bool:
         """The producer id has no epoch left to be given."""
         return self.producer_epoch >= EPOCHS_END
+
+    @property
+    def by_topic(self) -> list[tuple[str, list[int]]]:
+        """The partitions as records have them: each topic with its numbers, in order."""
+        topics = groupby(sorted(self.partitions), key=itemgetter(0))
+        return [(topic, [number for _, number in each]) for topic, each in topics]
 
     @property
     def never_times_out(self) -> bool:

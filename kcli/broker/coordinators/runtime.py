@@ -383,9 +383,7 @@ class Coordinator:
     def _expect(self, shard: _Shard) -> None:
         """A timer that comes too early stays, and is set anew then: deadlines are put off far more often than met."""
         deadline_ms = shard.machine.deadline_ms()
-        if deadline_ms == shard.timer_ms:
-            return
-        if deadline_ms is not None and shard.timer_ms is not None and deadline_ms > shard.timer_ms:
+        if deadline_ms is not None and shard.timer_ms is not None and deadline_ms >= shard.timer_ms:
             return
         if shard.timer is not None:
             shard.timer.cancel()
