@@ -156,6 +156,36 @@ def test_who_does_not_lead_says_who_does(tmp_path: Path) -> None:
     run(tmp_path, check)
 
 
+def test_a_broker_without_a_replica_says_who_leads(tmp_path: Path) -> None:
+    """A known topic of other brokers is NOT_LEADER_OR_FOLLOWER with the leader's hint (KIP-951), not an unknown topic:
+    clients retry at the leader at once, where they would wait for an unknown topic to appear."""
+
+    async def check(cluster: Brokers) -> None:
+        await cluster.start(1, 2)
+        cluster.create_topic(replicas=(2,))
+        records = bytes(batch(b"x"))
+        parts = [{"index": index, "records": records} for index in (0, 1)]
+        for version in (9, 12):
+            topics = [{"name": "t", "partition_data": parts}]
+            answer = await cluster.ask(1, "produce", version, acks=-1, timeout=1000, topic_data=topics)
+            found, unknown = answer.responses[0].partition_responses
+            assert found.error_code is ErrorCode.not_leader_or_follower
+            assert unknown.error_code is ErrorCode.unknown_topic_or_partition
+            if version > 9:
+                assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (2, 0)
+                assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == [(2, "localhost", 2)]
+        wanted = [{"partition": index, "fetch_offset": 0, "partition_max_bytes": 100} for index in (0, 1)]
+        topics = [{"topic_id": TOPIC_ID, "partitions": wanted}]
+        answer = await cluster.ask(1, "fetch", 16, max_wait=0, min_bytes=1, max_bytes=100, topics=topics)
+        found, unknown = answer.responses[0].partitions
+        assert found.error_code is ErrorCode.not_leader_or_follower
+        assert found.current_leader == (2, 0)
+        assert unknown.error_code is ErrorCode.unknown_topic_or_partition
+        assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == [(2, "localhost", 2)]
+
+    run(tmp_path, check)
+
+
 def test_an_unclean_leader_makes_the_others_cut_their_logs(tmp_path: Path) -> None:
     async def check(cluster: Brokers) -> None:
         await cluster.start(1, 2)

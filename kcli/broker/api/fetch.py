@@ -48,8 +48,8 @@ class _Fetch:
 
 def fetch(call: Call) -> Laid | Later | Awaitable[Laid]:
     """Errors of all: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR; of a
-    partition: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, FENCED_ and UNKNOWN_LEADER_EPOCH,
-    KAFKA_STORAGE_ERROR."""
+    partition: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, FENCED_ and
+    UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR."""
     request = call.request
     asked = _session_of(call)
     if isinstance(asked, ErrorCode):
@@ -128,8 +128,7 @@ def _partition(call: Call, wanted: Wanted) -> Partition | ErrorCode:
         if known is None:
             return ErrorCode.unknown_topic_id
         topic = known.name
-    partition = call.broker.partitions.get(topic, wanted.index)
-    return ErrorCode.unknown_topic_or_partition if partition is None else partition
+    return call.broker.partitions.look_up(topic, wanted.index)
 
 
 def _read(one: _Fetch) -> Found:

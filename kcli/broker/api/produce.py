@@ -258,9 +258,9 @@ def _leader(call: Call, topic: str | ErrorCode, index: int, records: memoryview 
     """The partition to append to, or what is wrong before its log is asked."""
     if isinstance(topic, ErrorCode):
         return topic
-    partition = call.broker.partitions.get(topic, index)
-    if partition is None:
-        return ErrorCode.unknown_topic_or_partition
+    partition = call.broker.partitions.look_up(topic, index)
+    if partition is ErrorCode.unknown_topic_or_partition:
+        return partition
     if records is None or len(records) <= ATTRIBUTES_AT or records[MAGIC_AT] != MAGIC:
         return ErrorCode.invalid_record
     if records[ATTRIBUTES_AT] & CODEC_MASK == ZSTD and call.version < ZSTD_VERSION:
@@ -269,4 +269,6 @@ def _leader(call: Call, topic: str | ErrorCode, index: int, records: memoryview 
         return ErrorCode.invalid_required_acks
     if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
         return ErrorCode.invalid_topic_exception
+    if isinstance(partition, ErrorCode):
+        return partition
     return partition.check_leader_epoch() or partition

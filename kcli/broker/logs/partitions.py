@@ -499,14 +499,25 @@ class Partitions:
         """The partition, where this broker has a replica of it."""
         return self._by_name.get((topic, number))
 
+    def look_up(self, topic: str, number: int) -> Partition | ErrorCode:
+        """The partition; or NOT_LEADER_OR_FOLLOWER where the metadata image names only other brokers as replicas, and
+        UNKNOWN_TOPIC_OR_PARTITION where it knows no such partition.
+
+        Source: ReplicaManager.getPartitionOrError.
+        """
+        partition = self._by_name.get((topic, number))
+        if partition is not None:
+            return partition
+        known = self._image.topics.get(topic)
+        is_elsewhere = known is not None and number in known.partitions
+        return ErrorCode.not_leader_or_follower if is_elsewhere else ErrorCode.unknown_topic_or_partition
+
     def find(self, topic: str, number: int) -> Partition:
         """The partition. Raises PartitionError: it is offline, of other brokers, or unknown."""
-        partition = self._by_name.get((topic, number))
-        if partition is None:
-            known = self._image.topics.get(topic)
-            if known is not None and number in known.partitions:
-                raise PartitionError(ErrorCode.not_leader_or_follower, f"{topic}-{number} is not on this broker")
-            raise PartitionError(ErrorCode.unknown_topic_or_partition, f"{topic}-{number} does not exist")
+        partition = self.look_up(topic, number)
+        if isinstance(partition, ErrorCode):
+            reason = "is not on this broker" if partition is ErrorCode.not_leader_or_follower else "does not exist"
+            raise PartitionError(partition, f"{topic}-{number} {reason}")
         if partition.is_offline:
             raise PartitionError(ErrorCode.kafka_storage_error, f"{partition}: its log directory is offline")
         return partition

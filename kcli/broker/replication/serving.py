@@ -211,12 +211,7 @@ class _Fetch:
             if known is None:
                 return ErrorCode.unknown_topic_id
             topic = known.name
-        partition = self.call.broker.partitions.get(topic, wanted.index)
-        if partition is None:
-            known = self.call.broker.image.topics.get(topic)
-            is_elsewhere = known is not None and wanted.index in known.partitions
-            return ErrorCode.not_leader_or_follower if is_elsewhere else ErrorCode.unknown_topic_or_partition
-        return partition
+        return self.call.broker.partitions.look_up(topic, wanted.index)
 
     def _read_partition(
         self, key: Key, wanted: Wanted, max_bytes: int, *, first: bool, update: bool
