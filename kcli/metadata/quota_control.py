@@ -18,6 +18,7 @@ from typing import Final
 
 from kcli.metadata.changes import QuotaEntity
 from kcli.metadata.image import MetadataImage, Record, quota_entity
+from kcli.metadata.quota_order import all_in_order, altered_in_order, names_in_order, quotas_in_order
 from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused, Result
 
 LONG_MAX: Final = 9.223372e18  # as Kafka compares: with a float
@@ -55,7 +56,7 @@ def alter_client_quotas(
     records: list[Record] = []
     answers: dict[QuotaEntity, tuple[dict[str, str | None], Error]] = {}
     for alteration in alterations:
-        names = dict(alteration.entity)
+        names = names_in_order(dict(alteration.entity))
         entity = quota_entity(names)
         try:
             if entity in answers:
@@ -66,7 +67,7 @@ def alter_client_quotas(
             continue
         records += new
         answers[entity] = names, NO_ERROR
-    return Result([] if validate_only else records, list(answers.values()))
+    return Result([] if validate_only else records, [answers[entity] for entity in altered_in_order(answers)])
 
 
 def _alter(
@@ -158,9 +159,11 @@ class FilterComponent:
 
 def describe_client_quotas(
     image: MetadataImage, components: Sequence[FilterComponent], *, strict: bool
-) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
-    """Entities that have every component; strict: and nothing else. Raises Refused(INVALID_REQUEST,
-    UNSUPPORTED_VERSION)."""
+) -> list[tuple[QuotaEntity, list[tuple[str, float]]]]:
+    """Entities that have every component, with their quotas, in Kafka's order; strict: and nothing else.
+
+    Raises Refused(INVALID_REQUEST, UNSUPPORTED_VERSION).
+    """
     exact: dict[str, str | None] = {}
     any_name: set[str] = set()
     for component in components:
@@ -176,8 +179,8 @@ def describe_client_quotas(
             "filter component."
         )
     return [
-        (entity, quotas)
-        for entity, quotas in image.client_quotas.items()
+        (entity, quotas_in_order(image.client_quotas[entity]))
+        for entity in all_in_order(image.client_quotas)
         if _matches(dict(entity), exact, any_name, strict=strict)
     ]
 

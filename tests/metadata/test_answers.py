@@ -47,7 +47,7 @@ DIFFERENT = (
     "last_fetch_timestamp",
     "last_caught_up_timestamp",
 )
-UNORDERED = ("topics", "responses", "results", "entries", "entity", "replica_election_results", "configs", "values")
+UNORDERED = ("topics", "responses", "results", "replica_election_results", "configs")
 
 
 def comparable(value: Any, ids: dict[str, str], field: str = "") -> Any:

@@ -23,7 +23,7 @@ def describe_client_quotas(call: Call) -> Entity:
             call.new(
                 "EntryData",
                 entity=tuple(call.new("EntityData", entity_type=kind, entity_name=name) for kind, name in entity),
-                values=tuple(call.new("ValueData", key=key, value=value) for key, value in quotas.items()),
+                values=tuple(call.new("ValueData", key=key, value=value) for key, value in quotas),
             )
             for entity, quotas in found
         ),
