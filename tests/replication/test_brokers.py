@@ -175,8 +175,8 @@ def test_a_broker_without_a_replica_says_who_leads(tmp_path: Path) -> None:
                 assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (2, 0)
                 assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == [(2, "localhost", 2)]
         wanted = [{"partition": index, "fetch_offset": 0, "partition_max_bytes": 100} for index in (0, 1)]
-        topics = [{"topic_id": TOPIC_ID, "partitions": wanted}]
-        answer = await cluster.ask(1, "fetch", 16, max_wait=0, min_bytes=1, max_bytes=100, topics=topics)
+        asked = [{"topic_id": TOPIC_ID, "partitions": wanted}]
+        answer = await cluster.ask(1, "fetch", 16, max_wait=0, min_bytes=1, max_bytes=100, topics=asked)
         found, unknown = answer.responses[0].partitions
         assert found.error_code is ErrorCode.not_leader_or_follower
         assert found.current_leader == (2, 0)

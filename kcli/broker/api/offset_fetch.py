@@ -86,12 +86,13 @@ def _failed(topic: FetchTopic, code: ErrorCode) -> tuple[FetchTopic, tuple[tuple
 
 
 def _topics(call: Call, topics: Topics) -> tuple[Entity, ...]:
-    suffix = "s" if call.version >= GROUPS_SINCE else ""
+    of_group = call.version >= GROUPS_SINCE
+    suffix = "s" if of_group else ""
     return tuple(
         call.new(
             f"OffsetFetchResponseTopic{suffix}",
             name=topic.name,
-            topic_id=id_value(topic.topic_id),
+            **({"topic_id": id_value(topic.topic_id)} if of_group else {}),
             partitions=tuple(
                 call.new(
                     f"OffsetFetchResponsePartition{suffix}",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -87,10 +87,9 @@ class Messages:
 
     def __init__(self, api_key: int, version: int) -> None:
         self.api_key, self.version = api_key, version
-        name = api_key_map[api_key]
-        paths = schema_name_map[name][version]
-        request_module, request_name = paths[EntityType.request].split(":")
-        response_module, response_name = paths[EntityType.response].split(":")
+        self._versions = schema_name_map[api_key_map[api_key]]
+        request_module, request_name = self._versions[version][EntityType.request].split(":")
+        response_module, response_name = self._versions[version][EntityType.response].split(":")
         self.request_type = getattr(import_module(request_module), request_name)
         self._module: ModuleType = import_module(response_module)
         self.response_name = response_name
@@ -99,28 +98,49 @@ class Messages:
         self.header_is_flexible = self.flexible and api_key != API_VERSIONS
         self.read = entity_reader(self.request_type)
         self._write = entity_writer(self.response_type)
-        self._classes: dict[str, tuple[type, frozenset[str]]] = {}
+        self._classes: dict[str, tuple[type | None, frozenset[str], set[str]]] = {}  # class, fields, those it lacks
 
     def new(self, name: str, values: dict[str, Any]) -> Entity:
         """An object of the response's class `name`, of those values that this version has. None where it has no such
-        class: what would hold the object has no field for it either."""
+        class: what would hold the object has no field for it either.
+
+        Raises TypeError for a class or a field that no version has.
+        """
         known = self._classes.get(name)
         if known is None:
             cls = getattr(self._module, name, None)
             if cls is None:
-                return None
-            known = self._classes[name] = cls, frozenset(field.name for field in fields(cls))
-        cls, names = known
+                self._check_other_versions(name, values.keys())
+            known = self._classes[name] = cls, _field_names(cls), set()
+        cls, names, lacking = known
         if not values.keys() <= names:
+            unknown = values.keys() - names
+            if not unknown <= lacking:
+                self._check_other_versions(name, unknown)
+                lacking |= unknown
             values = {key: value for key, value in values.items() if key in names}
+        if cls is None:
+            return None
         if "throttle_time" in names and "throttle_time" not in values:
             values["throttle_time"] = NO_THROTTLE
         return cls(**values)
 
+    def _check_other_versions(self, name: str, wanted: Iterable[str]) -> None:
+        """Raises TypeError unless some version has the response's class `name`, and some version each of those fields.
+        The newest version has almost all that there ever was, so that one import answers almost always."""
+        left: set[str] | None = None
+        for version in sorted(self._versions, reverse=True):
+            cls = getattr(import_module(self._versions[version][EntityType.response].split(":")[0]), name, None)
+            if cls is not None:
+                left = (set(wanted) if left is None else left) - _field_names(cls)
+                if not left:
+                    return
+        lacks = name if left is None else f"{name}.{', '.join(sorted(left))}"
+        raise TypeError(f"{self.response_name}: no version has {lacks}")
+
     def has(self, name: str, field: str) -> bool:
         """Has the response's class `name` that field in this version? Not where there is no such class."""
-        cls = getattr(self._module, name, None)
-        return cls is not None and any(each.name == field for each in fields(cls))
+        return field in _field_names(getattr(self._module, name, None))
 
     def encode(self, correlation_id: int, response: Entity) -> bytes:
         """The answer's frame."""
@@ -137,6 +157,10 @@ class Messages:
         """The answer's header, without the size in front of it."""
         header = correlation_id.to_bytes(4, signed=True)
         return header + b"\0" if self.header_is_flexible else header
+
+
+def _field_names(cls: Any) -> frozenset[str]:
+    return frozenset() if cls is None else frozenset(field.name for field in fields(cls))
 
 
 @cache
@@ -233,9 +257,9 @@ class Call:
         return getattr(self.request, name, default)
 
     def new(self, name: str, /, **values: Any) -> Entity:
-        """An object of the response's class `name`; fields that this version has not got are left out.
+        """An object of the response's class `name`; fields that only other versions have are left out.
 
-        Fields not given take the protocol's default; throttle_time none.
+        Fields not given take the protocol's default; throttle_time none. Raises TypeError: see Messages.new.
         """
         return self.messages.new(name, values)
 

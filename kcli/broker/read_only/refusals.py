@@ -36,7 +36,8 @@ def refuse(api: str, call: Call) -> Entity:
 
 
 def _each(call: Call, name: str, values: Iterable[dict[str, Any]]) -> tuple[Entity, ...]:
-    return tuple(call.new(name, error_code=POLICY, error_message=REASON, **each) for each in values)
+    reason = {"error_message": REASON} if call.has(name, "error_message") else {}
+    return tuple(call.new(name, error_code=POLICY, **reason, **each) for each in values)
 
 
 def _produce(call: Call) -> Entity:
