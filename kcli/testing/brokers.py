@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -188,13 +189,19 @@ def _text(value: Any) -> str:
 
 
 def describe(kafka: Kafka, kept: Path | None) -> str:
-    """For the report of a failed test: where its data will be, how to look into it, and what was asked last."""
+    """For the report of a failed test: where its data will be, how to look into it, fault rules and the last requests."""
     lines = []
     if kept is not None:
-        lines += [f"data directory: {kept}", f"  kcli verify {kept}", f"  kcli serve --read-only --data-dir {kept}"]
+        path = shlex.quote(str(kept))
+        lines += [f"data directory: {kept}", f"  kcli verify {path}", f"  kcli serve --read-only --data-dir {path}"]
         logs = sorted(kafka.data_dir.glob("*-*/*.log"))
         logs = [each for each in logs if each.stat().st_size and not each.parent.name.startswith("_")]
-        lines += [f"  kcli dump-segment {kept / each.relative_to(kafka.data_dir)}" for each in logs[:SHOWN_LOGS]]
+        shown = [shlex.quote(str(kept / each.relative_to(kafka.data_dir))) for each in logs[:SHOWN_LOGS]]
+        lines += [f"  kcli dump-segment {each}" for each in shown]
+    faults = kafka.last_faults()
+    if faults:
+        lines.append("fault rules:")
+        lines += [f"  {each}{'  used up' if each.is_used_up else ''}" for each in faults]
     requests = kafka.last_requests()
     if requests:
         lines.append(f"last of {len(requests):,} requests:")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from inspect import isawaitable
@@ -24,6 +25,7 @@ from kcli.testing.wire import hints, item_of
 Answer = Entity | Laid | None
 METADATA = 3
 NO_ACKS = 0
+DROPS = ("request", "answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,45 @@ class Fault:
     drop: Literal["request", "answer"] | None
     hits: int = 0
 
-    def __str__(self) -> str:
+    @property
+    def is_used_up(self) -> bool:
+        """Has it been applied to as many requests as it is for?"""
+        return self.count is not None and self.hits >= self.count
+
+    @property
+    def effect(self) -> str:
+        """What the rule does to a request."""
         done = [f"{self.delay_ms:g} ms late"] if self.delay_ms else []
         done += [self.error] if self.error else []
         done += [f"{self.drop} dropped"] if self.drop else []
         return ", ".join(done)
+
+    def __str__(self) -> str:
+        fits = [self.api or "any API"]
+        fits += [f"topic {self.topic}"] if self.topic is not None else []
+        fits += [f"client {self.client_id}"] if self.client_id is not None else []
+        of = "" if self.count is None else f" of {self.count:,}"
+        skip = f", after {self.skip:,} more" if self.skip else ""
+        return f"{' '.join(fits)}: {self.effect}  ({self.hits:,}{of} hit{skip})"
+
+    def check(self) -> None:
+        """Raises ValueError for an API or an error that Kafka does not have, and for values that make no sense."""
+        if self.api is not None:
+            _known_api(self.api)
+        if self.error is not None:
+            error_code(self.error)
+        if self.drop is not None and self.drop not in DROPS:
+            raise ValueError(f"drop={self.drop!r}: True, 'request' or 'answer'")
+        if self.count is not None and self.count < 1:
+            raise ValueError(f"count={self.count}: a rule is for 1 request or more; None is for all")
+        if self.skip < 0:
+            raise ValueError(f"skip={self.skip}: 0 or more")
+        if not 0 <= self.delay_ms < math.inf:
+            raise ValueError(f"delay_ms={self.delay_ms}: 0 or more")
+        if not (self.delay_ms or self.error or self.drop):
+            raise ValueError("a fault rule that does nothing: it needs delay_ms, error or drop")
+        if self.error and self.drop:
+            raise ValueError("an error cannot be told to a client whose connection is dropped: either error or drop")
 
 
 class Faults:
@@ -58,15 +94,8 @@ class Faults:
         self._ids = itertools.count(1)
 
     def add(self, fault: Fault) -> Fault:
-        """One more rule; its id is given here. Raises ValueError for an API or error that Kafka has not."""
-        if fault.api is not None:
-            _known_api(fault.api)
-        if fault.error is not None:
-            error_code(fault.error)
-        if not (fault.delay_ms or fault.error or fault.drop):
-            raise ValueError("a fault rule that does nothing: it needs delay_ms, error or drop")
-        if fault.error and fault.drop:
-            raise ValueError("an error cannot be told to a client whose connection is dropped: either error or drop")
+        """One more rule; its id is given here. Raises ValueError: see Fault.check."""
+        fault.check()
         added = replace(fault, id=next(self._ids))
         self._rules[added.id] = added
         return added
@@ -90,14 +119,14 @@ class Faults:
         rule = self._rule_for(seen)
         if rule is None:
             return handle(api, call)
-        seen.fault = str(rule)
+        seen.fault = rule.effect
         if rule.delay_ms:
             return _late(rule, api, call)
         return _done(rule, api, call)
 
     def _rule_for(self, seen: Seen) -> Fault | None:
         for rule in self._rules.values():
-            if _fits(rule, seen) and (rule.count is None or rule.hits < rule.count):
+            if _fits(rule, seen) and not rule.is_used_up:
                 if rule.skip:
                     self._rules[rule.id] = replace(rule, skip=rule.skip - 1)
                     continue

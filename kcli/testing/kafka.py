@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kcli.errors import KcliError, UsageError
 from kcli.testing import seed as seeds
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from kcli.testing.records import Record
     from kcli.testing.requests import Request
 
+T = TypeVar("T")
 Process = Literal["thread", "child"]
+LAST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999, which is the last that Python's times have."""
 FIXED = {"log.dir", "log.dirs", "metadata.log.dir", "listeners", "advertised.listeners"}
 
 
@@ -65,11 +68,15 @@ class Clock:
         """Move it forward, and wait until the broker has done all that falls due on the way.
 
         It goes in 60 strides: what a stride sets off is done before the next, what is periodic happens once a stride.
+
+        Raises UsageError for a step back, and for one beyond the year 9999.
         """
-        delta = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=ms)
-        if delta < timedelta(0):
-            raise UsageError(f"time goes forward, not by {delta}; a restored snapshot is how to go back")
-        self._kafka.host.call("advance", delta / timedelta(milliseconds=1))
+        delta_ms = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + ms
+        if not delta_ms >= 0:
+            raise UsageError(f"time goes forward, not by {delta_ms:,} ms; a restored snapshot is how to go back")
+        if self.now_ms() + delta_ms > LAST_MS:
+            raise UsageError(f"time ends with the year 9999; {delta_ms:,} ms from now is later")
+        self._kafka.host.call("advance", delta_ms)
 
 
 class Faults:
@@ -101,7 +108,7 @@ class Faults:
         """
         from kcli.testing.faults import Fault
 
-        what = "request" if drop is True else drop or None
+        what = "request" if drop is True else None if drop is False else drop
         wanted = Fault(0, api, topic, client_id, count, skip, delay_ms, error, what)
         added: Fault = self._kafka.host.call("add_fault", wanted)
         return added
@@ -320,8 +327,15 @@ class Kafka:
 
     def last_requests(self) -> list[Request]:
         """All requests, or none where the broker is gone."""
+        return self._unless_gone(self.requests)
+
+    def last_faults(self) -> list[Fault]:
+        """All fault rules, or none where the broker is gone."""
+        return self._unless_gone(self.faults.all)
+
+    def _unless_gone(self, look: Callable[[], list[T]]) -> list[T]:
         try:
-            return [] if self._host is None else self.requests()
+            return [] if self._host is None else look()
         except (KcliError, TimeoutError):
             return []
 

@@ -141,7 +141,10 @@ def test_a_topic_as_wanted(broker: Kafka) -> None:
         ),
         (lambda kafka: kafka.records("none"), "no topic none"),
         (lambda kafka: kafka.call("Nonsense"), "no API Nonsense"),
-        (lambda kafka: kafka.clock.advance(hours=-1), "time goes forward"),
+        (lambda kafka: kafka.clock.advance(hours=-26), "time goes forward, not by -93,600,000 ms"),
+        (lambda kafka: kafka.clock.advance(ms=float("nan")), "time goes forward"),
+        (lambda kafka: kafka.clock.advance(days=1e9), "time ends with the year 9999"),
+        (lambda kafka: kafka.clock.advance(days=float("inf")), "time ends with the year 9999"),
         (lambda kafka: kafka.kill(), "only a broker in a child process can be killed"),
     ],
 )
@@ -261,6 +264,14 @@ def test_any_api_can_fail(broker: Kafka) -> None:
         ({"api": "Produce", "error": "OOPS"}, "OOPS: no error of Kafka 4.3's protocol"),
         ({"api": "Produce"}, "a fault rule that does nothing"),
         ({"error": "NOT_CONTROLLER", "drop": True}, "either error or drop"),
+        ({"drop": "maybe"}, "drop='maybe': True, 'request' or 'answer'"),
+        ({"drop": ""}, "drop='': True, 'request' or 'answer'"),
+        ({"drop": True, "count": 0}, "count=0: a rule is for 1 request or more"),
+        ({"drop": True, "count": -1}, "count=-1"),
+        ({"drop": True, "skip": -1}, "skip=-1: 0 or more"),
+        ({"delay_ms": -5}, "delay_ms=-5: 0 or more"),
+        ({"delay_ms": float("nan")}, "delay_ms=nan"),
+        ({"delay_ms": float("inf")}, "delay_ms=inf"),
     ],
 )
 def test_rules_that_make_no_sense(broker: Kafka, rule: dict[str, Any], reason: str) -> None:

@@ -148,6 +148,8 @@ def test_data_of_a_failed_test_is_kept_and_found(pytester: pytest.Pytester, fixt
         f"""
     {SENDING}
     def test_it({fixture}):
+        {fixture}.faults.add(api="Produce", topic="orders", error="NOT_LEADER_OR_FOLLOWER", count=1)
+        {fixture}.faults.add(api="Fetch", drop=True, skip=2)
         send({fixture}, "orders", "a")
         assert {fixture}.values("orders") == [b"b"]
     """
@@ -155,7 +157,14 @@ def test_data_of_a_failed_test_is_kept_and_found(pytester: pytest.Pytester, fixt
     result = run(pytester)
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines_random(
-        [r"-+ Kafka -+", r"last of \d+ requests:", r"  Produce v\d+  rdkafka  orders-0"]
+        [
+            r"-+ Kafka -+",
+            r"fault rules:",
+            r"  Produce topic orders: NOT_LEADER_OR_FOLLOWER  \(1 of 1 hit\)  used up",
+            r"  Fetch: request dropped  \(0 hit, after 2 more\)",
+            r"last of \d+ requests:",
+            r"  Produce v\d+  rdkafka  orders-0  fault: NOT_LEADER_OR_FOLLOWER",
+        ]
     )
     commands = re.findall(r"^  kcli (.*)$", result.stdout.str(), re.MULTILINE)
     assert [each.split()[0] for each in commands] == ["verify", "serve", "dump-segment"]
