@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.inspector.cluster_metadata import read_image, read_records
+from kcli.inspector.cluster_metadata import read_image
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition_creation import MorePartitions, create_partitions
 from kcli.metadata.producer_ids import next_block
@@ -28,6 +28,7 @@ from kcli.metadata.registration_control import (
 from kcli.metadata.snapshot import snapshot
 from kcli.metadata.topic_control import NewTopic, TopicContext, create_topics
 from kcli.metadata.topic_deletion import delete_topics
+from kcli.metadata_replay import read_records
 from tests.conftest import GOLDEN
 from tests.metadata.node import NODE_ID, Metadata, registration, started
 from tests.metadata.wire import whole

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kcli.inspector.cluster_metadata import read_records
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import (
     BROKER_RESOURCE,
@@ -20,6 +19,7 @@ from kcli.metadata.image import (
 )
 from kcli.metadata.metadata_version import level_name
 from kcli.metadata.partition import from_uuid
+from kcli.metadata_replay import read_records
 from tests.conftest import GOLDEN
 
 KRAFT = GOLDEN / "kraft"

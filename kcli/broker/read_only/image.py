@@ -10,21 +10,15 @@ Source: KRaftMetadataCache; KIP-516.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
-from formats.errors import FormatError
-from formats.file_name import FileKind, parse
-from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import FAULT_BAD_CRC, RecordTable
+from kcli import metadata_replay
 from kcli.broker.read_only.directory import FoundPartition, Key
-from kcli.errors import KcliError, UnreadableInput
-from kcli.log.batch_records import UNREADABLE, decode
-from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.source import FileSource
-from kcli.metadata.image import MetadataImage, Record
+from kcli.log.recovery_view import PartitionView
+from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import NO_LEADER, from_uuid, to_uuid
 
 if TYPE_CHECKING:
@@ -35,79 +29,9 @@ GAP_MAX = 10_000  # partitions that are missing between others are told as such,
 
 
 def replay(directory: Path) -> MetadataImage:
-    """What the metadata log in a directory says."""
-    image, from_offset = _snapshot(directory)
-    for _, path in sorted(_named(directory, FileKind.LOG)):
-        for offset, record in _records(path):
-            if offset >= from_offset:
-                _apply(image, record, offset, path)
-    return image
-
-
-def _snapshot(directory: Path) -> tuple[MetadataImage, int]:
-    """The image of the latest snapshot that is whole, and the offset behind it."""
-    from kcli.broker.metadata.snapshots import read_snapshot
-
-    for (offset, _), path in sorted(_named(directory, FileKind.KRAFT_SNAPSHOT), reverse=True):
-        image = MetadataImage(lenient=True)
-        try:
-            for batch in read_snapshot(path):
-                for name, _, value in batch.records:
-                    image.apply(name, value, offset - 1)
-        except (KcliError, FormatError) as error:
-            log.warning("%s: %s: an earlier one, or the log alone, is read instead", path, error)
-            continue
-        return image, offset
-    return MetadataImage(lenient=True), 0
-
-
-def _named(directory: Path, kind: FileKind) -> Iterator[tuple[tuple[int, int], Path]]:
-    """Offset and epoch, and the path, of each file of a kind."""
-    for path in directory.iterdir():
-        name = parse(path.name)
-        if name is not None and name.kind is kind and not name.state:
-            yield (name.base_offset or 0, name.epoch or 0), path
-
-
-def _records(path: Path) -> Iterator[tuple[int, Record]]:
-    """Offset and message of each record of a segment that can be read."""
-    from kcli.broker.metadata.records import decode_value
-
-    table = RecordTable(4096)
-    try:
-        source = FileSource(path)
-    except UnreadableInput as error:
-        log.warning("%s", error)
-        return
-    try:
-        for part in read_segment(source):
-            if isinstance(part, Damage):
-                log.warning("%s: %d bytes @%d: %s", path, part.length, part.position, part.error.reason)
-                continue
-            batches = [BatchRow._make(part.batches.row(i)) for i in range(part.batches.count)]
-            for buffer in decode(part, table):
-                for i in range(table.count):
-                    row = RecordRow._make(table.row(i))
-                    batch = batches[row.batch]
-                    if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC):
-                        continue
-                    value = row.value(buffer) or b""
-                    try:
-                        yield row.offset, decode_value(value)
-                    except FormatError as error:
-                        log.warning("%s: offset %d: %s", path, row.offset, error)
-    except UnreadableInput as error:
-        log.warning("%s", error)
-    finally:
-        source.close()
-
-
-def _apply(image: MetadataImage, record: Record, offset: int, path: Path) -> None:
-    name, _, value = record
-    try:
-        image.apply(name, value, offset)
-    except (KcliError, FormatError) as error:
-        log.warning("%s: offset %d: %s", path, offset, error)
+    """What the metadata log in a directory says. Raises UnreadableInput."""
+    files = PartitionView(directory).original
+    return metadata_replay.replay(directory, files, lambda error: log.warning("%s", error), around_damage=True)
 
 
 def show_what_is_there(image: MetadataImage, found: Mapping[Key, FoundPartition], node_id: int) -> None:
