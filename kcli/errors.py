@@ -24,3 +24,9 @@ class UnreadableInput(KcliError):
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+
+
+def os_error_text(error: OSError) -> str:
+    """An error of the system in one line: the path that it is about, where it names one, and the reason."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"

@@ -7,21 +7,28 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 
 def main() -> NoReturn:
     """Run `kcli` with the process's arguments, and exit."""
+    from kcli.cli.output import note, take_streams
+    from kcli.errors import KcliError, os_error_text
+
+    take_streams()
     from kcli.cli.app import app
-    from kcli.errors import KcliError
 
     status: int = 0
     try:
         app(prog_name="kcli")
     except KcliError as error:
         if str(error):
-            print(f"kcli: {error}", file=sys.stderr)
+            note(f"kcli: {error}")
         status = error.exit_status
+    except OSError as error:
+        note(f"kcli: {os_error_text(error)}")
+        status = 1
     except KeyboardInterrupt:
         status = 130
     except SystemExit as end:
@@ -30,10 +37,8 @@ def main() -> NoReturn:
 
 
 def _leave(status: int) -> NoReturn:
-    """Exit at once: nothing is worth waiting for, and a closed pipe must not be complained about."""
+    """Exit at once: nothing is worth waiting for."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError):
             stream.flush()
-        except OSError:
-            status = status or 0
     os._exit(status)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
 from collections.abc import Iterable
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from kcli.errors import KcliError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class PipeClosed(KcliError):
@@ -22,6 +27,41 @@ class PipeClosed(KcliError):
 
 class WriteFailed(KcliError):
     """Stdout cannot take more: a full disk, perhaps."""
+
+
+class _Stdout(io.RawIOBase):
+    """Stdout for what is printed by others (help, versions): through `write`, and with its errors."""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 1
+
+    def isatty(self) -> bool:
+        return os.isatty(1)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        view = memoryview(data)
+        write(view)
+        return view.nbytes
+
+
+def take_streams() -> None:
+    """Make sure that descriptors 0 to 2 are streams, and that all of stdout goes through `write`.
+
+    One that the caller has closed (`>&-`) would else be that of the first file that is opened: text would be written
+    into it. Reading or writing what was closed fails from here on; what goes to a closed stderr is dropped.
+    """
+    for fd, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest descriptor that is free: this one
+    encoding, errors = ("utf-8", "strict") if sys.stdout is None else (sys.stdout.encoding, sys.stdout.errors)
+    sys.stdout = io.TextIOWrapper(_Stdout(), encoding, errors, write_through=True)
+    if sys.stderr is None:
+        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "replace", write_through=True)
 
 
 def write(data: memoryview) -> None:
@@ -48,8 +88,9 @@ def json_line(value: dict[str, Any]) -> str:
 
 
 def note(text: str) -> None:
-    """Write a line to stderr."""
-    print(text.encode("utf-8", "replace").decode(), file=sys.stderr)
+    """Write a line to stderr; one that cannot be written is dropped."""
+    with suppress(OSError):
+        print(text.encode("utf-8", "replace").decode(), file=sys.stderr, flush=True)
 
 
 def on_terminal() -> bool:

@@ -1,6 +1,7 @@
 """Every change that kcli makes to a disk goes through here, so that tests can fail, tear or drop any of them.
 
-Reading in bulk does not: see source.py. Errors are OSError, as the system gives them; commands word them.
+Reading in bulk does not: see source.py. Errors are OSError, as the system gives them, and name the path; commands word
+them.
 Durability is explicit, as in Kafka: a file's bytes are safe after `sync`, a name (create, rename, remove) after
 `sync_directory` of the directory that holds it.
 """
@@ -8,13 +9,31 @@ Durability is explicit, as in Kafka: a file's bytes are safe after `sync`, a nam
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 COPY_BYTES = 16 << 20
 IOV_MAX = os.sysconf("SC_IOV_MAX")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _named(method: Callable[Concatenate[DiskFile, P], R]) -> Callable[Concatenate[DiskFile, P], R]:
+    """Have the errors of a method name the file: the system knows only its descriptor."""
+
+    @wraps(method)
+    def run(file: DiskFile, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(file, *args, **kwargs)
+        except OSError as error:
+            error.filename = str(file.path)
+            raise
+
+    return run
 
 
 class DiskFile:
@@ -32,10 +51,12 @@ class DiskFile:
     ) -> None:
         self.close()
 
+    @_named
     def size(self) -> int:
         """Bytes in the file."""
         return os.fstat(self.fd).st_size
 
+    @_named
     def read(self, length: int, position: int) -> bytes:
         """At most `length` bytes from `position` on; fewer only at the end."""
         parts = []
@@ -48,6 +69,7 @@ class DiskFile:
             position += len(part)
         return b"".join(parts)
 
+    @_named
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
         """Write all bytes of `buffers`, end to end, at `position`. Returns how many."""
         if len(buffers) == 1:  # the common case, without a list
@@ -66,10 +88,12 @@ class DiskFile:
                 views[0] = views[0][done:]
         return total
 
+    @_named
     def truncate(self, size: int) -> None:
         """Cut the file, or lengthen it with zeros, to `size` bytes."""
         os.ftruncate(self.fd, size)
 
+    @_named
     def sync(self) -> None:
         """Make the bytes durable (fdatasync where there is one)."""
         getattr(os, "fdatasync", os.fsync)(self.fd)
@@ -134,6 +158,9 @@ class Disk:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
+        except OSError as error:
+            error.filename = str(path)
+            raise
         finally:
             os.close(fd)
 

@@ -91,17 +91,25 @@ class PipeSource:
     def __init__(self, fd: int, name: str) -> None:
         self.name = name
         self._pipe = fd
-        self._spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
+        self._spool = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed by close)
         self._spooled = 0
         self._ended = False
 
     def _fill(self, until: int | None) -> None:
         while not self._ended and (until is None or self._spooled < until):
-            chunk = os.read(self._pipe, PIPE_CHUNK_BYTES)
+            try:
+                chunk = os.read(self._pipe, PIPE_CHUNK_BYTES)
+            except OSError as error:
+                raise UnreadableInput(self.name, error.strerror or str(error)) from error
             self._ended = not chunk
-            self._spool.write(chunk)
-            self._spooled += len(chunk)
-        self._spool.flush()
+            try:
+                while chunk:
+                    written = self._spool.write(chunk)
+                    self._spooled += written
+                    chunk = chunk[written:]
+            except OSError as error:
+                error.filename = tempfile.gettempdir()
+                raise
 
     def size(self) -> int:
         self._fill(None)
@@ -145,8 +153,4 @@ def read_whole(path: Path, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
 
 def open_stdin() -> Source:
     """Standard input: by position where it is a file, else spooled."""
-    try:
-        os.lseek(0, 0, os.SEEK_SET)
-    except OSError:
-        return PipeSource(0, "-")
-    return FileSource(Path("-"), fd=0)
+    return FileSource(Path("-"), fd=0) if stat.S_ISREG(os.fstat(0).st_mode) else PipeSource(0, "-")
