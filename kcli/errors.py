@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+DISTRIBUTION = "kafka-kcli"
+"""What `pip install` and importlib.metadata know kcli by: `kcli` on PyPI is another project."""
+
 
 class KcliError(Exception):
     """Base of all errors that a command reports as one line on stderr."""
@@ -15,6 +21,13 @@ class UsageError(KcliError):
     exit_status = 2
 
 
+class NotInstalled(UsageError):
+    """A module that only an extra of the distribution brings is not there."""
+
+    def __init__(self, module: str, extra: str, needed_by: str = "this command") -> None:
+        super().__init__(f"{module} is not installed, which {needed_by} needs: pip install '{DISTRIBUTION}[{extra}]'")
+
+
 class UnreadableInput(KcliError):
     """A file or directory that is not there, not readable, or not of a kind kcli knows."""
 
@@ -24,3 +37,12 @@ class UnreadableInput(KcliError):
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+
+
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """Around imports of what an extra of the distribution brings. Raises NotInstalled."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise NotInstalled(str(error.name), extra) from None
