@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+DISTRIBUTION = "kafka-kcli"
+"""What `pip install` and importlib.metadata know kcli by: `kcli` on PyPI is another project."""
+
 
 class KcliError(Exception):
     """Base of all errors that a command reports as one line on stderr."""
@@ -13,6 +19,13 @@ class UsageError(KcliError):
     """The command line asks for something that makes no sense."""
 
     exit_status = 2
+
+
+class NotInstalled(UsageError):
+    """A module that only an extra of the distribution brings is not there."""
+
+    def __init__(self, module: str, extra: str, needed_by: str = "this command") -> None:
+        super().__init__(f"{module} is not installed, which {needed_by} needs: pip install '{DISTRIBUTION}[{extra}]'")
 
 
 class UnreadableInput(KcliError):
@@ -30,3 +43,12 @@ def os_error_text(error: OSError) -> str:
     """An error of the system in one line: the path that it is about, where it names one, and the reason."""
     reason = error.strerror or str(error)
     return reason if error.filename is None else f"{error.filename}: {reason}"
+
+
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """Around imports of what an extra of the distribution brings. Raises NotInstalled."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise NotInstalled(str(error.name), extra) from None

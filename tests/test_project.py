@@ -1,22 +1,28 @@
 """The project itself: its data is what Kafka wrote, its lock and its package hold what they should."""
 
+import ast
 import hashlib
 import importlib.metadata
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from kcli.errors import DISTRIBUTION
 from tests.conftest import GOLDEN, SAMPLES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("formats", "kcli", "pyspark_kafka_log")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
+WITH_EXTRA = {"kcli/export": "spark", "pyspark_kafka_log": "spark", "kcli/testing": "testing"}
+"""Which extra the modules below a directory may import from, besides the dependencies of all."""
 
 # Over every path and its bytes. A change means that git, an editor or a test has touched what only Kafka may write.
 GOLDEN_SHA256 = "6cd54374d26fae86a6e7ffc2f1162dc575683996df43d2fa9b61c680df8dd299"
@@ -42,6 +48,51 @@ def test_samples_are_as_their_program_makes_them() -> None:
     assert (done.stdout, done.returncode) == ("", 0)
 
 
+def declared(extra: str | None) -> set[str]:
+    """The distributions that the project requires itself, with an extra."""
+    lines = [*PROJECT["dependencies"], *(PROJECT["optional-dependencies"][extra] if extra else [])]
+    return {canonicalize_name(Requirement(line).name) for line in lines}
+
+
+def imported(source: Path) -> Iterator[str]:
+    """The modules that a module imports, wherever in it."""
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def sources_with(extra: str | None) -> list[Path]:
+    """The modules that may rely on an extra, or those that may rely on none."""
+    found = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
+    whose = {path: [e for d, e in WITH_EXTRA.items() if path.is_relative_to(ROOT / d)] for path in found}
+    return [path for path in found if whose[path] == ([extra] if extra else [])]
+
+
+@pytest.mark.parametrize("extra", [None, *sorted(set(WITH_EXTRA.values()))])
+def test_imports_are_declared(extra: str | None) -> None:
+    """Not only installed: a distribution that another one brings today need not come with it tomorrow."""
+    providers = importlib.metadata.packages_distributions()
+    own = {*PACKAGES, *sys.stdlib_module_names}
+    undeclared = set()
+    for path in sources_with(extra):
+        for module in {name.partition(".")[0] for name in imported(path)} - own:
+            if not {canonicalize_name(name) for name in providers.get(module, [])} & declared(extra):
+                undeclared.add(f"{path.relative_to(ROOT)} imports {module}")
+    assert undeclared == set()
+
+
+@pytest.mark.parametrize("extra", [None, *sorted(set(WITH_EXTRA.values()))])
+def test_what_is_declared_is_used(extra: str | None) -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources_with(extra))
+    named = set()
+    for module, providers in importlib.metadata.packages_distributions().items():
+        if re.search(rf"\b{re.escape(module)}\b", text):
+            named |= {canonicalize_name(name) for name in providers}
+    assert declared(extra) - (declared(None) if extra else set()) - named == set()
+
+
 @pytest.mark.parametrize("line", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]])
 def test_lock_holds(line: str) -> None:
     requirement = Requirement(line)
@@ -51,14 +102,29 @@ def test_lock_holds(line: str) -> None:
 
 
 def test_version_is_one() -> None:
-    assert importlib.metadata.version("kcli") == PROJECT["version"]
+    assert importlib.metadata.version(DISTRIBUTION) == PROJECT["version"]
 
 
 def test_package_holds_all_modules_and_data(tmp_path: Path) -> None:
-    """What goes into a wheel beside the compiled kernels: every module, schema and type marker, and nothing else."""
-    build = ["egg_info", "--egg-base", str(tmp_path), "build_py", "--build-lib", str(tmp_path / "lib")]
+    """What goes into a wheel beside the compiled kernels: every module, schema, type marker and manual page, no
+    more; and what into the source distribution: that, and what the kernels are made of."""
+    lib, data = tmp_path / "lib", tmp_path / "data"
+    build = ["egg_info", "--egg-base", str(tmp_path), "build_py", "--build-lib", str(lib)]
+    build += ["install_data", "--install-dir", str(data)]
     subprocess.run([sys.executable, "setup.py", "--quiet", *build], cwd=ROOT, check=True, capture_output=True)
-    packed = {path.relative_to(tmp_path / "lib").as_posix() for path in (tmp_path / "lib").rglob("*") if path.is_file()}
     kinds = {".py", ".pyi", ".json", ".typed"}
-    sources = (path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.suffix in kinds)
-    assert packed == {path.relative_to(ROOT).as_posix() for path in sources}
+    sources = {path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()}
+    modules = {path for path in sources if path.suffix in kinds}
+    assert relative_files(lib) == modules
+    manuals = {path.relative_to(ROOT) for path in (ROOT / "man").iterdir()}
+    assert relative_files(data) == {Path(f"share/man/man{path.suffix[1:]}") / path.name for path in manuals}
+
+    (listed,) = tmp_path.glob("*.egg-info/SOURCES.txt")
+    kernels = {path for path in sources if path.suffix in {".h", ".pxd", ".pxi", ".pyx"}}
+    beside = {Path(n) for n in ("CHANGELOG.md", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")}
+    packed = {Path(line) for line in listed.read_text().splitlines() if not Path(line).is_absolute()}
+    assert {path for path in packed if ".egg-info" not in str(path)} == modules | manuals | kernels | beside
+
+
+def relative_files(root: Path) -> set[Path]:
+    return {path.relative_to(root) for path in root.rglob("*") if path.is_file()}

@@ -90,7 +90,9 @@ def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        print(f"kcli {version('kcli')}")
+        from kcli.errors import DISTRIBUTION
+
+        print(f"kcli {version(DISTRIBUTION)}")
         raise typer.Exit
 
 

@@ -126,12 +126,11 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
     Sources are only read. The table is there as a whole or not at all; a manifest beside the data says what it was made
     of. Exit status: 0 done, 1 a failure or findings of --check, 2 usage or unreadable input.
     """
-    from kcli.cli import export
     from kcli.cli.options import pairs, time_ms
-    from kcli.errors import UsageError
-    from kcli.export.session import needs
+    from kcli.errors import UsageError, needing
 
-    needs("pyarrow", *(() if check else ("pyspark",)))
+    with needing("spark"):
+        from kcli.cli import export
     if check is not None:
         if sources or out is not None:
             raise UsageError("--check takes no other sources and no --out: the manifest knows them")

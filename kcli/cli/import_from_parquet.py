@@ -14,7 +14,7 @@ from kcli.cli.options import Codec, Format, current_ms, pairs
 from kcli.cli.output import aligned, json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
 from kcli.cli.told import DiskFailed, cell
-from kcli.errors import UsageError
+from kcli.errors import UsageError, needing
 
 if TYPE_CHECKING:
     from kcli.export.restore import Restored
@@ -99,12 +99,8 @@ def import_from_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
 
 def _export(directory: Path, topics: list[str], memory_bytes: int) -> Export:
-    try:
+    with needing("spark"):
         from kcli.export.restore_rows import Export
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"{error.name} is not installed, which this command needs: pip install 'kcli[spark]'"
-        ) from None
     export = Export(directory, topics=topics, memory_bytes=memory_bytes)
     if missing := [name for name in topics if name not in export.topics]:
         there = ", ".join(sorted(export.topics)) or "none"

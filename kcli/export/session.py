@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kcli.errors import KcliError, UsageError
+from kcli.errors import KcliError, NotInstalled, UsageError
 from kcli.export import class_archive
 from kcli.export.java import Java, find_java
 
@@ -89,7 +89,7 @@ def needs(*modules: str) -> None:
     """Raise UsageError where what the export needs is not installed."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
-            raise UsageError(f"{module} is not installed, which this command needs: pip install 'kcli[spark]'")
+            raise NotInstalled(module, "spark")
 
 
 def _checked_master(master: str) -> str:

@@ -6,7 +6,7 @@ import logging
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice, takewhile
 from operator import gt
@@ -19,6 +19,7 @@ from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.export import offsets
 from kcli.export.discovery import PartitionFiles, SegmentFile, discover
 from kcli.export.files import inode_of, open_source, read_file
+from kcli.export.names import refuse_unknown
 from kcli.export.options import EARLIEST, LATEST, Isolation, SourceOptions
 from kcli.inspector.seek import indexed_batch
 from kcli.log.source import Source
@@ -84,7 +85,9 @@ def plan(options: SourceOptions) -> list[Split]:
 
     Raises UnreadableInput, UsageError, DataLoss.
     """
-    return splits(ranges(options), options)
+    found = discover(options.paths)
+    refuse_unknown(options, {(each.topic, each.partition) for each in found})
+    return splits(ranges(options, found), options)
 
 
 def splits(wanted: list[Range], options: SourceOptions) -> list[Split]:
@@ -96,19 +99,19 @@ def splits(wanted: list[Range], options: SourceOptions) -> list[Split]:
     return [split for each in wanted for split in _splits(each, options, size)]
 
 
-def ranges(options: SourceOptions) -> list[Range]:
+def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Range]:
     """The offsets that the options ask for, by partition, each offset of one copy. Raises as `plan`."""
-    found: list[Range] = []
-    for copies in partitions(options):
+    wanted: list[Range] = []
+    for copies in partitions(options, found):
         start, end = narrowed(copies, options, *bounds(copies, options))
-        found += chosen(copies, start, end)
-    return found
+        wanted += chosen(copies, start, end)
+    return wanted
 
 
-def partitions(options: SourceOptions) -> Iterator[list[PartitionFiles]]:
-    """The copies of every partition that the options name, the best copy first: the one that reaches furthest."""
-    found = [each for each in discover(options.paths) if options.wants(each.topic, each.partition)]
-    for _, group in groupby(found, key=lambda each: (each.topic, each.partition)):
+def partitions(options: SourceOptions, found: Iterable[PartitionFiles]) -> Iterator[list[PartitionFiles]]:
+    """The copies of each partition that the options ask for, the best copy first: the one that reaches furthest."""
+    asked = [each for each in found if options.wants(each.topic, each.partition)]
+    for _, group in groupby(asked, key=lambda each: (each.topic, each.partition)):
         copies = list(group)
         if len(copies) > 1:
             copies.sort(key=lambda each: (-offsets.log_end(each), offsets.log_start(each), -each.size))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +27,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from formats.file_name import FileKind, parse, parse_directory
 from kcli.errors import UsageError
 from kcli.export import offsets
-from kcli.export.discovery import DEPTH_MAX, PartitionFiles
+from kcli.export.discovery import DEPTH_MAX, PartitionFiles, discover
 from kcli.export.files import join, list_directory, name_of, open_source, stat
 from kcli.export.live import LiveEnd, LiveRange, read_live, settled, steady, unshared
+from kcli.export.names import refuse_unknown
 from kcli.export.options import LATEST, Bound, Isolation, Partition, SourceOptions
 from kcli.export.splits import Range, Split, bounds, chosen, log_start, lost, partitions, splits
 
@@ -74,7 +75,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch is empty, so that the checkpoint has it before anything is read.
         """
         if self._initial is None:
-            found = self._found()
+            found = self._found(known=())
             latest = self._now(found) if self._target is None else self._target
             begin = {key: self._begin(key, copies, latest) for key, copies in found.items()}
             self._initial = {key: start for key, (start, _) in begin.items()}
@@ -99,7 +100,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._is_first and begin == self._initial:
             self._is_first = False
             return start
-        found = self._found()
+        found = self._found(known=begin if self._options.fail_on_data_loss else None)
         self._latest = latest = self._now(found) if self._target is None else self._target
         for key in begin.keys() - found.keys():
             self._lost(f"{_shown(key)} is not there any more")
@@ -126,10 +127,15 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What is there now is all that this run reads. Raises UnreadableInput."""
         self._target = self._now(self._found())
 
-    def _found(self) -> dict[Partition, list[PartitionFiles]]:
-        """The partitions there are now, with their copies. A log directory may have none as yet."""
-        options = replace(self._options, paths=tuple(filter(_has_logs, self._options.paths)))
-        return {(copies[0].topic, copies[0].partition): copies for copies in partitions(options)}
+    def _found(self, known: Iterable[Partition] | None = None) -> dict[Partition, list[PartitionFiles]]:
+        """The partitions there are now, with their copies. A log directory may have none as yet.
+
+        known: partitions that were there before; others that the options name must be there. None: none need be.
+        """
+        found = discover(filter(_has_logs, self._options.paths))
+        if known is not None:
+            refuse_unknown(self._options, {(each.topic, each.partition) for each in found}, known)
+        return {(copies[0].topic, copies[0].partition): copies for copies in partitions(self._options, found)}
 
     def _now(self, found: Mapping[Partition, list[PartitionFiles]]) -> Offsets:
         """Where the partitions end now."""

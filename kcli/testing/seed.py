@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kcli.errors import UsageError
+from kcli.errors import UsageError, needing
 
 TOPIC_WORDS = {"partitions", "config", "records"}
 RECORD_WORDS = {"key", "value", "partition", "timestamp_ms", "headers"}
@@ -53,7 +53,7 @@ class SeedTopic:
 
 
 def load(path: Path) -> Any:
-    """What a seed file says. Raises BadSeed."""
+    """What a seed file says. Raises BadSeed, NotInstalled (YAML)."""
     try:
         text = path.read_text("utf-8")
         match path.suffix:
@@ -71,10 +71,8 @@ def load(path: Path) -> Any:
 
 
 def _load_yaml(path: Path, text: str) -> Any:
-    try:
+    with needing("testing"):
         import yaml
-    except ImportError:
-        raise BadSeed(f"{path}: YAML needs the extra: pip install 'kcli[testing]'") from None
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:

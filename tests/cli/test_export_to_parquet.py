@@ -64,6 +64,11 @@ USAGE = {
     "isolation": ([str(MIXED), "--out", "x", "--isolation", "some"], "isolation='some'"),
     "format": ([str(MIXED), "--out", "x", "--value-format", "xml"], "'xml' is no format of payloads"),
     "partition": ([str(MIXED), "--out", "x", "--partition", "t"], "--partition 't' is not TOPIC-N"),
+    "topic": ([str(MIXED), "--out", "x", "--topic", "mixt"], f"no topic 'mixt' in {MIXED}; did you mean 'mixed'?"),
+    "number": (
+        [str(MIXED), "--out", "x", "--partition", "mixed-7"],
+        f"no partition 7 of 'mixed' in {MIXED}, which has 0",
+    ),
     "URL": ([str(MIXED), "--out", "s3://bucket/x"], "is no directory"),
     "check": (["--check", "nothing"], "nothing: no such directory"),
     "check and more": (["--check", "x", "--out", "y"], "--check takes no other sources"),

@@ -97,7 +97,7 @@ def test_workers_that_die_are_replaced(given: str, asked: str) -> None:
 
 
 def test_what_is_not_installed_is_said() -> None:
-    with pytest.raises(UsageError, match=r"no_such_module is not installed.*pip install 'kcli\[spark\]'"):
+    with pytest.raises(UsageError, match=r"no_such_module is not installed.*pip install 'kafka-kcli\[spark\]'"):
         session.needs("pyarrow", "no_such_module")
 
 

@@ -16,3 +16,11 @@ def test_options_and_columns() -> None:
         options += [f"{side}Offsets", f"{side}OffsetsByTimestamp", f"{side}Timestamp"]
     assert len(options) > 20
     assert not [name for name in [*options, *COLUMNS] if not re.search(rf"\b{re.escape(name)}\b", PAGE)]
+
+
+def test_what_makes_spark_find_the_data_source() -> None:
+    """The line is one that a program in an environment with nothing else needs: see tests/test_installed.py."""
+    line = re.search(r"os\.environ\[.*\] = \S+", PAGE)
+    assert line is not None
+    assert f"\n{line[0]}\nspark = " in (ROOT / ".ci/use-installed").read_text()
+    assert line[0] in (ROOT / "README.md").read_text()

@@ -267,7 +267,7 @@ def test_without_arrow(tmp_path: Path) -> None:
     arguments = ["import-from-parquet", str(tmp_path), "--dry-run"]
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "kcli: pyarrow is not installed, which this command needs: pip install 'kcli[spark]'\n"
+    assert done.stderr == "kcli: pyarrow is not installed, which this command needs: pip install 'kafka-kcli[spark]'\n"
 
 
 def test_text_is_encoded(tmp_path: Path) -> None:

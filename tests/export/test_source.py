@@ -76,6 +76,7 @@ def test_pushed_filters(spark: SparkSession) -> None:
         ({"startingOffset": "earliest"}, "kafka-log has no option startingoffset"),
         ({"columns": "offset,size"}, "there is no column 'size'"),
         ({"subscribe": "a", "subscribePattern": "b"}, "give one of subscribe, subscribePattern and assign"),
+        ({"subscribe": "mixed,nope"}, "no topic 'nope' in "),
     ],
 )
 def test_options_that_make_no_sense(spark: SparkSession, options: dict[str, str], reason: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kcli.errors import UsageError
 from kcli.export.options import SourceOptions
-from kcli.export.splits import DataLoss, plan
+from kcli.export.splits import DataLoss, Split, plan
 from tests.conftest import GOLDEN
 from tests.export.tables import load
 
@@ -80,3 +80,22 @@ def test_what_comes_behind_the_high_watermark_is_no_damage(tmp_path: Path) -> No
         file.write(b"torn")
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nmixed 0 298\n")
     assert len(load(tmp_path, columns="offset")) == 298
+
+
+def test_names_that_are_not_there(tmp_path: Path) -> None:
+    """An error, as in Spark's Kafka source; a pattern that fits nothing is none, nor is a topic without records."""
+
+    def planned(**options: str) -> list[Split]:
+        return plan(SourceOptions.parse({"path": str(CODECS), **options}))
+
+    with pytest.raises(UsageError, match=r"no topic 'java-zst' in .*/codecs/data; did you mean 'java-zstd'\? It has "):
+        planned(subscribe="mixed,java-zst")
+    with pytest.raises(UsageError, match=r"no topic 'zzz' in .*/codecs/data, which has .*, java-gzip, .* and 6 more$"):
+        planned(assign='{"mixed": [0], "zzz": [0]}')
+    with pytest.raises(UsageError, match=r"no partition 2 of 'java-none' in .*, which has 0, 1$"):
+        planned(assign='{"java-none": [1, 2]}')
+    assert planned(subscribePattern="zzz") == []
+    (tmp_path / "empty-0").mkdir()
+    assert planned(path=str(tmp_path), subscribe="empty") == []
+    with pytest.raises(UsageError, match=r"no topic 'mixed' in .*, which has empty$"):
+        planned(path=str(tmp_path), subscribe="mixed")

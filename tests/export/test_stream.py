@@ -389,6 +389,35 @@ def test_subscribes(log: Path) -> None:
         assert Query(log.parent, **EARLIEST, **options).drain() == count, options
 
 
+@pytest.mark.parametrize("names", [{"subscribe": "t,nope"}, {"assign": '{"t": [0, 1]}'}])
+def test_names_that_are_not_there(log: Path, names: dict[str, str]) -> None:
+    append(log, range(5))
+    with pytest.raises(UsageError, match=r"no topic 'nope' in|no partition 1 of 't' in"):
+        Query(log.parent, **EARLIEST, **names).run()
+    for name in ("t-1", "nope-0"):
+        log.with_name(name).mkdir()
+    assert Query(log.parent, **EARLIEST, **names).run() == 5
+
+
+def test_a_topic_that_was_named_and_goes(log: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is lost data, not a wrong name: with failOnDataLoss=false the query goes on, in every batch that follows."""
+    other = log.with_name("u-0")
+    other.mkdir()
+    for each in (log, other):
+        append(each, range(5))
+    strict, lax = (Query(log.parent, **EARLIEST, subscribe="t,u", failOnDataLoss=each) for each in ("true", "false"))
+    for query in (strict, lax):
+        query.drain()
+    shutil.rmtree(other)
+    with pytest.raises(DataLoss, match="u-0 is not there any more"):
+        strict.run()
+    for first in (5, 10):
+        append(log, range(first, first + 5))
+        lax.start()
+        assert lax.run() == 5
+    assert "u-0 is not there any more" in caplog.text
+
+
 def test_old_segments_are_deleted(log: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Of what was not read it is an error; what was read may go."""
     for first in range(0, 40, 10):

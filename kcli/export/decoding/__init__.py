@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from kcli.errors import UsageError
+from kcli.errors import NotInstalled
 from kcli.export.decoding.by_schema import Language, RegistryDecoder, SchemaDecoder
 from kcli.export.decoding.ddl import parse_ddl
 from kcli.export.decoding.decoder import Decoder
@@ -75,7 +75,7 @@ def _language(name: str) -> Language:
         except ModuleNotFoundError:
             found = None
         if found is None:
-            raise UsageError(f"{needed} is not installed, which {name} needs: pip install 'kcli[spark]'")
+            raise NotInstalled(needed, "spark", name)
     module: Language = import_module(f"kcli.export.decoding.{name if name != 'json' else 'json_schema'}")
     return module
 

@@ -135,8 +135,6 @@ def _write(folder: str, name: str, text: str) -> Path:
 
 def _complaint(stderr: str) -> str:
     lines = [line for line in stderr.splitlines() if line.strip()]
-    if any("No module named" in line for line in lines):
-        return "protoc is not there: pip install 'kcli[spark]'"
     errors = [line for line in lines if "warning" not in line]
     return (errors or lines or ["protoc says nothing"])[0].removeprefix(f"{MAIN}:")
 

@@ -39,7 +39,7 @@ def test_no_spark_is_needed() -> None:
 
 def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LIBRARIES, "avro", ("nothing.within",))
-    with pytest.raises(UsageError, match=r"nothing.within is not installed, .*: pip install 'kcli\[spark\]'"):
+    with pytest.raises(UsageError, match=r"nothing.within is not installed, .*: pip install 'kafka-kcli\[spark\]'"):
         make_decoder("avro:order.avsc")
 
 
