@@ -25,17 +25,12 @@ from kcli.errors import KcliError
 from kcli.log.disk import Disk
 from kcli.log.log_directory import read_meta_properties
 from kcli.log.recovery_view import StartRefused
-from kcli.metadata.features import SUPPORTED_FEATURES
-from kcli.metadata.image import KRAFT_VERSION, METADATA_VERSION, Record
-from kcli.metadata.metadata_version import LATEST
+from kcli.metadata.features import first_levels
+from kcli.metadata.image import Record
 
 Value = TypeVar("Value", int, str)
 
-DEFAULT_LEVELS: Final[Mapping[str, int]] = {METADATA_VERSION: LATEST} | {
-    name: SUPPORTED_FEATURES[name].max
-    for name in sorted(SUPPORTED_FEATURES)
-    if name not in (METADATA_VERSION, KRAFT_VERSION)
-}
+DEFAULT_LEVELS: Final[Mapping[str, int]] = first_levels()
 """The features of 4.3, in the order in which they are written."""
 
 
