@@ -6,11 +6,13 @@
     transaction.version                0..2    2         1: flexible records; 2: an epoch for each transaction (KIP-890)
     group.version                      0..1    1         the consumer protocol (KIP-848)
     eligible.leader.replicas.version   0..1    1         KIP-966; metadata.version 23
-    share.version                      0..1    1         share groups (KIP-932)
-    streams.version                    0..1    1         streams groups (KIP-1071)
+    share.version                      0..1    0         share groups (KIP-932)
+    streams.version                    0..1    0         streams groups (KIP-1071)
 
-Levels are those that a 4.3 node supports; those at first are what `kafka-storage format` gives a new cluster. Source:
-Feature and the Version classes, QuorumFeatures, FeatureControlManager; KIP-584, KIP-1022.
+Levels are those that a 4.3 node supports. Those at first are what `kafka-storage format` gives a new cluster, but for
+share.version and streams.version: Kafka begins with 1, and here nobody serves these groups yet. Both can be 1 all the
+same, in a directory or cluster of Kafka's. Source: Feature and the Version classes, QuorumFeatures,
+FeatureControlManager; KIP-584, KIP-1022.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = {
     ELR_VERSION: VersionRange(0, 1),
 }
 NEEDS_METADATA_VERSION: Final = {(ELR_VERSION, 1): levels.ELR}
+FIRST_LEVELS: Final = {ELR_VERSION: (1, 26), "group.version": (1, 22), "transaction.version": (2, 24)}
+"""The level of a feature in a new cluster, and the metadata.version from which on it has it."""
 
 
 class UpgradeType(IntEnum):
@@ -47,6 +51,15 @@ class UpgradeType(IntEnum):
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
     UNSAFE_DOWNGRADE = 3
+
+
+def first_levels(metadata_version: int = levels.LATEST) -> dict[str, int]:
+    """The levels of a new cluster that begins with that metadata.version, which comes first; features at 0 too, but
+    for kraft.version, which the metadata log itself has."""
+    first = {name: level if metadata_version >= since else 0 for name, (level, since) in FIRST_LEVELS.items()}
+    return {METADATA_VERSION: metadata_version} | {
+        name: first.get(name, 0) for name in sorted(SUPPORTED_FEATURES.keys() - {METADATA_VERSION, KRAFT_VERSION})
+    }
 
 
 @dataclass(frozen=True, slots=True)

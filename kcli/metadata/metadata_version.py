@@ -62,6 +62,16 @@ def level_name(level: int) -> str:
     return LEVELS[level][0] if level in LEVELS else str(level)
 
 
+def level_of(version: str) -> int | None:
+    """The level of a release (4.3, 4.3.1) or of a metadata.version by name (4.3-IV0); None where it is none.
+
+    A release stands for the last level that came with it.
+    """
+    release = ".".join(version.split(".")[:2])
+    found = [level for level, (name, _) in LEVELS.items() if release in (name, name.partition("-")[0])]
+    return max(found, default=None)
+
+
 def loses_metadata(high: int, low: int) -> bool:
     """Does going down from `high` to `low` lose what only the higher level can write?"""
     return any(LEVELS[level][1] for level in LEVELS if low < level <= high)

@@ -15,11 +15,14 @@ from kcli.broker.metadata.format import format_directories
 from kcli.broker.metadata.records import Replayed, read_batches
 from kcli.broker.metadata.snapshots import read_snapshot
 from kcli.log.disk import Disk
+from kcli.metadata.features import first_levels
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.snapshot import snapshot
 from tests.conftest import GOLDEN
 
 NOW_MS = 1_795_000_000_000
+KAFKAS_LEVELS = {**first_levels(), "share.version": 1, "streams.version": 1}
+"""Features as `kafka-storage format` of 4.3 has them."""
 KRAFT_DIRECTORIES = [
     "kraft/controller-100",
     "kraft/controller-101",
@@ -45,7 +48,7 @@ def open_metadata(directory: Path, **more: Any) -> LoneMetadataLog:
     """The metadata log of a log directory, which is formatted where it is not. more: `disk`, `clock`, settings."""
     disk: Disk = more.pop("disk", None) or Disk()
     clock: Clock = more.pop("clock", None) or FakeClock()
-    found = format_directories([directory], now_ms=clock.now_ms(), disk=disk)
+    found = format_directories([directory], now_ms=clock.now_ms(), levels=KAFKAS_LEVELS, disk=disk)
     return LoneMetadataLog(
         directory,
         node_id=found.node_id,

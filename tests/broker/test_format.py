@@ -9,7 +9,9 @@ from formats.file_name import FileKind
 from kcli.broker.metadata.format import NotThisNode, format_directories, random_id
 from kcli.broker.metadata.snapshots import read_snapshot
 from kcli.log.recovery_view import StartRefused
-from tests.broker.metadata_dirs import NOW_MS, untimed
+from kcli.metadata.features import first_levels
+from kcli.metadata.metadata_version import level_of
+from tests.broker.metadata_dirs import KAFKAS_LEVELS, NOW_MS, untimed
 from tests.conftest import GOLDEN
 
 FORMATTED = ["codecs/data", "txn/data", "groups/data", "kraft/dynamic-quorum"]
@@ -21,12 +23,49 @@ def meta(directory: Path) -> str:
 
 @pytest.mark.parametrize("name", FORMATTED)
 def test_writes_what_kafka_storage_writes(tmp_path: Path, name: str) -> None:
-    format_directories([tmp_path / "d"], now_ms=NOW_MS)
+    format_directories([tmp_path / "d"], now_ms=NOW_MS, levels=KAFKAS_LEVELS)
     ours = (tmp_path / "d" / FileKind.BOOTSTRAP).read_bytes()
     assert untimed(ours) == untimed((GOLDEN / name / FileKind.BOOTSTRAP).read_bytes())
     id_or_date = r"=\S{22}|#\w{3} \w{3} \d\d [0-9:]{8} UTC \d{4}"
     assert re.sub(id_or_date, "?", meta(tmp_path / "d")) == re.sub(id_or_date, "?", meta(GOLDEN / name))
     assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
+
+
+def test_a_new_cluster_has_no_feature_that_nobody_serves(tmp_path: Path) -> None:
+    """As Kafka's with `--feature share.version=0 --feature streams.version=0`, which writes no record of them."""
+    format_directories([tmp_path / "d"], now_ms=NOW_MS)
+    batches = read_snapshot(tmp_path / "d" / FileKind.BOOTSTRAP)
+    found = {value["name"]: value["featureLevel"] for batch in batches for _, _, value in batch.records}
+    not_served = {"share.version", "streams.version"}
+    assert found == {name: level for name, level in KAFKAS_LEVELS.items() if name not in not_served}
+
+
+@pytest.mark.parametrize(
+    ("version", "levels"),
+    [
+        ("3.3", (7, 0, 0, 0)),
+        ("3.9.2", (21, 0, 0, 0)),
+        ("4.0-IV0", (22, 0, 1, 0)),
+        ("4.0-IV1", (23, 0, 1, 0)),
+        ("4.0-IV2", (24, 0, 1, 2)),
+        ("4.0", (25, 0, 1, 2)),
+        ("4.1-IV0", (26, 1, 1, 2)),
+        ("4.3", (30, 1, 1, 2)),
+    ],
+)
+def test_the_features_of_a_release_are_those_of_version_mapping(version: str, levels: tuple[int, ...]) -> None:
+    """What `kafka-storage version-mapping` prints."""
+    level = level_of(version)
+    assert level is not None
+    names = ("metadata.version", "eligible.leader.replicas.version", "group.version", "transaction.version")
+    assert {name: level for name, level in first_levels(level).items() if level} == {
+        name: level for name, level in zip(names, levels, strict=True) if level
+    }
+
+
+@pytest.mark.parametrize("version", ["", "4", "4.4", "3.2", "3.3-IV1", "4.3-IV9", "nonsense"])
+def test_no_release_of_that_name(version: str) -> None:
+    assert level_of(version) is None
 
 
 def test_transaction_version_0_as_kafka_formats_it(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
 from kcli.broker.metadata.activation import activation
-from kcli.broker.metadata.format import DEFAULT_LEVELS
 from kcli.broker.metadata.quorum_view import QuorumView, of_only_voter
 from kcli.broker.network.messages import Call, Entity, RequestHeader, messages
 from kcli.broker.quotas import Quotas
@@ -23,6 +22,7 @@ from kcli.metadata.registration import Broker as Registration
 from kcli.metadata.registration import Controller, Endpoint
 from kcli.metadata.registration_control import NO_EPOCH, register_broker, register_controller, unfence_broker
 from kcli.testing.wire import message
+from tests.broker.metadata_dirs import KAFKAS_LEVELS
 from tests.metadata.wire import whole
 
 NODE_ID = 1
@@ -80,7 +80,7 @@ def started(min_insync_replicas: int = 1) -> Metadata:
     """The metadata of a fresh single node that is up."""
     metadata = Metadata(MetadataImage())
     levels: list[Record] = [
-        ("FeatureLevelRecord", 0, {"name": name, "featureLevel": level}) for name, level in DEFAULT_LEVELS.items()
+        ("FeatureLevelRecord", 0, {"name": name, "featureLevel": level}) for name, level in KAFKAS_LEVELS.items()
     ]
     metadata.apply(activation(metadata.image, levels, min_insync_replicas))
     controller = Controller(
