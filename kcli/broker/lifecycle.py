@@ -21,6 +21,7 @@ from uuid import UUID, uuid4
 
 from kcli.broker.controller.asking import Asking
 from kcli.broker.network.peers import Unanswered
+from kcli.broker.tasks import in_background
 from kcli.errors import KcliError
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.heartbeats import Heartbeat, HeartbeatAnswer
@@ -278,7 +279,7 @@ class BrokerLifecycle:
 
     def _tell_assignments(self) -> None:
         if self._assignments and self._telling is None and self._is_up:
-            self._telling = self._loop.create_task(self._tell())
+            self._telling = in_background("telling the controller where replicas lie", self._tell())
 
     async def _tell(self) -> None:
         """Tell of all of them; what was not taken is told again."""
@@ -291,7 +292,7 @@ class BrokerLifecycle:
             assignments = [(directory, list(topics.items())) for directory, topics in directories.items()]
             try:
                 await self._asking.assign_replicas(self._broker.node_id, self.epoch, assignments, ASK_S)
-            except (Refused, KcliError) as error:
+            except Exception as error:  # noqa: BLE001  (whatever it is, it is tried again)
                 self._warn(f"the controller is not told where replicas lie: {error}")
                 self._assignments = told | self._assignments
                 if self._broker.is_alone:

@@ -38,6 +38,7 @@ from kcli.broker.network.peers import Network, NoNetwork
 from kcli.broker.network.server import Server
 from kcli.broker.quorum_config import is_only_voter, metadata_config, raft_config
 from kcli.broker.quotas import Quotas
+from kcli.broker.tasks import in_background
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
 from kcli.metadata.image import BROKER_RESOURCE, Record
@@ -227,7 +228,8 @@ class Node:
         journal.image.take_changes()
         journal.listeners.append(self._committed)
         if config.is_controller:
-            self._registering = asyncio.get_running_loop().create_task(register_controller(broker, self._controllers))
+            registering = register_controller(broker, self._controllers)
+            self._registering = in_background("registration of the controller", registering)
         if config.is_broker:
             self.is_waiting = False
             await broker.logs.start()

@@ -17,8 +17,8 @@ from kcli.raft.candidate import Candidate
 from kcli.raft.config import RaftConfig
 from kcli.raft.connections import Connections
 from kcli.raft.controls import Controls
-from kcli.raft.election import NEVER, NOBODY, Election, Votes, parse_election
-from kcli.raft.errors import ErrorCode, OwnIdElsewhere, RaftFault
+from kcli.raft.election import NEVER, NOBODY, Election, Votes, is_in_reach, next_epoch, parse_election
+from kcli.raft.errors import ErrorCode
 from kcli.raft.follower import Follower
 from kcli.raft.leader import Leader
 from kcli.raft.log import QuorumStore, RaftLog
@@ -34,7 +34,15 @@ from kcli.raft.messages import (
 from kcli.raft.prospective import Prospective
 from kcli.raft.resigned import Resigned
 from kcli.raft.unattached import Unattached
-from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoints, ReplicaKey, VoterNode, VoterSet
+from kcli.raft.voters import (
+    SUPPORTED_KRAFT_VERSIONS,
+    Endpoint,
+    Endpoints,
+    ReplicaKey,
+    VoterNode,
+    VoterSet,
+    address_or_first,
+)
 
 State = Unattached | Prospective | Candidate | Leader | Resigned | Follower
 
@@ -213,7 +221,7 @@ class Core:
         old = self.state
         assert isinstance(old, Prospective), "who asks first"
         deadline_ms = now_ms + self._election_timeout_ms()
-        state = Candidate(old.epoch + 1, self._votes(), deadline_ms, self.key, old.high_watermark)
+        state = Candidate(next_epoch(old.epoch), self._votes(), deadline_ms, self.key, old.high_watermark)
         self._become(state, now_ms)
         self._became_candidate(state, now_ms)
 
@@ -266,7 +274,10 @@ class Core:
         assert leader_id != self.key.id, "who has more votes than this one knows of"
         assert epoch >= old.epoch, "epochs grow"
         voted = old.voted if epoch == old.epoch else None
-        self._become(self._follower(epoch, leader_id, endpoints, voted, old.high_watermark, now_ms), now_ms)
+        new = self._follower(epoch, leader_id, endpoints, voted, old.high_watermark, now_ms)
+        if isinstance(old, Follower) and epoch == old.epoch:  # words alone do not put an election off
+            new.fetch_deadline_ms = old.fetch_deadline_ms
+        self._become(new, now_ms)
         self.connections.reset()
 
     def _follower(
@@ -307,22 +318,55 @@ class Core:
 
     # what another node says of the leader
 
+    def is_in_reach(self, epoch: int) -> bool:
+        """May this epoch, which another node has named, be taken over? See kcli.raft.election."""
+        if epoch <= self.state.epoch or is_in_reach(epoch, self.state.epoch):
+            return True
+        self.doubt(f"epoch {epoch:,} is passed over: it is out of reach of epoch {self.state.epoch:,}")
+        return False
+
     def heard_of(self, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> None:
         """Follow a leader that is new, or better known now; no endpoints: it is not known where it is, or who.
 
-        Raises RaftFault where two lead one epoch.
+        Anybody can name a leader, and whoever is told of it passes it on: nothing of it ends this node (Kafka's voter
+        stops at a contradiction). A leader that has answered a Fetch leads for certain, as there is only one of an
+        epoch: another one, or another place, is passed over. Before that, what was heard last counts. Where this node
+        itself is said to lead an epoch of which it knows nothing, its quorum-state may have been lost: it goes to that
+        epoch, and votes for nobody in it.
         """
-        state = self.state
-        if leader_id == self.key.id:
-            if not isinstance(state, Leader | Resigned) or epoch != state.epoch:
-                raise OwnIdElsewhere(leader_id, epoch)
+        state, own = self.state, leader_id == self.key.id
+        if not self.is_in_reach(epoch):
             return
-        if epoch == state.epoch and len({NOBODY, leader_id, state.leader_id}) > 2:
-            raise RaftFault(f"node {leader_id} is said to lead epoch {epoch}, and node {state.leader_id} too")
-        if epoch > state.epoch and not endpoints:
-            self.to_unattached(epoch, now_ms, leader_id)
-        elif epoch > state.epoch or len(endpoints) > len(state.leader_endpoints):
+        if own and not (epoch == state.epoch and isinstance(state, Leader | Resigned)):
+            self.doubt(
+                f"node {leader_id}, which this one is, is said to lead epoch {epoch:,}, of which it knows nothing: "
+                "another node has the same node.id, the quorum-state of this one was lost, or it is not true"
+            )
+        if epoch > state.epoch:
+            if own or not endpoints:
+                self.to_unattached(epoch, now_ms, leader_id)
+            else:
+                self.to_follower(epoch, leader_id, endpoints, now_ms)
+        elif not own and endpoints and self._is_news(leader_id, endpoints):
             self.to_follower(epoch, leader_id, endpoints, now_ms)
+
+    def _is_news(self, leader_id: int, endpoints: Endpoints) -> bool:
+        """Is that to be believed of the leader of this epoch, and more than is known?"""
+        state = self.state
+        is_same = leader_id == state.leader_id and self._place(endpoints) == self._place(state.leader_endpoints)
+        is_certain = isinstance(state, Leader | Resigned) or (isinstance(state, Follower) and state.has_fetched)
+        if is_same:
+            return len(endpoints) > len(state.leader_endpoints)
+        if is_certain and leader_id != state.leader_id:
+            self.doubt(f"node {leader_id} is said to lead epoch {state.epoch:,}, which node {state.leader_id} leads")
+        return not is_certain
+
+    def _place(self, endpoints: Endpoints) -> Endpoint | None:
+        return address_or_first(endpoints, self.config.listener)
+
+    def doubt(self, what: str) -> None:
+        """Another node has said something that cannot be."""
+        self.out.doubts.append(what)
 
     def endpoints_of(self, leader_id: int, told: Endpoints) -> Endpoints:
         """Where a leader is reached: as told, else as the voters have it."""
@@ -361,8 +405,10 @@ class Core:
 
     def serve_parked(self, now_ms: int, behind: int | None = None) -> None:
         """Answer the fetches that wait; `behind`: only those of what is before that offset."""
-        due = [each for each in self.parked if behind is None or each.request.offset < behind]
-        self.parked = [each for each in self.parked if each not in due]
+        parked, self.parked = self.parked, []
+        due: list[Parked] = []
+        for each in parked:
+            (due if behind is None or each.request.offset < behind else self.parked).append(each)
         for each in due:
             assert self.refetch is not None, "it is set before there are requests"
             self.refetch(each, now_ms)

@@ -1,4 +1,18 @@
-"""Who is leader, for whom a node has voted, and how its own election goes. Source: ElectionState, EpochElection."""
+"""Who is leader, for whom a node has voted, and how its own election goes.
+
+An epoch is an int32, and every election needs a larger one than the last. A request that anybody can send names an
+epoch, so one frame could use up all of them: Kafka's voter takes 2^31 - 1 over, adds one, writes -2^31 and ends. Here
+
+    reach        an epoch heard from another node is taken over only within `reach` of the own one: a 1,024th of what is
+                 left. No number of frames brings a node to the largest epoch, and an honest quorum never makes such a
+                 leap: it would be two million elections that this node has not heard of
+    beyond it    the request is answered with the own, lower epoch and no vote; the answer is passed over. Both are what
+                 a message that was lost would come to, which Raft allows for. Kafka's voters take such an answer for a
+                 late one
+    the last     a node whose epoch is EPOCH_MAX cannot begin an election: `next_epoch` raises NoEpochLeft
+
+Source: ElectionState, EpochElection.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +20,28 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from formats.quorum_state import QuorumState
+from kcli.raft.errors import NoEpochLeft
 from kcli.raft.voters import ReplicaKey, replica_key
 
 NOBODY: Final = -1
 NEVER: Final = 1 << 62
 """A wait without end."""
+
+
+EPOCH_MAX: Final = (1 << 31) - 1
+REACH_SHIFT: Final = 10
+
+
+def is_in_reach(epoch: int, own: int) -> bool:
+    """May a node whose epoch is `own` take over `epoch`, which another one named? See above."""
+    return epoch < EPOCH_MAX and epoch - own <= max(1, EPOCH_MAX - own >> REACH_SHIFT)
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch of the next election. Raises NoEpochLeft."""
+    if epoch >= EPOCH_MAX:
+        raise NoEpochLeft(epoch)
+    return epoch + 1
 
 
 class Election(NamedTuple):

@@ -37,14 +37,11 @@ class RaftFault(KcliError):
     """Another node, or this one's disk, contradicts what raft promises: the node must stop, as Kafka's does."""
 
 
-class OwnIdElsewhere(RaftFault):
-    """Others know of another node with this one's id, or of this one with another disk. Kafka's node stops too."""
+class NoEpochLeft(RaftFault):
+    """The largest epoch is used up: there is no election any more."""
 
-    def __init__(self, node_id: int, epoch: int) -> None:
-        super().__init__(
-            f"the others say that node {node_id}, which this one is, leads epoch {epoch}, of which it knows nothing: "
-            "another node has the same node.id, or the quorum-state of this one was lost"
-        )
+    def __init__(self, epoch: int) -> None:
+        super().__init__(f"leader epoch {epoch:,} is the largest there is: no election is possible any more")
 
 
 class NotLeader(KcliError):

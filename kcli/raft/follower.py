@@ -25,7 +25,7 @@ from kcli.raft.messages import (
     UpdateRaftVoter,
 )
 from kcli.raft.outgoing import fetch_from_any, fetch_request, send
-from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoints, ReplicaKey, address
+from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoints, ReplicaKey, address_or_first
 
 if TYPE_CHECKING:
     from kcli.raft.core import Core
@@ -67,7 +67,8 @@ class Follower:
 
     def leader_node(self, listener: str) -> Node:
         """Where to send to."""
-        where = address(self.leader_endpoints, listener) or self.leader_endpoints[0]
+        where = address_or_first(self.leader_endpoints, listener)
+        assert where is not None, "a follower knows where its leader is"
         return Node(self.leader_id, where.host, where.port)
 
     def poll(self, core: Core, now_ms: int) -> int:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 OBSERVER_SESSION_MS: Final = 300_000
 """After so long an observer is forgotten."""
+OBSERVERS_MAX: Final = 10_000
+"""Anybody can fetch, with any id: of more observers the first one is forgotten, until it fetches again."""
 CAUGHT_UP_MS: Final = 3_600_000
 """Who fetched within it may be caught up."""
 
@@ -122,7 +124,11 @@ class Leader:
     def replica(self, key: ReplicaKey) -> Replica:
         """What is known of that copy, from now on."""
         found = self.voters.get(key.id)
-        return found if found is not None and found.key.admits(key) else self.observers.setdefault(key, Replica(key))
+        if found is not None and found.key.admits(key):
+            return found
+        if key not in self.observers and len(self.observers) >= OBSERVERS_MAX:
+            del self.observers[next(each for each in self.observers if each != self.key)]
+        return self.observers.setdefault(key, Replica(key))
 
     def is_caught_up(self, key: ReplicaKey, now_ms: int) -> bool:
         """Has that observer been at the end of the log?"""
@@ -195,6 +201,7 @@ class Leader:
         deadline_ms = check_ms if self.change is None else min(check_ms, self.change.deadline_ms)
         wait_ms = NEVER
         if now_ms >= self.begin_deadline_ms:
+            self.forget_observers(now_ms)
             wait_ms = send_all(
                 core,
                 [

@@ -204,7 +204,8 @@ class Send:
 
 @dataclass(slots=True)
 class Outcome:
-    """What is to be done: answer these, send these."""
+    """What is to be done: answer these, send these; doubts: what others have said that cannot be, to be logged."""
 
     answers: list[tuple[Token, Answer]] = field(default_factory=list)
     messages: list[Send] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)

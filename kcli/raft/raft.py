@@ -26,7 +26,7 @@ from kcli.raft import fetching, membership, serving, votes
 from kcli.raft.config import RaftConfig
 from kcli.raft.controls import Controls
 from kcli.raft.core import Core, State
-from kcli.raft.election import NEVER, NOBODY
+from kcli.raft.election import NEVER, NOBODY, next_epoch
 from kcli.raft.errors import NotLeader
 from kcli.raft.follower import Follower
 from kcli.raft.leader import Leader
@@ -296,7 +296,7 @@ class Raft:
         """Do not wait for a leader of whom nothing was heard since the start: who knows better says so (pre-vote)."""
         core, state = self._core, self._core.state
         if isinstance(state, Resigned) and not core.is_shutting_down:
-            core.to_unattached(state.epoch + 1, now_ms)
+            core.to_unattached(next_epoch(state.epoch), now_ms)
             state = core.state
         if isinstance(state, Unattached) and core.is_voter:
             state.election_deadline_ms = now_ms

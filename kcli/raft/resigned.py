@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kcli.raft.election import Election
+from kcli.raft.election import Election, next_epoch
 from kcli.raft.messages import EndQuorumEpoch
 from kcli.raft.outgoing import send_all, voter_node
 from kcli.raft.voters import Endpoints, ReplicaKey
@@ -55,6 +55,6 @@ class Resigned:
                 self.told_ms = now_ms
             return min(wait_ms, core.shutdown_deadline_ms - now_ms)
         if now_ms >= self.election_deadline_ms:
-            core.to_unattached(self.epoch + 1, now_ms)
+            core.to_unattached(next_epoch(self.epoch), now_ms)
             return 0
         return min(wait_ms, self.election_deadline_ms - now_ms)

@@ -1,6 +1,8 @@
-"""A leader's side of Fetch (1) and FetchSnapshot (59): who asks has the log up to where it asks from.
+"""A leader's side of Fetch (1) and FetchSnapshot (59): a Fetch at N acknowledges everything below N.
 
-A Fetch that finds nothing new waits, at most its max_wait_ms, until there is a record or the high watermark moves.
+A Fetch that finds nothing new waits, at most its max_wait_ms, until there is a record or the high watermark moves. An
+answer has at most controller.quorum.fetch.max.bytes, a piece of a snapshot controller.quorum.fetch.snapshot.max.bytes,
+whatever the request asks for.
 Source: KafkaRaftClient, handleFetchRequest, tryCompleteFetchRequest, handleFetchSnapshotRequest.
 """
 
@@ -72,7 +74,7 @@ def _try(core: Core, request: Fetch, now_ms: int) -> FetchAnswer:
     else:
         validity, where = validate(core.log, *end)
     if validity is Validity.VALID:
-        records = core.log.read(request.offset, request.max_bytes)
+        records = core.log.read(request.offset, min(max(request.max_bytes, 0), core.config.fetch_max_bytes))
         if state.fetched(request.replica, request.offset, core.log.end_offset, now_ms):
             core.committed(state, now_ms)
         return _answer(core, state, records=records)
@@ -147,6 +149,7 @@ def _piece(
         return replace(answer, error=ErrorCode.SNAPSHOT_NOT_FOUND)
     if not 0 <= position < size:
         return replace(answer, error=ErrorCode.POSITION_OUT_OF_RANGE)
-    data = core.log.read_snapshot(snapshot, position, request.max_bytes)
+    max_bytes = min(max(request.max_bytes, 0), core.config.fetch_snapshot_max_bytes)
+    data = core.log.read_snapshot(snapshot, position, max_bytes)
     state.heard_of(request.replica, now_ms)
     return replace(answer, snapshot=snapshot, size=size, position=position, data=data)

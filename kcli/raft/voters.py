@@ -57,6 +57,11 @@ def address(endpoints: Endpoints, listener: str) -> Endpoint | None:
     return next((each for each in endpoints if each.listener == listener), None)
 
 
+def address_or_first(endpoints: Endpoints, listener: str) -> Endpoint | None:
+    """The same; where no endpoint has that name, the first one."""
+    return address(endpoints, listener) or (endpoints[0] if endpoints else None)
+
+
 @dataclass(frozen=True, slots=True)
 class VoterNode:
     """A voter. min_version and max_version: of kraft.version."""

@@ -33,9 +33,13 @@ def has_other_cluster(core: Core, cluster_id: str | None) -> bool:
 
 
 def handle_vote(core: Core, token: Token, request: Vote, now_ms: int) -> None:
-    """Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY; top: INCONSISTENT_CLUSTER_ID."""
+    """Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, BROKER_NOT_AVAILABLE for an epoch that is out of
+    reach; top: INCONSISTENT_CLUSTER_ID."""
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, VoteAnswer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
+        return
+    if not core.is_in_reach(request.epoch):
+        core.answer(token, VoteAnswer(error=ErrorCode.BROKER_NOT_AVAILABLE, epoch=request.epoch))
         return
     error, granted = _vote(core, request, now_ms)
     state = core.state
@@ -63,6 +67,9 @@ def _vote(core: Core, request: Vote, now_ms: int) -> tuple[ErrorCode, bool]:
         core.to_unattached(request.epoch, now_ms)
     if not _is_for_me(core, request.voter):
         return ErrorCode.INVALID_VOTER_KEY, False
+    if request.replica.id == core.key.id:
+        core.doubt(f"node {core.key.id}, which this one is, asks for its vote: another node has the same node.id")
+        return ErrorCode.NONE, False
     up_to_date = last.order >= core.log_end.order
     granted = core.state.may_vote(request.replica, up_to_date=up_to_date, pre_vote=pre_vote)
     if granted and not pre_vote:
@@ -107,16 +114,25 @@ def vote_answered(core: Core, source: Node, answer: VoteAnswer, now_ms: int) -> 
 
 def handle_begin(core: Core, token: Token, request: BeginQuorumEpoch, now_ms: int) -> None:
     """Errors: as of Vote."""
+    if _hears(core, token, request, now_ms):
+        _answer(core, token, ErrorCode.NONE if _is_for_me(core, request.voter) else ErrorCode.INVALID_VOTER_KEY)
+
+
+def _hears(core: Core, token: Token, request: BeginQuorumEpoch | EndQuorumEpoch, now_ms: int) -> bool:
+    """Take over what a leader says of itself. False: the request is refused, and answered."""
+    epoch = request.epoch
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, Answer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
-        return
-    error = refuse_voter(core, request.leader_id, request.epoch)
-    if error is ErrorCode.NONE:
-        endpoints = core.endpoints_of(request.leader_id, request.endpoints)
-        core.heard_of(request.leader_id, request.epoch, endpoints, now_ms)
-        if not _is_for_me(core, request.voter):
-            error = ErrorCode.INVALID_VOTER_KEY
-    _answer(core, token, error)
+        return False
+    if not core.is_in_reach(epoch):
+        core.answer(token, Answer(error=ErrorCode.BROKER_NOT_AVAILABLE, epoch=epoch))
+        return False
+    error = refuse_voter(core, request.leader_id, epoch)
+    if error is not ErrorCode.NONE:
+        _answer(core, token, error)
+        return False
+    core.heard_of(request.leader_id, epoch, core.endpoints_of(request.leader_id, request.endpoints), now_ms)
+    return True
 
 
 def begin_answered(core: Core, answer: Answer, now_ms: int) -> bool:
@@ -126,22 +142,17 @@ def begin_answered(core: Core, answer: Answer, now_ms: int) -> bool:
 
 
 def handle_end(core: Core, token: Token, request: EndQuorumEpoch, now_ms: int) -> None:
-    """Errors: FENCED_LEADER_EPOCH, INVALID_REQUEST; top: INCONSISTENT_CLUSTER_ID. The first of the preferred
-    successors begins an election at once, the others the later the further behind they are."""
-    if has_other_cluster(core, request.cluster_id):
-        core.answer(token, Answer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
+    """Errors: FENCED_LEADER_EPOCH, INVALID_REQUEST, BROKER_NOT_AVAILABLE; top: INCONSISTENT_CLUSTER_ID. The first of
+    the preferred successors begins an election at once, the others the later the further behind they are."""
+    if not _hears(core, token, request, now_ms):
         return
-    error = refuse_voter(core, request.leader_id, request.epoch)
-    if error is ErrorCode.NONE:
-        endpoints = core.endpoints_of(request.leader_id, request.endpoints)
-        core.heard_of(request.leader_id, request.epoch, endpoints, now_ms)
-        state = core.state
-        if isinstance(state, Follower) and state.leader_id == request.leader_id:
-            candidates = request.preferred_successors
-            position = next((i for i, each in enumerate(candidates) if each.admits(core.key)), len(candidates))
-            backoff_max_ms = core.config.election_backoff_max_ms
-            state.fetch_deadline_ms = now_ms + _backoff_ms(position, len(candidates), backoff_max_ms)
-    _answer(core, token, error)
+    state = core.state
+    if isinstance(state, Follower) and state.leader_id == request.leader_id:
+        candidates = request.preferred_successors
+        position = next((i for i, each in enumerate(candidates) if each.admits(core.key)), len(candidates))
+        backoff_max_ms = core.config.election_backoff_max_ms
+        state.fetch_deadline_ms = now_ms + _backoff_ms(position, len(candidates), backoff_max_ms)
+    _answer(core, token, ErrorCode.NONE)
 
 
 def _backoff_ms(position: int, count: int, backoff_max_ms: int) -> int:

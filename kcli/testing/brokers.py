@@ -189,7 +189,7 @@ def _text(value: Any) -> str:
 
 
 def describe(kafka: Kafka, kept: Path | None) -> str:
-    """For the report of a failed test: where its data will be, how to look into it, fault rules and the last requests."""
+    """For the report of a failed test: where its data will be and how to look into it, fault rules, last requests."""
     lines = []
     if kept is not None:
         path = shlex.quote(str(kept))

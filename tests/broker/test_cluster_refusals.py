@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import socket
 import struct
 import threading
@@ -105,8 +106,49 @@ def test_a_damaged_quorum_state(tmp_path: Path) -> None:
     path = cluster.node_directory(1) / METADATA_DIRECTORY
     path.mkdir()
     (path / "quorum-state").write_bytes(b"{leader")
-    with pytest.raises(StartRefused, match="quorum-state: not a line of JSON"):
+    with pytest.raises(StartRefused, match=r"quorum-state: not a line of JSON.*Next: stop every controller, remove "):
         cluster.start(1)
+
+
+@pytest.mark.parametrize("controllers", [1, 3])
+@pytest.mark.parametrize(
+    ("epoch", "reason"),
+    [
+        (2**31 - 1, "leader epoch 2,147,483,647 is the largest there is, no election can follow it"),
+        (2**31, "leaderEpoch is 2147483648, not an integer of 32 bits"),
+    ],
+)
+def test_a_quorum_state_without_an_epoch_left(tmp_path: Path, controllers: int, epoch: int, reason: str) -> None:
+    """As a Vote with the largest epoch once left it; the advice leads to a node that starts."""
+    cluster = Cluster(tmp_path, controllers)
+    cluster.start()
+    cluster.stop()
+    paths = [cluster.node_directory(each) / METADATA_DIRECTORY / "quorum-state" for each in cluster.ids]
+    for path in paths:
+        path.write_text(re.sub(r'"leaderEpoch":\d+', f'"leaderEpoch":{epoch}', path.read_text()))
+    with pytest.raises(StartRefused) as refused:
+        cluster.start(1)
+    path = cluster.node_directory(1) / METADATA_DIRECTORY / "quorum-state"
+    assert str(refused.value) == (
+        f"{path}: {reason}. Next: stop every controller, remove {path} on each that says this, and start them again"
+    )
+    for path in paths:
+        path.unlink()
+    cluster.start()
+    assert cluster.leader() in cluster.ids
+    cluster.stop()
+
+
+def test_an_epoch_that_kafka_let_wrap_around(tmp_path: Path) -> None:
+    """Kafka's voter takes 2^31 - 1 over, writes -2^31 and ends; the log's epoch then counts, for Kafka too."""
+    cluster = Cluster(tmp_path, 1)
+    cluster.start()
+    cluster.stop()
+    path = cluster.node_directory(1) / METADATA_DIRECTORY / "quorum-state"
+    path.write_text(re.sub(r'"leaderEpoch":\d+', '"leaderEpoch":-2147483648', path.read_text()))
+    cluster.start()
+    assert cluster.quorum(1)["leader_epoch"] == 2
+    cluster.stop()
 
 
 def test_directories_of_another_node(tmp_path: Path) -> None:

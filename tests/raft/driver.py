@@ -80,6 +80,7 @@ class Driven:
     now_ms: int = NOW
     sent: list[Send] = field(default_factory=list)
     answers: dict[int, Answer] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._tokens = count()
@@ -91,6 +92,7 @@ class Driven:
         """Keep what it wants sent and answered; its disk is quick."""
         self.sent += outcome.messages
         self.answers |= dict(outcome.answers)
+        self.doubts += outcome.doubts
         if self.raft.flushed_offset < self.log.end_offset:
             self.take(self.raft.flushed(self.log.end_offset, self.now_ms))
 

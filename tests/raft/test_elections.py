@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from formats.control_record import ControlType
 from formats.quorum_state import QuorumState, build, parse
 from kcli.raft import controls
-from kcli.raft.errors import ErrorCode, NotLeader, OwnIdElsewhere, RaftFault
+from kcli.raft.errors import ErrorCode, NoEpochLeft, NotLeader, RaftFault
 from kcli.raft.follower import Follower
 from kcli.raft.leader import Leader
-from kcli.raft.messages import Answer, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchAnswer, Vote, VoteAnswer
+from kcli.raft.messages import Answer, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchAnswer, Request, Vote, VoteAnswer
 from kcli.raft.resigned import Resigned
+from kcli.raft.voters import Endpoint
 from tests.raft.driver import (
     EPOCH,
     NOW,
@@ -22,9 +26,11 @@ from tests.raft.driver import (
     directory,
     disk_with,
     end,
+    endpoint,
     fetch,
     in_state,
     quorum_state,
+    to_candidate,
     to_leader,
     vote,
     voters,
@@ -203,17 +209,110 @@ def test_what_an_answer_tells(answer: VoteAnswer, then: str, epoch: int, leader:
     assert (driven.state, driven.raft.epoch, driven.raft.leader_id) == (then, epoch, leader)
 
 
-def test_contradictions() -> None:
-    with pytest.raises(RaftFault, match="node 3 is said to lead epoch 5, and node 2 too"):
-        in_state("follower of 2").ask(begin(source=3))
-    with pytest.raises(RaftFault, match="node 2 is said to lead epoch 6, and node 1 too"):
-        in_state("leader").ask(begin(epoch=6))
-    with pytest.raises(OwnIdElsewhere, match="the others say that node 1, which this one is, leads epoch 8"):
-        in_state("unattached").ask(begin(source=1, epoch=8))
+def test_faults() -> None:
     with pytest.raises(RaftFault, match="calls a request of this one invalid"):
         in_state("candidate").reply(VoteAnswer(error=ErrorCode.INVALID_REQUEST, epoch=6), kind=Vote)
     with pytest.raises(RaftFault, match="CLUSTER_AUTHORIZATION_FAILED"):
         in_state("candidate").reply(VoteAnswer(top_error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED), kind=Vote)
+
+
+@pytest.mark.parametrize(
+    ("state", "request_", "leader", "doubt"),
+    [
+        ("fetched from 2", begin(source=3), 2, "node 3 is said to lead epoch 5, which node 2 leads"),
+        ("leader", begin(epoch=6), 1, "node 2 is said to lead epoch 6, which node 1 leads"),
+        ("leader", end(epoch=6), 1, "node 2 is said to lead epoch 6, which node 1 leads"),
+        ("resigned", begin(), 1, "node 2 is said to lead epoch 5, which node 1 leads"),
+        ("unattached", begin(source=1), None, "node 1, which this one is, is said to lead epoch 5"),
+        ("candidate", end(source=1, epoch=6), None, "node 1, which this one is, is said to lead epoch 6"),
+        ("follower of 2", vote(source=1, epoch=5), 2, "node 1, which this one is, asks for its vote"),
+    ],
+)
+def test_a_contradiction_is_passed_over(state: str, request_: Request, leader: int | None, doubt: str) -> None:
+    """Anybody can send it: it ends no node and changes nothing."""
+    driven = in_state(state)
+    before = driven.state, saved(driven)
+    driven.ask(request_)
+    assert (driven.state, saved(driven)) == before
+    assert driven.raft.leader_id == leader
+    assert driven.doubts[-1].startswith(doubt)
+
+
+def test_who_leads_is_open_until_a_fetch_is_answered() -> None:
+    driven = in_state("follower of 2")
+    driven.ask(begin(source=3))
+    assert (driven.state, driven.raft.epoch, driven.raft.leader_id) == ("Follower", EPOCH, 3)
+    driven.ask(begin(source=3, endpoints=(Endpoint("CONTROLLER", "elsewhere", 1),)))
+    driven.ask(begin(source=3))
+    driven.reply(FetchAnswer(leader_id=3, epoch=EPOCH, high_watermark=10), kind=Fetch)
+    driven.ask(begin(source=3, endpoints=(Endpoint("CONTROLLER", "elsewhere", 1), Endpoint("OTHER", "elsewhere", 2))))
+    assert driven.raft.leader_endpoints == (endpoint(3),)
+
+
+def test_words_alone_do_not_put_an_election_off() -> None:
+    driven = in_state("follower of 2")
+    for i in range(40):
+        driven.ask(begin(source=2 + i % 2))
+        driven.wait(50)
+    assert driven.state == "Prospective"
+
+
+def test_it_is_said_to_lead_an_epoch_of_which_it_knows_nothing() -> None:
+    """It may be true, and the quorum-state lost: it votes for nobody in that epoch, and goes on in the next one."""
+    driven = in_state("leader")
+    driven.ask(begin(source=1, epoch=8))
+    assert (driven.state, driven.raft.epoch) == ("Unattached", 8)
+    answer = driven.answer_to(vote(epoch=8, last=(30, 7)))
+    assert isinstance(answer, VoteAnswer)
+    assert not answer.granted
+    assert saved(driven).leader_id == 1
+    to_candidate(driven)
+    assert driven.raft.epoch == 9
+
+
+LAST = (1 << 31) - 1
+REACH = LAST - EPOCH >> 10
+
+
+@pytest.mark.parametrize("state", ["unattached", "prospective", "candidate", "follower of 2", "leader", "resigned"])
+@pytest.mark.parametrize("epoch", [LAST, LAST - 1, 1 << 30, EPOCH + REACH + 2])
+@pytest.mark.parametrize("kind", [vote, partial(vote, pre_vote=True), begin, end])
+def test_an_epoch_out_of_reach_is_passed_over(state: str, epoch: int, kind: Callable[..., Request]) -> None:
+    """Kafka's voters take it over, and end when the next epoch is negative."""
+    driven = in_state(state)
+    before = driven.state, driven.disk.state
+    answer = driven.answer_to(kind(epoch=epoch, cluster_id=None))
+    assert (answer.error, answer.epoch, answer.leader_id) == (ErrorCode.BROKER_NOT_AVAILABLE, epoch, -1)
+    assert (driven.state, driven.disk.state) == before
+    assert driven.doubts[-1].startswith(f"epoch {epoch:,} is passed over")
+
+
+def test_an_answer_with_an_epoch_out_of_reach_is_passed_over() -> None:
+    """Of a Kafka voter that took it over."""
+    driven = in_state("candidate")
+    driven.reply(VoteAnswer(error=ErrorCode.FENCED_LEADER_EPOCH, epoch=LAST, leader_id=3), kind=Vote, source=3)
+    assert (driven.state, driven.raft.epoch) == ("Candidate", EPOCH + 1)
+    to_leader(driven)
+
+
+def test_no_number_of_requests_uses_all_epochs_up() -> None:
+    """Each as far as it reaches: there is room for an election all the same."""
+    driven = in_state("unattached")
+    for _ in range(20_000):
+        epoch = driven.raft.epoch
+        driven.ask(vote(epoch=min(epoch + max(1, LAST - epoch >> 10), LAST)))
+    assert driven.raft.epoch == LAST - 1
+    to_leader(driven)
+    assert (driven.raft.epoch, saved(driven).leader_epoch) == (LAST, LAST)
+
+
+@pytest.mark.parametrize("leader", [-1, 1, 2])
+def test_the_last_epoch_cannot_be_followed_by_another(leader: int) -> None:
+    """It may be led to its end; who stands for election says that there is none."""
+    driven = Driven(config(), disk_with(state=quorum_state(epoch=LAST, leader=leader)))
+    with pytest.raises(NoEpochLeft, match="2,147,483,647 is the largest there is"):
+        to_candidate(driven)
+    assert saved(driven).leader_epoch == LAST
 
 
 def test_a_leader_of_whom_it_is_not_known_where_it_is() -> None:

@@ -171,8 +171,13 @@ class ActiveController:
     def _again(self, name: str, delay_s: float, call: Callable[[], None]) -> None:
         def run() -> None:
             del self._timers[name]
-            if self._heartbeats is not None and self._broker.metadata.is_leader:
+            if self._heartbeats is None or not self._broker.metadata.is_leader:
+                return
+            try:
                 call()
+            except Exception:  # a bug in one round does not end sessions or elections
+                log.exception("%s: tried again in %g s", name, FAILED_S)
+                self._again(name, FAILED_S, call)
 
         if name in self._timers:
             self._timers[name].cancel()

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from kcli.broker.controller.asking import Asking
-from kcli.broker.network.peers import Unanswered
-from kcli.errors import KcliError
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.registration import Controller, Endpoint
 from kcli.metadata.result import ErrorCode, Refused
@@ -42,7 +40,7 @@ async def register_controller(broker: Broker, reached: Addresses) -> None:
     while True:
         try:
             return await asking.register_controller(controller, ASK_S)
-        except (Unanswered, Refused, KcliError) as error:
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is tried again)
             if isinstance(error, Refused) and error.error.code is ErrorCode.UNSUPPORTED_VERSION:
                 return None  # no metadata.version yet that has such records
             if str(error) != problem:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.network.messages import ErrorCode
-from kcli.broker.network.peers import Unanswered
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -56,7 +55,7 @@ class ProducerIds:
                 broker_id=broker.node_id,
                 broker_epoch=NO_EPOCH if own is None else own.epoch,
             )
-        except Unanswered as error:
+        except Exception as error:  # noqa: BLE001  (whoever waits for ids asks again)
             log.warning("no block of producer ids: %s", error)
             return ErrorCode.request_timed_out
         finally:

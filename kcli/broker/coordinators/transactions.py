@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kcli.broker.coordinators.markers import Markers
 from kcli.broker.coordinators.runtime import CoordinatorError, Work
 from kcli.broker.network.messages import ErrorCode
+from kcli.broker.tasks import in_background
 from kcli.txn.machine import TransactionMachine
 from kcli.txn.requests import NEEDS_PRODUCER_ID, AbortTimedOut, MarkersWritten, Producer, WriteMarkers
 from kcli.txn.turn import TransactionConfig
@@ -60,7 +61,6 @@ class _Transactions:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._markers = Markers(broker, lambda message, number: self._begin(self._complete(message, number)))
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def act(self, message: WriteMarkers | AbortTimedOut, number: int) -> None:
         """Do it."""
@@ -70,9 +70,7 @@ class _Transactions:
             self._begin(self._abort(message, number))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        _ = in_background("a step of a transaction", work)
 
     async def _complete(self, message: WriteMarkers, number: int) -> None:
         """Where that cannot be appended now, it is tried again: nobody else would."""

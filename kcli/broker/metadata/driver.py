@@ -5,22 +5,25 @@
     flush     in a thread, whenever the log is longer than what is on disk
     tick      when raft wants to be asked again
 
-After everything that raft hears, `advance` is called: what is committed, and who leads, may be other than before. An
-error of raft, or of the disk, ends the node.
+After everything that raft hears, `advance` is called: what is committed, and who leads, may be other than before.
+
+    an error of raft, or of the disk      ends the node in order: what it has promised cannot be kept any more
+    any error of an exchange with a node  is no answer: logged, once in a while, and raft asks again
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 from kcli.broker.clock import Clock
 from kcli.broker.metadata.raft_asks import WIRES
 from kcli.broker.network.messages import HangUp
 from kcli.broker.network.peers import Channel, Network, Unanswered, VersionMismatch
+from kcli.broker.tasks import in_background
 from kcli.log.partition_log import PartitionLog
 from kcli.raft.config import RaftConfig
 from kcli.raft.errors import ErrorCode
@@ -117,7 +120,9 @@ class RaftDriver:
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
         for send in outcome.messages:
-            self._run(self._exchange(send))
+            self._exchange_soon(send)
+        for doubt in outcome.doubts:
+            self._tell("doubt", f"the quorum: {doubt}")
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -154,8 +159,8 @@ class RaftDriver:
 
     # the network
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+    def _exchange_soon(self, send: Send) -> None:
+        task = in_background("an exchange with another node of the quorum", self._exchange(send))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -172,6 +177,9 @@ class RaftDriver:
             self._tell(address, f"the quorum's node at {address} cannot be talked to: {error}")
         except Unanswered as error:
             self._tell(address, f"the quorum's node at {address} does not answer: {error}")
+        except Exception as error:
+            self._tell(address, f"the quorum's node at {address} cannot be asked: {type(error).__name__}: {error}")
+            logger.debug("%s", address, exc_info=error)
         else:
             self._named.pop(address, None)
             if answer.top_error is ErrorCode.INCONSISTENT_CLUSTER_ID:

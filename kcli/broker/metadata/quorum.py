@@ -19,14 +19,13 @@ from typing import Any, Final
 
 from formats.batch_writer import Pair
 from formats.control_record import ControlRecord, ControlType
-from formats.errors import FormatError
 from formats.file_name import FileKind
-from formats.quorum_state import QuorumState, build, parse
+from formats.quorum_state import QuorumState, build
+from kcli.broker.metadata.quorum_state import read_quorum_state
 from kcli.broker.metadata.records import encode_control
 from kcli.errors import KcliError
 from kcli.log.disk import Disk
-from kcli.log.recovery_view import StartRefused
-from kcli.log.source import read_whole
+from kcli.raft.election import next_epoch
 
 NOT_IN_LOG: Final = -1
 _NO_ID: Final = -1
@@ -71,14 +70,16 @@ class Quorum:
     def begin_epoch(self, disk: Disk, directory: Path, last_epoch: int, offset: int) -> list[Pair]:
         """Become the leader of a new epoch, durably. last_epoch: that of the log's last record; offset: its end.
 
-        Returns the control records that begin it. Raises NotTheOnlyVoter, StartRefused, OSError.
+        Returns the control records that begin it. Raises NotTheOnlyVoter, NoEpochLeft, StartRefused,
+        UnreadableInput, OSError.
         """
         self._check_alone()
         path = directory / FileKind.QUORUM_STATE
-        known = _read_state(path)
+        found = read_quorum_state(path)
+        known = None if found is None else found.leader_epoch
         if known is not None and known < last_epoch:
             logger.warning("%s has epoch %d, the log has %d", path, known, last_epoch)
-        self.epoch = max(known or 0, last_epoch) + 1
+        self.epoch = next_epoch(max(known or 0, last_epoch))
         disk.write_file(path, build(self._state()))
         node = [{"voterId": self.node_id}]
         change = {"leaderId": self.node_id, "voters": node, "grantingVoters": node}
@@ -113,13 +114,3 @@ class Quorum:
         return QuorumState(
             0, self.node_id, self.epoch, _NO_ID, cluster_id="", applied_offset=0, current_voters=(self.node_id,)
         )
-
-
-def _read_state(path: Path) -> int | None:
-    """The epoch that quorum-state has; None where there is no such file. Raises StartRefused, UnreadableInput."""
-    if not path.exists():
-        return None
-    try:
-        return parse(read_whole(path)).leader_epoch
-    except FormatError as error:
-        raise StartRefused(path.name, error.reason, error.position) from None

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from formats.control_record import ControlRecord
-from formats.errors import FormatError
 from formats.file_name import FileKind
-from formats.quorum_state import QuorumState, build, parse
+from formats.quorum_state import QuorumState, build
 from kcli.broker.clock import Clock
+from kcli.broker.metadata.quorum_state import read_quorum_state
 from kcli.broker.metadata.snapshots import READ_ONLY, SnapshotId, Snapshots, read_snapshot
 from kcli.broker.network.outgoing import read_region
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.partition_log import Isolation, PartitionLog
-from kcli.log.recovery_view import StartRefused
-from kcli.log.source import read_whole
 from kcli.log.validator import AppendRefused, Origin
 from kcli.raft.controls import in_records, of_kinds
 from kcli.raft.messages import OffsetAndEpoch, Records
@@ -183,12 +181,7 @@ class QuorumStateFile:
 
     def load(self) -> QuorumState | None:
         """Raises StartRefused, UnreadableInput."""
-        if not self._path.exists():
-            return None
-        try:
-            return parse(read_whole(self._path))
-        except FormatError as error:
-            raise StartRefused(self._path.name, error.reason, error.position) from None
+        return read_quorum_state(self._path)
 
     def save(self, state: QuorumState) -> None:
         self._disk.write_file(self._path, build(state))

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from formats.errors import FormatError
 from kcli.broker.metadata.config import DELETE_DELAY_MS, MetadataLogConfig
 from kcli.broker.metadata.snapshots import Retention, SnapshotId, Snapshots
 from kcli.log.disk import Disk
@@ -60,7 +59,7 @@ class Upkeep:
         try:
             await asyncio.get_running_loop().run_in_executor(None, self.snapshots.write, which, batches)
             self.snapshots.added(which)
-        except (OSError, FormatError):
+        except Exception:  # the log itself is whole: the next one is tried when it is due
             logger.exception("snapshot %s is not written", which.file_name)
         finally:
             self.writing = None

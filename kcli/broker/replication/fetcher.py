@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from kcli.broker.network.messages import Entity, ErrorCode
 from kcli.broker.network.peers import Channel, Network, Unanswered
 from kcli.broker.replication.following import UNKNOWN, FetchPlan, Followed, Key, Request, truncation
+from kcli.broker.tasks import in_background
 from kcli.errors import KcliError
 from kcli.log.partition_log import EARLIEST, LATEST, LogFailed, PartitionLog, UnexpectedOffsets
 from kcli.log.validator import AppendRefused
@@ -107,7 +108,7 @@ class Fetcher:
 
     def _wake(self) -> None:
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = in_background(self._client_id, self._run())
         elif self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
@@ -132,20 +133,20 @@ class Fetcher:
             ):  # not registered: a leader could not tell it from an earlier life
                 await self._sleep(FIRST_BACKOFF_S)
                 continue
-            now_ms = self._broker.clock.now_ms()
-            request = self.plan.request(now_ms)
-            if request is None:
-                due_ms = self.plan.next_due_ms()
-                await self._sleep(None if due_ms is None else max(due_ms - now_ms, 1) / 1000)
-                continue
             try:
+                now_ms = self._broker.clock.now_ms()
+                request = self.plan.request(now_ms)
+                if request is None:
+                    due_ms = self.plan.next_due_ms()
+                    await self._sleep(None if due_ms is None else max(due_ms - now_ms, 1) / 1000)
+                    continue
                 await self._take(await self._ask(request))
             except Unanswered as error:
                 log.debug("%s: no answer of broker %d: %s", self._client_id, self.leader_id, error)
                 self.plan.lost()
                 await self._sleep(min(FIRST_BACKOFF_S * 2**failures, self.plan.delay_max_ms / 1000))
                 failures = min(failures + 1, 10)
-            except Exception:  # a bug in one answer leaves replication going
+            except Exception:  # a bug in one request or answer leaves replication going
                 log.exception("%s: an answer of broker %d was not taken", self._client_id, self.leader_id)
                 self.plan.lost()
                 await self._sleep(self.plan.delay_max_ms / 1000)

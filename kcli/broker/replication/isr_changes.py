@@ -17,6 +17,7 @@ from uuid import UUID
 from kcli.broker.network.messages import Entity, ErrorCode
 from kcli.broker.network.peers import Unanswered
 from kcli.broker.replication.leadership import IsrChange
+from kcli.broker.tasks import in_background
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -43,7 +44,7 @@ class IsrChanges:
         """Ask for a change, with others that come in the same turn."""
         self._waiting[partition.topic_id, partition.number] = partition, change
         if self._task is None and not self._is_stopped:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = in_background("asking for changes of in-sync replicas", self._run())
 
     def stop(self) -> None:
         """Ask for nothing more."""
@@ -57,7 +58,13 @@ class IsrChanges:
             await asyncio.sleep(0)
             while self._waiting:
                 sent, self._waiting = self._waiting, {}
-                if not await self._send({key: each for key, each in sent.items() if _is_pending(*each)}):
+                try:
+                    is_done = await self._send({key: each for key, each in sent.items() if _is_pending(*each)})
+                except Exception:  # else nobody would ask for them ever again
+                    log.exception("changes of in-sync replicas are asked for again")
+                    self._again(sent)
+                    is_done = False
+                if not is_done:
                     await asyncio.sleep(RETRY_S)
         finally:
             self._task = None
@@ -77,9 +84,6 @@ class IsrChanges:
             )
         except Unanswered as error:
             log.warning("the controller was not told of changes of in-sync replicas: %s", error)
-            response = None
-        except Exception:  # else nobody would ask for them ever again
-            log.exception("the controller was not told of changes of in-sync replicas")
             response = None
         if response is None or response.error_code is not ErrorCode.none:
             if response is not None:

@@ -12,6 +12,7 @@ One fetcher for each leader and each of num.replica.fetchers. Source: ReplicaMan
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from kcli.broker.replication.commit_waits import Outcome
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from kcli.broker.replication.following import Followed
     from kcli.broker.replication.isr_changes import IsrChanges
     from kcli.metadata.changes import Changes
+
+log = logging.getLogger("kcli.broker")
 
 UNKNOWN = -1
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
@@ -94,8 +97,11 @@ class ReplicaManager:
         self._timer = asyncio.get_running_loop().call_later(self.lag_max_ms() / 2000, self._check)
 
     def _check(self) -> None:
-        for partition in self._broker.partitions:
-            partition.shrink_isr()
+        try:
+            for partition in self._broker.partitions:
+                partition.shrink_isr()
+        except Exception:  # a bug in one round does not end the watch over followers
+            log.exception("followers are looked at again")
         self._check_later()
 
     # what the metadata says

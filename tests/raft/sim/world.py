@@ -12,7 +12,6 @@ from typing import Final
 from formats.control_record import ControlType
 from kcli.raft.config import RaftConfig
 from kcli.raft.controls import in_records
-from kcli.raft.errors import OwnIdElsewhere
 from kcli.raft.messages import Answer, ApiVersions, ApiVersionsAnswer, Outcome, Request, Send
 from kcli.raft.raft import Raft
 from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoint, ReplicaKey, VoterNode, VoterSet
@@ -132,15 +131,7 @@ class World:
     def call(self, node: Node, do: Callable[[Raft, int], Outcome]) -> None:
         """Let something happen to a node that is running."""
         assert node.raft is not None, "it is running"
-        try:
-            outcome = do(node.raft, self.clock_ms(node))
-        except OwnIdElsewhere:
-            if not self.wiped:
-                raise
-            self.crash(node)
-            self.at(1000, lambda: None if node.raft is not None else self.start(node))
-        else:
-            self.do(node, outcome)
+        self.do(node, do(node.raft, self.clock_ms(node)))
 
     def do(self, node: Node, outcome: Outcome) -> None:
         """What the node wants done."""
