@@ -9,12 +9,12 @@ Source: LogConfig, CleanerConfig, ServerTopicConfigSynonyms, ConfigDef, Compress
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kcli.errors import KcliError
+from kcli.java_values import comma_list, java_double, java_integer, java_trim
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -112,12 +112,17 @@ def throttled_replicas(name: str, value: Value) -> None:
     """`*`, or partition:broker pairs."""
     assert isinstance(value, tuple), "lists are tuples"
     words = [item.strip() for item in value]
-    if not all(re.fullmatch("([0-9]+:[0-9]+)?", word) for word in words) and "".join(words) != "*":
+    if not all(not word or _is_replica(word) for word in words) and "".join(words) != "*":
         reason = (
             f"{name} must be the literal '*' or a list of replicas in the following format: "
             "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
         )
         raise invalid(name, value, reason)
+
+
+def _is_replica(word: str) -> bool:
+    partition, _, broker = word.partition(":")
+    return word.isascii() and partition.isdecimal() and broker.isdecimal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +150,7 @@ class ConfigKey:
 
 def parse_value(name: str, text: str, kind: Type) -> Value:
     """A value of that type from its text, white space around it left out. Raises InvalidConfig."""
-    word = text.strip()
+    word = java_trim(text)
     match kind:
         case Type.BOOLEAN:
             if word.lower() not in ("true", "false"):
@@ -154,15 +159,16 @@ def parse_value(name: str, text: str, kind: Type) -> Value:
         case Type.STRING:
             return word
         case Type.LIST:
-            return tuple(re.split(r"\s*,\s*", word)) if word else ()
+            return tuple(comma_list(word)) if word else ()
         case Type.DOUBLE:
-            if not re.fullmatch(r"[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?|NaN|Infinity)", word):
+            double = java_double(word)
+            if double is None:
                 raise invalid(name, text, "Not a number of type DOUBLE")
-            return float(word.rstrip("dDfF"))
-    bits = 32 if kind is Type.INT else 64
-    if not re.fullmatch(r"[+-]?\d{1,40}", word) or not -(1 << bits - 1) <= int(word) < 1 << bits - 1:
+            return double
+    number = java_integer(word, 32 if kind is Type.INT else 64)
+    if number is None:
         raise invalid(name, text, f"Not a number of type {kind}")
-    return int(word)
+    return number
 
 
 TOPIC_CONFIGS: Mapping[str, ConfigKey] = {

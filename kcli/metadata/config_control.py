@@ -9,12 +9,13 @@ What values may be is not known here: see Schema. Source: ConfigurationControlMa
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
 
+from kcli.java_values import java_integer, java_split
 from kcli.log.config import InvalidConfig
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.metadata_version import CORDONED_DIRECTORIES
@@ -122,25 +123,25 @@ def _altered(image: MetadataImage, schema: Schema, change: ResourceChange) -> di
                 reason = f"Can't {operation.name} to key {name} because its type is not LIST."
                 return Error(ErrorCode.INVALID_CONFIG, reason)
             words = [*default] if current is None else [word for word in current.split(",") if word]
-            new = ",".join(_combined(operation, words, java_split(value or "")))
+            new = ",".join(combined(operation, words, java_split(value or "")))
         if new != current or change.resource_type == BROKER_RESOURCE:
             altered[name] = new
     return altered
 
 
-def _combined(operation: Operation, words: list[str], others: Sequence[str]) -> list[str]:
-    for word in others:
-        if operation is Operation.APPEND and word not in words:
-            words.append(word)
-        elif operation is Operation.SUBTRACT and word in words:
-            words.remove(word)
-    return words
-
-
-def java_split(text: str) -> list[str]:
-    """The words between commas, as Java's split has them: empty ones at the end are none."""
-    words = re.sub(",+$", "", text).split(",")
-    return [] if text and words == [""] else words
+def combined(operation: Operation, words: list[str], others: Sequence[str]) -> list[str]:
+    """The words, and those of the others that are not among them; or without the first of each of the others."""
+    if operation is Operation.APPEND:
+        known = set(words)
+        return words + [word for word in dict.fromkeys(others) if word not in known]
+    left = Counter(others)
+    kept = []
+    for word in words:
+        if left[word] > 0:
+            left[word] -= 1
+        else:
+            kept.append(word)
+    return kept
 
 
 def _replaced(image: MetadataImage, change: NewConfigs) -> dict[str, str | None]:
@@ -202,7 +203,7 @@ def _check_exists(image: MetadataImage, resource_type: int, name: str) -> None:
     if resource_type == TOPIC_RESOURCE and image.topic(name) is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if resource_type == BROKER_RESOURCE and name:
-        node = int(name)
+        node = java_integer(name)
         if node not in image.brokers and node not in image.controllers:
             raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {node} found.")
 

@@ -8,7 +8,7 @@ from kcli.broker.config import BrokerConfig
 from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.client_metrics import validate_client_metrics
 from kcli.broker.config.dynamic import ONLY_PER_LISTENER
-from kcli.broker.config.keys import PASSWORD, java_double, to_text
+from kcli.broker.config.keys import PASSWORD, double_text, to_text
 from kcli.log.config import InvalidConfig
 from tests.broker.configs.server_properties import BASE, VERDICTS, with_base
 from tests.conftest import read_jsonl
@@ -134,4 +134,4 @@ def test_a_contradiction_changes_nothing() -> None:
     ],
 )
 def test_doubles_are_written_as_java_writes_them(value: float, text: str) -> None:
-    assert java_double(value) == text
+    assert double_text(value) == text

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcli.java_values import java_split
 from kcli.log.config import InvalidConfig
 from kcli.metadata.config_control import (
     NewConfigs,
@@ -17,7 +18,6 @@ from kcli.metadata.config_control import (
     ResourceChange,
     alter_configs,
     incremental_alter_configs,
-    java_split,
 )
 from kcli.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import from_uuid

@@ -7,14 +7,15 @@ KIP-35, KIP-511, KIP-584, KIP-1022.
 
 from __future__ import annotations
 
-import re
+import string
 
 from kcli.broker.api import BROKER_APIS, CONTROLLER_APIS
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.features import SUPPORTED_FEATURES
 
 ALL_FEATURES_VERSION = 4
-SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
+OF_SOFTWARE = ALPHANUMERIC | {"-", "."}
 
 
 def api_versions(call: Call) -> Entity:
@@ -27,7 +28,7 @@ def api_versions(call: Call) -> Entity:
     if call.request is None:
         return call.respond(error_code=ErrorCode.unsupported_version, api_keys=apis)
     for software in (call.get("client_software_name", "any"), call.get("client_software_version", "any")):
-        if not SOFTWARE.fullmatch(software):
+        if not _is_software(software):
             return call.respond(error_code=ErrorCode.invalid_request, api_keys=())
     image = call.broker.image
     return call.respond(
@@ -44,3 +45,8 @@ def api_versions(call: Call) -> Entity:
             for name, level in image.features.items()
         ),
     )
+
+
+def _is_software(text: str) -> bool:
+    """Letters and digits, between them `-` and `.` too."""
+    return text != "" and OF_SOFTWARE.issuperset(text) and ALPHANUMERIC.issuperset(text[0] + text[-1])

@@ -6,10 +6,9 @@ v1 those that are open for longer than a duration (KIP-994). v2 a pattern of tra
 
 from __future__ import annotations
 
-import re2
-
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.linear_regex import PatternError, compile_linear
 from kcli.txn.requests import ListedTransaction, ListTransactions
 from kcli.txn.transaction import BY_LABEL
 
@@ -19,8 +18,8 @@ async def list_transactions(call: Call) -> Entity:
     asked = call.request
     pattern = call.get("transactional_id_pattern", None)
     try:
-        matches = re2.compile(pattern, _options()).fullmatch if pattern else None
-    except re2.error:
+        matches = compile_linear(pattern).fullmatch if pattern else None
+    except PatternError:
         return _answer(call, ErrorCode.invalid_regular_expression)
     request = ListTransactions(
         states=frozenset(asked.state_filters),
@@ -37,12 +36,6 @@ async def list_transactions(call: Call) -> Entity:
     unknown = tuple(dict.fromkeys(state for state in asked.state_filters if state not in BY_LABEL))
     listed = [each for each in found if matches is None or matches(each.transactional_id)]
     return _answer(call, ErrorCode.none, unknown, listed)
-
-
-def _options() -> re2.Options:
-    options = re2.Options()
-    options.log_errors = False
-    return options
 
 
 def _answer(

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Final
 from kcli.broker.config import loggers
 from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.dynamic import applicable, validate_dynamic
-from kcli.broker.config.keys import LIST, integer, to_text
+from kcli.broker.config.keys import LIST, to_text
 from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
 from kcli.broker.config.schema import ConfigSchema
 from kcli.broker.network.messages import Call, Entity
 from kcli.broker.network.messages import ErrorCode as WireCode
+from kcli.java_values import java_integer, java_split
 from kcli.log.config import InvalidConfig
 from kcli.metadata.config_control import (
     NewConfigs,
@@ -30,7 +31,6 @@ from kcli.metadata.config_control import (
     ResourceChange,
     alter_configs,
     incremental_alter_configs,
-    java_split,
 )
 from kcli.metadata.image import (
     BROKER_RESOURCE,
@@ -177,7 +177,7 @@ def _check_broker(broker: Broker, alteration: Alteration, *, incremental: bool) 
 
 
 def _node_id(name: str) -> int:
-    found = integer(name)
+    found = java_integer(name)
     if found is None:
         raise _invalid(f"Node id must be an integer, but it is: {name}")
     return found
@@ -213,7 +213,8 @@ def _check_list(name: str, operation: Operation) -> None:
 def _combined(operation: Operation, current: str, text: str) -> str:
     words, others = java_split(current) if current else [], java_split(text)
     if operation is Operation.APPEND:
-        return ",".join(words + [word for word in others if word not in words])
+        known = set(words)
+        return ",".join(words + [word for word in others if word not in known])
     rest = Counter(words) - Counter(others)
     return ",".join(word for word in rest.elements())
 

@@ -2,18 +2,20 @@
 
     metrics       prefixes of metrics' names, `*` for all
     interval.ms   100 ms to one hour
-    match         client_id=<pattern>, client_software_name=<pattern>, ...: clients of which all of these are so
+    match         client_id=<pattern>, client_software_name=<pattern>, ...: clients of which all of these are so;
+                  patterns are RE2's: Java's lookarounds, backreferences and possessive quantifiers are refused
 
 Source: ClientMetricsConfigs; KIP-714.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from kcli.broker.config.keys import INT, LIST, Key, valid_list
+from kcli.java_values import java_integer, java_trim
+from kcli.linear_regex import PatternError, compile_linear
 from kcli.log.config import InvalidConfig
 
 CLIENT_METRICS_KEYS: Final[Mapping[str, Key]] = {
@@ -53,9 +55,20 @@ def validate_client_metrics(name: str, texts: Mapping[str, str]) -> None:
 def _validate_pattern(pattern: str) -> None:
     name, *value = pattern.split("=")
     try:
-        if name.strip() in MATCHED and len(value) == 1 and value[0]:
-            re.compile(value[0].strip())
-            return
-    except (re.error, RecursionError, OverflowError):
+        if java_trim(name) in MATCHED and len(value) == 1 and value[0]:
+            text = java_trim(value[0])
+            compile_linear(text)
+            if all(_may_stand(text, i) for i, character in enumerate(text) if character == "{"):
+                return
+    except PatternError:
         pass
     raise InvalidConfig(f"Illegal client matching pattern: {pattern}")
+
+
+def _may_stand(pattern: str, at: int) -> bool:
+    """May the brace at `at` stand in a pattern of Java's? To RE2 a brace that repeats nothing stands for itself."""
+    before, body = pattern[:at], pattern[at + 1 :].partition("}")[0]
+    if before.endswith(("\\", "\\p", "\\P", "\\x")) or before.rfind("[") > before.rfind("]"):
+        return True
+    least, comma, most = body.partition(",")
+    return java_integer(least) is not None and (not comma or not most or java_integer(most) is not None)

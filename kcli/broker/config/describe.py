@@ -18,9 +18,10 @@ from kcli.broker.config.broker_config import BrokerConfig
 from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
 from kcli.broker.config.client_metrics import CLIENT_METRICS_KEYS
 from kcli.broker.config.group_config import GROUP_KEYS, broker_synonym, group_defaults
-from kcli.broker.config.keys import ConfigType, Key, integer, to_text
+from kcli.broker.config.keys import ConfigType, Key, to_text
 from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
 from kcli.broker.config.names import synonyms, type_of
+from kcli.java_values import java_integer
 from kcli.log.config import SYNONYMS, TOPIC_CONFIGS, Value
 from kcli.metadata.image import (
     BROKER_RESOURCE,
@@ -227,7 +228,7 @@ def _group_entry(config: BrokerConfig, name: str, key: Key, own: str | None, def
 
 
 def _node_id(name: str) -> int:
-    found = integer(name)
+    found = java_integer(name)
     if found is None:
         raise _invalid(f"Broker id must be an integer, but it is: {name}")
     return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
 from kcli.broker.config.keys import PER_BROKER
-from kcli.broker.config.names import LISTENER_CONFIG
+from kcli.broker.config.names import listener_config
 from kcli.log.config import InvalidConfig, invalid
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ def validate_types(properties: Mapping[str, str]) -> None:
 
 
 def _base(name: str) -> str:
-    found = LISTENER_CONFIG.fullmatch(name)
-    return name if found is None else found[1]
+    found = listener_config(name)
+    return name if found is None else found
 
 
 def _not_dynamic(names: Iterable[str]) -> list[str]:
@@ -122,7 +122,7 @@ def _of_one_broker(names: Iterable[str]) -> list[str]:
         key = DYNAMIC_KEYS.get(name)
         if key is not None:
             return key.update is PER_BROKER
-        return LISTENER_CONFIG.fullmatch(name) is not None and _base(name) not in CLUSTER_LEVEL
+        return listener_config(name) is not None and _base(name) not in CLUSTER_LEVEL
 
     return sorted(name for name in names if is_own(name))
 

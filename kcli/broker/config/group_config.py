@@ -6,7 +6,6 @@ broker's `.min.` and `.max.` ones as limits. Source: GroupConfig; KIP-848, KIP-9
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -16,15 +15,32 @@ from kcli.log.config import InvalidConfig, Value, at_least, invalid, one_of
 if TYPE_CHECKING:
     from kcli.broker.config.broker_config import BrokerConfig
 
-# ISO 8601 as Java's Duration reads it, without a sign in front of any part.
-_DURATION = re.compile(r"(?i:P(?=\d|T\d)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{0,9})?S)?)?)")
+_NANOSECOND_DIGITS: Final = 9
+
+
+def _is_duration(text: str) -> bool:
+    """ISO 8601 as Java's Duration reads it, without a sign in front of any part: `P1DT2H3M4.5S`, `pt1s`."""
+    date, t, time = text.upper().partition("T")
+    if not text.isascii() or date[:1] != "P" or not (time if t else date[1:]):
+        return False
+    if date != "P" and not (date.endswith("D") and date[1:-1].isdecimal()):
+        return False
+    for unit in "HMS":
+        number, found, rest = time.partition(unit)
+        if found:
+            whole, point, fraction = number.partition(".") if unit == "S" else (number, "", "")
+            is_fraction = not fraction or (fraction.isdecimal() and len(fraction) <= _NANOSECOND_DIGITS)
+            if not whole.isdecimal() or (point and not is_fraction):
+                return False
+            time = rest
+    return not time
 
 
 def auto_offset_reset(name: str, value: Value) -> None:
     """earliest, latest, or so much before now."""
     text = str(value)
     kind, colon, duration = text.partition(":")
-    if text in ("earliest", "latest") or (kind == "by_duration" and colon and _DURATION.fullmatch(duration)):
+    if text in ("earliest", "latest") or (kind == "by_duration" and colon and _is_duration(duration)):
         return
     raise invalid(
         name,

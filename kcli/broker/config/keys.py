@@ -7,11 +7,11 @@ shown). Lists that Kafka checks with ValidList lose what they have twice before 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
+from kcli.java_values import java_integer, java_trim
 from kcli.log.config import InvalidConfig, Type, Validator, Value, invalid, parse_value
 
 
@@ -83,21 +83,13 @@ class Key:
 def parse(name: str, text: str, kind: ConfigType) -> Value:
     """A value of that type from its text. Raises InvalidConfig."""
     if kind in (CLASS, PASSWORD):
-        return text.strip()
+        return java_trim(text)
     if kind is not SHORT:
         return parse_value(name, text, Type[kind.name])
-    number = integer(text.strip(), 16)
+    number = java_integer(java_trim(text), 16)
     if number is None:
         raise invalid(name, text, "Not a number of type SHORT")
     return number
-
-
-def integer(text: str, bits: int = 32) -> int | None:
-    """The number that a text is, as Java parses it; None where it is none of so many bits."""
-    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text):
-        return None
-    number = int(text)
-    return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
 
 
 def to_text(value: Value | Required) -> str | None:
@@ -108,13 +100,13 @@ def to_text(value: Value | Required) -> str | None:
         case bool():
             return str(value).lower()
         case float():
-            return java_double(value)
+            return double_text(value)
         case tuple():
             return ",".join(value)
     return str(value)
 
 
-def java_double(value: float) -> str:
+def double_text(value: float) -> str:
     """A double as Java prints it: `0.5`, `1.0E-5`, `1.7976931348623157E308`."""
     if not math.isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]

@@ -11,17 +11,17 @@ Source: AbstractKafkaConfig, SocketServerConfigs, QuorumConfig, Utils, Csv.
 
 from __future__ import annotations
 
-import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kcli.broker.config.keys import integer
+from kcli.java_values import comma_list, java_integer
 from kcli.log.config import InvalidConfig
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
-_LISTENER = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
-_HOST_PORT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+_SCHEME = frozenset(string.ascii_letters + string.digits + "-%._")
+_HOST = _SCHEME | {":"}
 _VOTER_FORM = "Each entry should be in the form `{id}@{host}:{port}`."
 
 
@@ -48,15 +48,37 @@ def parse_listeners(
 
 
 def _listener(word: str, protocols: Mapping[str, str]) -> Endpoint:
-    found = _LISTENER.fullmatch(word)
-    if found is None:
+    name, slashes, address = word.rpartition("://")
+    found = _host_port(address)
+    if not slashes or found is None:
         raise InvalidConfig(f"Unable to parse {word} to a broker endpoint")
-    name, port = found[1].upper(), integer(found[3])
+    host, digits = found
+    name, port = name.upper(), java_integer(digits)
     if port is None:
-        raise InvalidConfig(f'For input string: "{found[3]}"')
+        raise InvalidConfig(f'For input string: "{digits}"')
     if name not in protocols:
         raise InvalidConfig(f"No security protocol defined for listener {name}")
-    return Endpoint(name, protocols[name], found[2] or None, port)
+    return Endpoint(name, protocols[name], host or None, port)
+
+
+def _host_port(address: str) -> tuple[str, str] | None:
+    """The host, without brackets, and the digits behind the last colon; None where the address has not that form."""
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    digits = port.removeprefix("-")
+    if not colon or not _HOST.issuperset(host) or not (digits.isascii() and digits.isdecimal()):
+        return None
+    return host, port
+
+
+def _server(word: str) -> tuple[str, int] | None:
+    """A host and a port, behind a scheme that is not looked at."""
+    scheme, slashes, address = word.rpartition("://")
+    found = _host_port(address)
+    if found is None or (slashes and not _SCHEME.issuperset(scheme)):
+        return None
+    port = None if found[1].startswith("-") else java_integer(found[1])
+    return None if port is None else (found[0], port)
 
 
 def listener_name(word: str) -> str:
@@ -114,7 +136,7 @@ def parse_protocol_map(name: str, text: str) -> dict[str, str]:
 def parse_map(name: str, text: str) -> dict[str, str]:
     """Pairs separated by commas; within a pair the last colon separates. Raises InvalidConfig."""
     pairs = {}
-    for word in re.split(r"\s*,\s*", text) if text else ():
+    for word in comma_list(text) if text else ():
         key, colon, value = word.rpartition(":")
         if not colon:
             reason = f"begin 0, end -1, length {len(word)}"
@@ -127,7 +149,7 @@ def parse_counts(name: str, text: str) -> dict[str, int]:
     """`max.connections.per.ip.overrides`: host -> how many connections. Raises InvalidConfig."""
     counts = {}
     for host, count in parse_map(name, text).items():
-        number = integer(count)
+        number = java_integer(count)
         if number is None:
             raise InvalidConfig(f'For input string: "{count}"')
         counts[host] = number
@@ -139,26 +161,26 @@ def parse_voter(word: str) -> tuple[int, str, int]:
     name, *rest = word.split("@")
     if len(rest) != 1 or not rest[0]:
         raise InvalidConfig(f"Invalid configuration value for controller.quorum.voters. {_VOTER_FORM}")
-    voter = integer(name)
+    voter = java_integer(name)
     if voter is None:
         raise InvalidConfig(f"Failed to parse voter ID as an integer from {name}")
-    address = _HOST_PORT.fullmatch(rest[0])
+    address = _server(rest[0])
     if address is None:
         raise InvalidConfig(
             f"Failed to parse host name from entry {word} for the configuration controller.quorum.voters. {_VOTER_FORM}"
         )
-    return voter, address[1], int(address[2])
+    return voter, *address
 
 
 def parse_bootstrap_server(word: str) -> tuple[str, int]:
     """A host and a port. Raises InvalidConfig."""
-    address = _HOST_PORT.fullmatch(word)
+    address = _server(word)
     if address is None:
         raise InvalidConfig(
             f"Failed to parse host name from {word} for the configuration controller.quorum.bootstrap.servers. "
             'Each entry should be in the form "{host}:{port}"'
         )
-    return address[1], int(address[2])
+    return address
 
 
 def _java(words: Iterable[str]) -> str:

@@ -9,12 +9,10 @@ Source: DynamicBrokerConfig.brokerConfigSynonyms.
 
 from __future__ import annotations
 
-import re
-
 from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
 from kcli.broker.config.keys import ConfigType
 
-LISTENER_CONFIG = re.compile(r"listener\.name\.[^.]*\.(.*)")
+LISTENER_PREFIX = "listener.name."
 PLUGIN_PREFIXES = ("config.providers.", "metrics.", "rsm.config.", "rlmm.config.")
 
 _MECHANISM_CONFIGS = (
@@ -46,11 +44,14 @@ def synonyms(name: str, *, with_base: bool = False) -> tuple[str, ...]:
 
 def base_name(name: str) -> str | None:
     """What a listener's configuration overrides; None for other names."""
-    found = LISTENER_CONFIG.fullmatch(name)
-    if found is None:
-        return None
-    base = found[1]
-    return next((each for each in _MECHANISM_CONFIGS if base.endswith(each)), base)
+    base = listener_config(name)
+    return base and next((each for each in _MECHANISM_CONFIGS if base.endswith(each)), base)
+
+
+def listener_config(name: str) -> str | None:
+    """What is behind `listener.name.<listener>.`; None for other names."""
+    _, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
+    return rest if dot and name.startswith(LISTENER_PREFIX) else None
 
 
 def type_of(name: str) -> ConfigType:

@@ -12,7 +12,8 @@ from kcli.broker.config.broker_config import BrokerConfig
 from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.client_metrics import InvalidSubscription, validate_client_metrics
 from kcli.broker.config.group_config import validate_group_config
-from kcli.broker.config.keys import LIST, integer
+from kcli.broker.config.keys import LIST
+from kcli.java_values import java_integer
 from kcli.log.config import TOPIC_CONFIGS, Type, validate_topic_configs
 from kcli.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from kcli.metadata.result import ErrorCode, Refused
@@ -72,7 +73,7 @@ def _words(default: object) -> tuple[str, ...]:
 
 
 def _validate_broker_name(name: str) -> None:
-    node = integer(name) if name else 0
+    node = java_integer(name) if name else 0
     if node is None:
         raise Refused(ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number.")
     if node < 0:

@@ -11,7 +11,6 @@ over.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +21,12 @@ from formats.properties import MetaProperties
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.log_directory import PARTITION_FILES, REMOTE_INDEX_CACHE, LogDirectory, read_meta_properties
 from kcli.log.partition_directory import topic_id_of
+from kcli.metadata.topic_names import LEGAL, LENGTH_MAX
 
 log = logging.getLogger("kcli.broker")
 Key = tuple[str, int]
 METADATA_KEY: Key = (METADATA_TOPIC, 0)
 DEFAULT_NODE_ID = 1
-NOT_OF_A_NAME = re.compile(r"[^a-zA-Z0-9._-]")
-NAME_LENGTH_MAX = 249
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,8 @@ def _key(directory: Path) -> Key:
     name = parse_directory(directory.absolute().name)
     if name is not None and name.state != "remote":
         return name.topic, name.partition
-    return NOT_OF_A_NAME.sub("_", directory.absolute().name)[:NAME_LENGTH_MAX] or "log", 0
+    topic = "".join(each if each in LEGAL else "_" for each in directory.absolute().name)
+    return topic[:LENGTH_MAX] or "log", 0
 
 
 def _offsets(files: LogDirectory, kind: FileKind) -> dict[Key, int]:

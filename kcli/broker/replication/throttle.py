@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from kcli.broker.quotas import Rate
+from kcli.java_values import java_integer
 
 if TYPE_CHECKING:
     from kcli.broker.logs.partitions import Partition
@@ -73,4 +74,5 @@ def named(replicas: str, node_id: int) -> frozenset[int] | None:
     if replicas.strip() == ALL:
         return None
     pairs = (each.strip().partition(":") for each in replicas.split(",") if each.strip())
-    return frozenset(int(number) for number, _, broker in pairs if number.isdigit() and broker == str(node_id))
+    numbers = (java_integer(number) for number, _, broker in pairs if broker == str(node_id))
+    return frozenset(number for number in numbers if number is not None)

@@ -1,7 +1,7 @@
 """Subscriptions by regular expression (KIP-848): the syntax of RE2, and time linear in the topic's name.
 
 Kafka runs RE2/J, we run RE2: one syntax, apart from what is refused here. RE2 also refuses nested repetitions that add
-up to more than 1,000 times, which RE2/J unrolls at the cost of its broker.
+up to more than 1,000 times, and `linear_regex` long ones: RE2/J takes those at the cost of its broker.
 Source: Utils.throwIfRegularExpressionIsInvalid, TopicRegexResolver.
 """
 
@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Protocol
 
 from kcli.group.errors import ErrorCode, GroupError
-
-MEMORY_BYTES_MAX = 64 << 20
-"""Of one expression; RE2's own default, 8 MiB, is less than RE2/J needs for some that it takes."""
+from kcli.linear_regex import LinearRegex, PatternError, compile_linear
 
 RE2J_REASONS = {
     "bad repetition operator": "invalid nested repetition operator",
@@ -35,27 +32,12 @@ RE2J_REASONS = {
 QUOTED_ESCAPED_OR_NAMED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)|\(\?P?<(\w+)>", re.DOTALL)
 
 
-class TopicRegex(Protocol):
-    """A compiled expression."""
-
-    @property
-    def pattern(self) -> str: ...
-
-    def fullmatch(self, text: str) -> object | None: ...
-
-
-def compile_regex(pattern: str) -> TopicRegex:
+def compile_regex(pattern: str) -> LinearRegex:
     """Raises GroupError with INVALID_REGULAR_EXPRESSION and Kafka's message."""
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = MEMORY_BYTES_MAX
     try:
-        compiled: TopicRegex = re2.compile(pattern, options)
-    except re2.error as error:
-        reason = str(error.args[0], "utf-8", "replace").split(": ", 1)[0]
-        raise _invalid(pattern, RE2J_REASONS.get(reason, reason)) from None
+        compiled = compile_linear(pattern)
+    except PatternError as error:
+        raise _invalid(pattern, RE2J_REASONS.get(str(error), str(error))) from None
     _refuse_what_re2j_refuses(pattern)
     return compiled
 
@@ -63,7 +45,7 @@ def compile_regex(pattern: str) -> TopicRegex:
 def matching(topic_names: Iterable[str], patterns: Iterable[str]) -> dict[str, set[str]]:
     """For each pattern the topics whose whole names it matches; none for one that does not compile."""
     matched: dict[str, set[str]] = {pattern: set() for pattern in patterns}
-    compiled: list[TopicRegex] = []
+    compiled: list[LinearRegex] = []
     for pattern in matched:
         try:
             compiled.append(compile_regex(pattern))
