@@ -21,10 +21,10 @@ from typing import Final
 
 from formats.file_name import FileKind
 from kcli.broker.config import BrokerConfig
-from kcli.broker.config.keys import integer
 from kcli.broker.metadata.format import FirstVoters, format_directories, random_id
 from kcli.broker.quorum_config import BOOTSTRAP, VOTERS
 from kcli.errors import KcliError, UsageError
+from kcli.java_values import java_integer
 from kcli.log.disk import Disk
 from kcli.metadata.features import NEEDS_METADATA_VERSION, SUPPORTED_FEATURES, first_levels
 from kcli.metadata.image import KRAFT_VERSION, METADATA_VERSION
@@ -133,7 +133,7 @@ def parse_initial_controllers(text: str, listener: str) -> VoterSet:
 
 def _parse_voter(word: str, listener: str) -> VoterNode:
     found = _VOTER.fullmatch(word)
-    node_id = None if found is None else integer(found[1])
+    node_id = None if found is None else java_integer(found[1])
     if found is None or node_id is None or int(found[4]) > PORT_MAX:
         raise UsageError(f"--initial-controllers: {word!r} is not id@host:port:directory")
     return _voter(node_id, found[5], Endpoint(listener, _java_host(found[2] or found[3]), int(found[4])))
@@ -181,7 +181,7 @@ def _parse_features(texts: Sequence[str]) -> dict[str, int]:
         name, equals, number = text.partition("=")
         if not equals:
             raise UsageError(f"Can't parse feature=level string {text}: equals sign not found.")
-        level = integer(number.strip(), 16)
+        level = java_integer(number.strip(), 16)
         if level is None:
             raise UsageError(f"Can't parse feature=level string {text}: unable to parse {number.strip()} as a short.")
         levels[name.strip()] = level
