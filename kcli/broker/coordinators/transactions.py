@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kcli.broker.coordinators.markers import Markers
 from kcli.broker.coordinators.runtime import CoordinatorError, Work
 from kcli.broker.network.messages import ErrorCode
+from kcli.broker.unattended import begin
 from kcli.txn.machine import TransactionMachine
 from kcli.txn.requests import NEEDS_PRODUCER_ID, AbortTimedOut, MarkersWritten, Producer, WriteMarkers
 from kcli.txn.turn import TransactionConfig
@@ -70,7 +71,7 @@ class _Transactions:
             self._begin(self._abort(message, number))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = begin(work, "a transaction is not completed")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

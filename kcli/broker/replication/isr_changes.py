@@ -17,6 +17,7 @@ from uuid import UUID
 from kcli.broker.network.messages import Entity, ErrorCode
 from kcli.broker.network.peers import Unanswered
 from kcli.broker.replication.leadership import IsrChange
+from kcli.broker.unattended import begin, report
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -43,7 +44,7 @@ class IsrChanges:
         """Ask for a change, with others that come in the same turn."""
         self._waiting[partition.topic_id, partition.number] = partition, change
         if self._task is None and not self._is_stopped:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = begin(self._run(), "changes of in-sync replicas")
 
     def stop(self) -> None:
         """Ask for nothing more."""
@@ -78,8 +79,8 @@ class IsrChanges:
         except Unanswered as error:
             log.warning("the controller was not told of changes of in-sync replicas: %s", error)
             response = None
-        except Exception:  # else nobody would ask for them ever again
-            log.exception("the controller was not told of changes of in-sync replicas")
+        except Exception as error:  # noqa: BLE001  (else nobody would ask for them ever again)
+            report("the controller was not told of changes of in-sync replicas", error)
             response = None
         if response is None or response.error_code is not ErrorCode.none:
             if response is not None:
