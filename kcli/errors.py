@@ -39,10 +39,11 @@ class UnreadableInput(KcliError):
         self.reason = reason
 
 
-def os_error_text(error: OSError) -> str:
-    """An error of the system in one line: the path that it is about, where it names one, and the reason."""
-    reason = error.strerror or str(error)
-    return reason if error.filename is None else f"{error.filename}: {reason}"
+def error_text(error: object) -> str:
+    """An error in one line; one of the system as the path that it is about, where it names one, and the reason."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error) or type(error).__name__
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 
 @contextmanager

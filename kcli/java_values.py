@@ -1,10 +1,10 @@
 """Values from their text as Java's parsers read them, in time linear in the text: it comes from clients.
 
-    java_trim      String.trim: everything up to the space, at both ends
-    java_split     String.split(","): empty words at the end are none
-    comma_list     the words of String.split("\\\\s*,\\\\s*", -1): empty words stay
-    java_integer   Integer.parseInt, Long.parseLong, Short.parseShort
-    java_double    Double.parseDouble: decimal and hexadecimal, NaN, Infinity, a suffix d or f
+java_trim      String.trim: everything up to the space, at both ends
+java_split     String.split(","): empty words at the end are none
+comma_list     the words of String.split("\\\\s*,\\\\s*", -1): empty words stay
+java_integer   Integer.parseInt, Long.parseLong, Short.parseShort
+java_double    Double.parseDouble: decimal and hexadecimal, NaN, Infinity, a suffix d or f
 """
 
 from __future__ import annotations

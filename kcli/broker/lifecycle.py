@@ -21,8 +21,8 @@ from uuid import UUID, uuid4
 
 from kcli.broker.controller.asking import Asking
 from kcli.broker.network.peers import Unanswered
-from kcli.broker.tasks import in_background
-from kcli.errors import KcliError
+from kcli.broker.unattended import begin
+from kcli.errors import KcliError, error_text
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.heartbeats import Heartbeat, HeartbeatAnswer
 from kcli.metadata.metadata_version import CORDONED_DIRECTORIES
@@ -109,8 +109,11 @@ class BrokerLifecycle:
             await self._see_own_registration()
         self._is_up = True
         await self._try_to_beat()
-        self._task = self._loop.create_task(self._beat_again_and_again())
-        self._task.add_done_callback(self._ended)
+
+        def failed(error: BaseException) -> None:
+            self._must_stop(f"heartbeats have failed: {error_text(error)}")
+
+        self._task = begin(self._beat_again_and_again(), "heartbeats have failed", failed)
         self._tell_assignments()
 
     async def _register(self, previous_epoch: int) -> None:
@@ -172,11 +175,6 @@ class BrokerLifecycle:
                 if gives_up or (answer is not None and answer.should_shut_down):
                     self._gone.set_result(None)
                     return
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("heartbeats have failed", exc_info=error)
-            self._must_stop(f"heartbeats have failed: {error}")
 
     async def _wait(self) -> None:
         """Until the next heartbeat is due."""
@@ -279,10 +277,16 @@ class BrokerLifecycle:
 
     def _tell_assignments(self) -> None:
         if self._assignments and self._telling is None and self._is_up:
-            self._telling = in_background("telling the controller where replicas lie", self._tell())
+            self._telling = begin(self._tell(), "the controller is not told where replicas lie")
 
     async def _tell(self) -> None:
         """Tell of all of them; what was not taken is told again."""
+        try:
+            await self._tell_all()
+        finally:
+            self._telling = None
+
+    async def _tell_all(self) -> None:
         while self._assignments and self._is_up:
             keys = list(self._assignments)[:ASSIGNMENTS_MAX]
             told = {key: self._assignments.pop(key) for key in keys}
@@ -298,7 +302,6 @@ class BrokerLifecycle:
                 if self._broker.is_alone:
                     break
                 await asyncio.sleep(self._interval_s)
-        self._telling = None
 
     # going
 

@@ -38,7 +38,8 @@ from kcli.broker.network.peers import Network, NoNetwork
 from kcli.broker.network.server import Server
 from kcli.broker.quorum_config import is_only_voter, metadata_config, raft_config
 from kcli.broker.quotas import Quotas
-from kcli.broker.tasks import in_background
+from kcli.broker.unattended import Steps, begin
+from kcli.errors import KcliError, error_text
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
 from kcli.metadata.image import BROKER_RESOURCE, Record
@@ -54,6 +55,10 @@ TELL_S = 10.0
 FETCH_SESSION_EVICTION_MS = 120_000
 OTHERS_GO_S = 3.0
 LOOK_S = 0.02
+
+
+class NotInOrder(KcliError):
+    """A step of an orderly stop has failed."""
 
 
 @runtime_checkable
@@ -90,6 +95,7 @@ class Node:
         self._chance = chance
         self._quorum: ReplicatedMetadataLog | None = None
         self._registering: asyncio.Task[None] | None = None
+        self._stopping = Steps()
         self._follows = self._is_broker_stopped = False
         self._controllers: Addresses = {}
         self.is_waiting = False
@@ -125,17 +131,16 @@ class Node:
             await self._start()
         except BaseException:
             self.is_waiting = False
-            if self._quorum is not None:
-                await self._leave(self._quorum)
+            if self._broker is not None:
+                await self._leave(self._broker)
             if self._server is not None:
                 self._server.close()
             if self._dirs is not None:
                 self._dirs.unlock()
             raise
 
-    async def _leave(self, quorum: ReplicatedMetadataLog) -> None:
+    async def _leave(self, broker: Broker) -> None:
         """A start that came to nothing."""
-        broker = self.broker
         if self._registering is not None:
             self._registering.cancel()
         if broker.lifecycle is not None:
@@ -143,7 +148,8 @@ class Node:
             broker.replicas.stop()
         if broker.active is not None:
             broker.active.stop()
-        await quorum.close()
+        with self._stopping.step("the metadata log is not closed"):
+            await broker.metadata.close()
         if isinstance(broker.network, SupportsClose):
             broker.network.close()
 
@@ -159,7 +165,7 @@ class Node:
         self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk, self._clock)
         network: Network = NoNetwork() if alone else self._new_network(loop)
         journal = self._new_lone_log(dirs) if alone else self._new_replicated_log(dirs, controllers, network)
-        journal.on_failure = lambda error: self._must_stop(f"the metadata log has failed: {error}")
+        journal.on_failure = lambda error: self._must_stop(f"the metadata log has failed: {error_text(error)}")
         self._take_dynamic_config(journal)
         logs = self._new_logs(dirs, journal) if config.is_broker else None
         quotas = Quotas(
@@ -203,8 +209,8 @@ class Node:
         self._follows = True
         assert broker.active is not None, "it is a controller"
         broker.active.start()
-        await register_controller(broker, self._controllers)
-        await self._lifecycle.start(broker_epoch)
+        await self._unless_ended(register_controller(broker, self._controllers))
+        await self._unless_ended(self._lifecycle.start(broker_epoch))
         broker.groups.start()
         broker.transactions.start()
 
@@ -229,7 +235,7 @@ class Node:
         journal.listeners.append(self._committed)
         if config.is_controller:
             registering = register_controller(broker, self._controllers)
-            self._registering = in_background("registration of the controller", registering)
+            self._registering = begin(registering, "the controller is not registered")
         if config.is_broker:
             self.is_waiting = False
             await broker.logs.start()
@@ -264,6 +270,7 @@ class Node:
             if not waiting.done():
                 waiting.cancel()
         if self.ended.done():
+            await asyncio.gather(waiting, return_exceptions=True)  # it has failed of the same
             raise CannotServe(self.ended.result())
         waiting.result()
 
@@ -356,7 +363,7 @@ class Node:
         return [each.listener for each in config.listeners if each.listener not in config.controller_listener_names]
 
     async def stop_broker(self) -> None:
-        """The broker's half of `stop`: the quorum goes on. Nothing to do where it is not up."""
+        """The broker's half of `stop`: the quorum goes on. Nothing to do where it is not up. What fails is logged."""
         config = self.config
         if self._broker is None or not config.is_broker or self._is_broker_stopped:
             return
@@ -366,22 +373,30 @@ class Node:
         clients = self._client_listeners
         if broker.is_alone:
             self._server.stop_listening()
-        if not self.ended.done():
-            await self._lifecycle.shut_down()
-        self._lifecycle.stop()
-        broker.replicas.stop()
+        step = self._stopping.step
+        with step("controlled shutdown"):
+            if not self.ended.done():
+                await self._unless_ended(self._lifecycle.shut_down())
+            self._lifecycle.stop()
+        with step("replication is not stopped in order"):
+            broker.replicas.stop()
         self._server.close_listeners(clients)
-        broker.groups.stop()
-        broker.transactions.stop()
+        with step("coordinators are not stopped in order"):
+            broker.groups.stop()
+            broker.transactions.stop()
 
     async def stop(self) -> None:
-        """Go down in order: the next start has nothing to recover."""
+        """Go down in order: the next start has nothing to recover. Every step is taken, whatever became of those before
+        it. Raises NotInOrder at the end, where one has failed; why is in the log."""
         broker = self.broker
         assert self._server is not None, "started"
         journal = broker.metadata
-        await self.stop_broker()
+        step = self._stopping.step
+        with step("the broker is not stopped in order"):
+            await self.stop_broker()
         if self._quorum is not None and not self.ended.done():
-            await self._let_others_go(self._quorum)
+            with step("others are not waited for"):
+                await self._let_others_go(self._quorum)
         journal.listeners.remove(self._committed)
         if broker.active is not None:
             broker.active.stop()
@@ -389,14 +404,18 @@ class Node:
             self._registering.cancel()
         if not journal.is_leader:  # who asks it hears at once that it is gone
             self._server.close()
-        await journal.close()
+        with step("the metadata log is not closed"):
+            await journal.close()
         self._server.close()
         if isinstance(broker.network, SupportsClose):
             broker.network.close()
         if self.config.is_broker:
-            await broker.logs.stop(self._lifecycle.epoch)
+            with step("logs are not closed"):
+                await broker.logs.stop(self._lifecycle.epoch)
         elif self._dirs is not None:
             self._dirs.unlock()
+        if self._stopping.failures:
+            raise NotInOrder("not stopped in order: the next start recovers what is on the disk")
 
     async def _let_others_go(self, journal: ReplicatedMetadataLog) -> None:
         """Where all of a cluster is told to stop at once, its brokers need the quorum to be let go: do not leave it a

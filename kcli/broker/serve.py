@@ -13,10 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kcli.broker.addresses import CannotServe
-from kcli.broker.node import Node
+from kcli.broker.node import Node, NotInOrder
+from kcli.broker.unattended import attend
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
+    from kcli.log.disk import Disk
 
 log = logging.getLogger("kcli.broker")
 AT_ONCE_STATUS = 130
@@ -31,12 +33,13 @@ def serve(
     read_only: bool = False,
     joinable: bool = False,
     launcher: socket.socket | None = None,
+    disk: Disk | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError.
 
     joinable: see Node. launcher: the socket to it, where there is one (see supervised).
     """
-    node = partial(_new_node, config, read_only=read_only, joinable=joinable)
+    node = partial(_new_node, config, disk, read_only=read_only, joinable=joinable)
     _new_loop().run_until_complete(_serve(config, node, ready, launcher))
 
 
@@ -56,6 +59,7 @@ async def _serve(
     launcher: socket.socket | None,
 ) -> None:
     loop = asyncio.get_running_loop()
+    attend(loop)
     signalled: asyncio.Future[None] = loop.create_future()
 
     def end(reason: str) -> None:
@@ -83,12 +87,23 @@ async def _serve(
     gc.collect()
     gc.freeze()  # what there is stays: a full collection that looks at all of it takes 30 ms
     gc.set_threshold(GARBAGE_OBJECTS)  # requests leave hardly any cycles
-    ready(node)
-    if supervised is not None:
-        supervised.ready()
-    ends: list[asyncio.Future[Any]] = [signalled, node.ended]
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    await node.stop()
+    try:
+        ready(node)
+        if supervised is not None:
+            supervised.ready()
+        ends: list[asyncio.Future[Any]] = [signalled, node.ended]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await stop(node)
+
+
+async def stop(node: Node) -> None:
+    """Stop it in order. Raises CannotServe: why it had to end; else NotInOrder."""
+    try:
+        await node.stop()
+    except NotInOrder:
+        if not node.ended.done():
+            raise
     if node.ended.done():
         raise CannotServe(node.ended.result())
 
@@ -108,9 +123,9 @@ async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
     return True
 
 
-def _new_node(config: BrokerConfig, *, read_only: bool, joinable: bool) -> Node:
+def _new_node(config: BrokerConfig, disk: Disk | None, *, read_only: bool, joinable: bool) -> Node:
     if read_only:
         from kcli.broker.read_only.node import ReadOnlyNode
 
         return ReadOnlyNode(config)
-    return Node(config, joinable=joinable)
+    return Node(config, disk=disk, joinable=joinable)

@@ -18,15 +18,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from kcli.errors import KcliError
+from kcli.broker.unattended import begin
 
-log = logging.getLogger("kcli.broker")
 LINE_BYTES = 64 << 10
 
 
@@ -99,11 +97,10 @@ class Supervised:
             case {"started": int(other)}:
                 node.peer_started(other)
             case {"stop": "broker"}:
-                self._stopping = asyncio.ensure_future(self._stop_broker())
+                self._stopping = begin(self._stop_broker(), "the broker is not stopped in order")
 
     async def _stop_broker(self) -> None:
         try:
             await self._node.stop_broker()
-        except (KcliError, OSError) as error:
-            log.warning("not stopped in order: %s", error)
-        self._say("broker_stopped", leads=self._node.leads_quorum)
+        finally:  # the launcher waits for it
+            self._say("broker_stopped", leads=self._node.leads_quorum)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kcli.broker.network.messages import ErrorCode
 from kcli.broker.network.peers import Unanswered
-from kcli.broker.tasks import in_background
+from kcli.broker.unattended import begin
 from kcli.metadata.internal_topics import new_topic
 from kcli.metadata.result import Refused
 from kcli.metadata.topic_control import NewTopic, TopicContext, create_topics
@@ -62,7 +62,7 @@ def create_missing(call: Call, names: Iterable[str]) -> None:
         return
     topics = [new_topic(name, broker.config.number) for name in names if name not in broker.creating]
     if topics:
-        task = in_background("creation of topics", _create_there(broker, topics))
+        task = begin(_create_there(broker, topics), "no topics created")
         broker.creating.update((topic.name, task) for topic in topics)
 
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run `kcli` with the process's arguments, and exit."""
     from kcli.cli.output import note, take_streams
-    from kcli.errors import KcliError, os_error_text
+    from kcli.errors import KcliError, error_text
 
     take_streams()
     from kcli.cli.app import app
@@ -27,7 +27,7 @@ def main() -> NoReturn:
             note(f"kcli: {error}")
         status = error.exit_status
     except OSError as error:
-        note(f"kcli: {os_error_text(error)}")
+        note(f"kcli: {error_text(error)}")
         status = 1
     except KeyboardInterrupt:
         status = 130

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-from kcli.errors import KcliError
+from kcli.errors import KcliError, error_text
 
 log = logging.getLogger("kcli.broker")
 PACKAGES = ("kcli.raft", "kcli.broker.metadata", "kcli.broker.network", "kcli.broker.replication")
@@ -42,7 +42,7 @@ def run_node(node: int, config: Path, channel: socket.socket) -> int:
         served = single_node_config(None, None, None, read_properties(config), {})
         serve(served, lambda _: None, joinable=True, launcher=channel)
     except (KcliError, OSError) as error:
-        log.error("%s", error)  # noqa: TRY400  (one line for people)
+        log.error("%s", error_text(error))  # noqa: TRY400  (one line for people)
         return error.exit_status if isinstance(error, KcliError) else 1
     return 0
 

@@ -94,15 +94,19 @@ class LiveIndex:
         if file is not None:
             file.sync()
 
-    def close(self, *, trim: bool = True) -> None:
-        """Give descriptor and map back."""
-        self.write_waiting()
-        if trim:
-            self.trim()
-        self._unmap()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    def close(self, *, trim: bool = True, keep: bool = True) -> None:
+        """Give descriptor and map back, also where that raises OSError; keep: write the entries that wait."""
+        try:
+            if keep:
+                self.write_waiting()
+            self._waiting = bytearray()
+            if trim:
+                self.trim()
+        finally:
+            self._unmap()
+            if self._file is not None:
+                self._file.close()
+                self._file = None
 
     def _opened(self) -> DiskFile:
         if self._file is None:

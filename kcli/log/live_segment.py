@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -395,26 +396,28 @@ class LiveSegment:
                 index.path = directory / index.path.name
 
     def close(self, *, keep_entries: bool = True) -> None:
-        """Give descriptors back; keep_entries: with indexes closed and trimmed, as those of a log in use."""
+        """Give descriptors back; keep_entries: with indexes closed and trimmed, as those of a log in use; else what of
+        them is not written yet is dropped, and no disk can refuse it."""
         self.is_closed = True
         if keep_entries:
             if self._indexer is not None:
                 self._close_time_index()
             if self._limits.preallocate_bytes and self._log is not None:
                 self._log.truncate(self.size)
-        self._release(trim=keep_entries)
+        self._release(trim=keep_entries, keep=keep_entries)
 
     def release(self) -> None:
         """Give descriptors back until they are needed again."""
-        self._release(trim=False)
+        self._release(trim=False, keep=True)
 
-    def _release(self, *, trim: bool) -> None:
-        for index in (self._offsets, self._times):
-            if index is not None:
-                index.close(trim=trim)
-        if self._log is not None:
-            self._log.close()
-            self._log = None
+    def _release(self, *, trim: bool, keep: bool) -> None:
+        with ExitStack() as closing:  # each, where another one fails, too
+            if self._log is not None:
+                closing.callback(self._log.close)
+                self._log = None
+            for index in (self._times, self._offsets):
+                if index is not None:
+                    closing.callback(index.close, trim=trim, keep=keep)
 
 
 def _head(chunk: bytes, at: int, position: int) -> BatchHead:

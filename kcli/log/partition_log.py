@@ -736,15 +736,20 @@ class PartitionLog:
         return True
 
     def close(self, now_ms: int) -> None:
-        """A clean shutdown: all flushed, a snapshot taken, indexes trimmed. The log is not to be used after it."""
-        self._abort_compaction(NONE)
-        self._write_epochs()
-        self.write_stale_epochs()
-        self.flush(now_ms, including=True)
-        self.producers.take_snapshot()
-        self.producers.sync()
-        for segment in self._segments.all:
-            segment.close()
+        """A clean shutdown: all flushed, a snapshot taken, indexes trimmed. The log is not to be used after it, also
+        where that fails: its descriptors are given back. Raises OSError."""
+        try:
+            self._abort_compaction(NONE)
+            self._write_epochs()
+            self.write_stale_epochs()
+            self.flush(now_ms, including=True)
+            self.producers.take_snapshot()
+            self.producers.sync()
+            for segment in self._segments.all:
+                segment.close()
+        except BaseException:
+            self.close_handles()
+            raise
 
     def rename(self, directory: Path) -> None:
         """Give the partition's directory another name (-delete, -future, -stray, or without). The log stays in use."""

@@ -30,7 +30,7 @@ from formats.control_record import ControlType
 from kcli.broker.coordinators.other_brokers import OtherBrokers
 from kcli.broker.network.messages import ErrorCode
 from kcli.broker.network.peers import Unanswered
-from kcli.broker.tasks import in_background
+from kcli.broker.unattended import begin, report
 from kcli.group.records import TOPIC as GROUPS
 from kcli.log.partition_log import LogFailed
 from kcli.log.validator import CONTROL, TRANSACTIONAL, AppendRefused, Origin
@@ -167,7 +167,7 @@ class Markers:
             else:
                 self._queues.setdefault(leader, []).append((ending, place))
                 if leader not in self._tasks:
-                    self._tasks[leader] = in_background("sending markers", self._ask(leader))
+                    self._tasks[leader] = begin(self._ask(leader), f"broker {leader}: markers are not written")
         self._end(ending)
 
     def _marker(self, ending: _Ending) -> Marker | None:
@@ -264,8 +264,8 @@ class Markers:
                 answers = _codes(response)
         except Unanswered as error:
             log.info("broker %d: markers are not written: %s", node_id, error)
-        except Exception:  # they are sent again
-            log.exception("broker %d: markers are not written", node_id)
+        except Exception as error:  # noqa: BLE001  (else nobody would write them)
+            report(f"broker {node_id}: markers are not written", error)
         for ending, place, marker in asked:
             code = answers.get((marker.producer_id, place), ErrorCode.not_leader_or_follower)
             self._hear(ending, place, code, marker)

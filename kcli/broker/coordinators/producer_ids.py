@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.network.messages import ErrorCode
+from kcli.broker.network.peers import Unanswered
+from kcli.broker.unattended import report
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -55,8 +57,11 @@ class ProducerIds:
                 broker_id=broker.node_id,
                 broker_epoch=NO_EPOCH if own is None else own.epoch,
             )
-        except Exception as error:  # noqa: BLE001  (whoever waits for ids asks again)
+        except Unanswered as error:
             log.warning("no block of producer ids: %s", error)
+            return ErrorCode.request_timed_out
+        except Exception as error:  # noqa: BLE001  (whoever waits is told to come again)
+            report("no block of producer ids", error)
             return ErrorCode.request_timed_out
         finally:
             self._fetch = None

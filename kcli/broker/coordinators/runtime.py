@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from formats.batch_writer import write_batch
-from formats.errors import FormatError
 from kcli.broker.coordinators.log import LoggedBatch, read_log
 from kcli.broker.coordinators.other_brokers import OtherBrokers
 from kcli.broker.coordinators.uncommitted import Uncommitted
 from kcli.broker.network.messages import ErrorCode
+from kcli.broker.unattended import begin, report
 from kcli.coordinator import Batch, Machine, Outcome
 from kcli.errors import KcliError
 from kcli.java import java_hash
@@ -199,7 +199,11 @@ class Coordinator:
 
     def _load(self, number: int, topic_id: UUID, delay_s: float = 0) -> None:
         shard = self._shards[number] = _Shard(number, topic_id, self.work.make(number))
-        shard.task = asyncio.get_running_loop().create_task(self._replay_log(shard, delay_s))
+
+        def failed(_: BaseException) -> None:
+            shard.has_failed = True
+
+        shard.task = begin(self._replay_log(shard, delay_s), f"{self.topic}-{number} cannot be loaded", failed)
 
     async def _replay_log(self, shard: _Shard, delay_s: float) -> None:
         """Again, with a new machine, where a marker came or the cleaner has been at the log meanwhile."""
@@ -210,14 +214,10 @@ class Coordinator:
             try:
                 if await self._replay_once(shard):
                     break
-            except Exception as error:
+            except Exception:
                 failures += 1
                 if failures == FAILURES_MAX:
-                    shard.has_failed = True
-                    log.error(  # noqa: TRY400
-                        "%s-%d cannot be loaded: %s", self.topic, shard.number, error, exc_info=_unexpected(error)
-                    )
-                    return
+                    raise
             shard.machine = self.work.make(shard.number)
         shard.task = None
         shard.uncommitted = Uncommitted(
@@ -375,7 +375,7 @@ class Coordinator:
 
     def _start_again(self, shard: _Shard, error: Exception, delay_s: float = 0) -> None:
         """What the machine wanted written is not: it may not go on as if it were."""
-        log.error("%s-%d: not appended: %s", self.topic, shard.number, error, exc_info=_unexpected(error))
+        report(f"{self.topic}-{shard.number}: not appended", error)
         shard.end(ErrorCode.coordinator_not_available)
         if self._shards.get(shard.number) is shard:
             self._load(shard.number, shard.topic_id, delay_s)
@@ -413,11 +413,6 @@ def _lacks_replicas(partition: Partition) -> bool:
         return partition.lacks_replicas
     except LogFailed:
         return False  # an append says so
-
-
-def _unexpected(error: Exception) -> Exception | None:
-    """An error whose place in the code is of interest."""
-    return None if isinstance(error, KcliError | FormatError | OSError) else error
 
 
 def _replay(machine: Machine, batch: LoggedBatch) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kcli.broker.coordinators.markers import Markers
 from kcli.broker.coordinators.runtime import CoordinatorError, Work
 from kcli.broker.network.messages import ErrorCode
-from kcli.broker.tasks import in_background
+from kcli.broker.unattended import begin
 from kcli.txn.machine import TransactionMachine
 from kcli.txn.requests import NEEDS_PRODUCER_ID, AbortTimedOut, MarkersWritten, Producer, WriteMarkers
 from kcli.txn.turn import TransactionConfig
@@ -70,7 +70,7 @@ class _Transactions:
             self._begin(self._abort(message, number))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        _ = in_background("a step of a transaction", work)
+        _ = begin(work, "a transaction is not completed")
 
     async def _complete(self, message: WriteMarkers, number: int) -> None:
         """Where that cannot be appended now, it is tried again: nobody else would."""

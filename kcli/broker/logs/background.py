@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from formats.file_name import FileKind
 from kcli.broker.logs import checkpoints, descriptors
@@ -26,6 +26,7 @@ from kcli.broker.logs.compaction import Compactor
 from kcli.broker.logs.directories import LogDir
 from kcli.broker.logs.loading import Key
 from kcli.broker.logs.partitions import Partition
+from kcli.broker.unattended import begin
 from kcli.errors import KcliError
 from kcli.log.live_segments import Removal
 from kcli.log.partition_log import PartitionLog
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 
 T = TypeVar("T")
-Step = Callable[[], Awaitable[None]]
+Step = Callable[[], Coroutine[Any, Any, None]]
 NEVER_MS = 10 * 365 * 86_400_000  # an interval as long as that
 DESCRIPTORS_INTERVAL_MS = 30_000
 DESCRIPTORS_SHARE = 0.7  # of the limit
@@ -78,7 +79,7 @@ class Background:
         self._timers.clear()
         await self.compactor.stop()
         while self._tasks:
-            await asyncio.gather(*self._tasks)
+            await asyncio.wait(self._tasks)
         self._executor.shutdown()
 
     def reconfigured(self) -> None:
@@ -95,9 +96,9 @@ class Background:
         """Wait for a disk."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
-    def spawn(self, work: Awaitable[None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something to its end; `stop` waits for it."""
-        task = asyncio.get_running_loop().create_task(_guarded(work))
+        task = begin(work, "background work")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -296,10 +297,3 @@ class Background:
         if await self.in_thread(descriptors.share_in_use) > DESCRIPTORS_SHARE:
             log.info("most descriptors are in use: the files of old segments are closed")
             await self.each_log(lambda _, opened: opened.release_handles())
-
-
-async def _guarded(work: Awaitable[None]) -> None:
-    try:
-        await work
-    except Exception:  # a bug in one job leaves the others running
-        log.exception("background work failed")

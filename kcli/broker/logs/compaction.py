@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.logs.directories import LogDir
 from kcli.broker.logs.loading import Key
 from kcli.broker.logs.partitions import Partition
+from kcli.broker.unattended import report
 from kcli.errors import UnreadableInput
 from kcli.log.cleaner.partition import Uncleanable
 from kcli.log.config import CleanerConfig, InvalidConfig
@@ -117,8 +118,8 @@ class Compactor:
             try:
                 cleaned = await self.clean_filthiest()
                 await self.retain()
-            except Exception:  # a bug ends one round, not the cleaner
-                log.exception("the log cleaner failed")
+            except Exception as error:  # noqa: BLE001  (a bug ends one round, not the cleaner)
+                report("the log cleaner", error)
                 cleaned = False
             if not cleaned and number < self._wanted:
                 try:

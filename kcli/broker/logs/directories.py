@@ -22,7 +22,7 @@ from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.properties import MetaProperties
 from kcli.broker.clock import Clock
 from kcli.broker.metadata.format import Formatted, format_directories
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import KcliError, UnreadableInput, error_text
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock, LogDirectory, read_meta_properties
 from kcli.metadata.partition import to_uuid
@@ -58,7 +58,7 @@ class LogDir:
 
     def fail(self, error: object) -> None:
         """Take it offline, and give its lock back."""
-        self.error = str(error)
+        self.error = error_text(error)
         self.unlock()
 
     def unlock(self) -> None:
@@ -68,7 +68,7 @@ class LogDir:
             try:
                 lock.release()
             except OSError as error:
-                log.warning("lock of %s not given back: %s", self.path, error)
+                log.warning("lock of %s not given back: %s", self.path, error_text(error))
 
 
 class LogDirs:
@@ -119,7 +119,7 @@ def open_log_dirs(
         formatted = _format(every, found, cluster_id, node_id, disk, now_ms=(clock or Clock()).now_ms())
     except OSError as error:
         _unlock(every)
-        raise LogDirsRefused(str(error)) from error
+        raise LogDirsRefused(error_text(error)) from error
     except BaseException:
         _unlock(every)
         raise
@@ -152,7 +152,7 @@ def _take(every: Sequence[LogDir], disk: Disk) -> None:
             seen.add(real)
             each.lock = DirectoryLock(disk, each.path)
         except OSError as error:
-            log.error("log directory %s is offline: %s", each.path, error)  # noqa: TRY400  (no trace for people)
+            log.error("log directory %s is offline: %s", each.path, error_text(error))  # noqa: TRY400  (no trace)
             each.fail(error)
     if not any(each.is_online for each in every):
         names = ", ".join(str(each.path) for each in every)
@@ -174,7 +174,9 @@ def _read_all(every: Sequence[LogDir]) -> Iterator[tuple[LogDir, MetaProperties]
 
 
 def _is_empty(each: LogDir) -> bool:
-    return all(entry.name == FileKind.LOCK for entry in each.path.iterdir())
+    """Is nothing in it but what a format leaves that was cut short, by a crash or a full disk?"""
+    unfinished = {f"{name}.tmp" for name in (FileKind.BOOTSTRAP, FileKind.META_PROPERTIES)}
+    return {entry.name for entry in each.path.iterdir()} <= {FileKind.LOCK, FileKind.BOOTSTRAP} | unfinished
 
 
 def _verify(found: dict[LogDir, MetaProperties], cluster_id: str | None, node_id: int | None) -> str | None:

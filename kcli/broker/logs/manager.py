@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,8 @@ from kcli.broker.logs.loading import DirectoryLoading, Key, LoadRules, jitter
 from kcli.broker.logs.moves import Moves
 from kcli.broker.logs.partitions import Partition, Partitions
 from kcli.broker.replication.host import ALONE, ReplicaHost
-from kcli.errors import KcliError
+from kcli.broker.unattended import Steps, report
+from kcli.errors import KcliError, error_text
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.partition_directory import make_partition_directory, name_for_end, rename_for_end, topic_id_of
@@ -60,6 +61,10 @@ class Listeners:
     directory_failed: Callable[[LogDir], None] = lambda _: None
     assigned: Callable[[UUID, int, UUID], None] = lambda *_: None
     must_stop: Callable[[str], None] = lambda _: None
+
+
+class NotClosed(KcliError):
+    """Logs that were not closed as in a clean shutdown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +208,9 @@ class LogManager:
                 self._new(known.name, number, topic_id, state)
                 made = True
         if made:
-            self._maker.submit(self._make_all)
+            self._in_maker(self._make_all, "new partitions are not made")
         if left:
-            self._maker.submit(self._rename_all)
+            self._in_maker(self._rename_all, "directories of deleted partitions are not renamed")
 
     def reconfigured(self) -> None:
         """The broker's own configuration has changed."""
@@ -308,6 +313,15 @@ class LogManager:
         cordoned = self.config.words("cordoned.log.dirs")
         return "*" in cordoned or str(directory.path) in cordoned
 
+    def _in_maker(self, work: Callable[[], None], what: str) -> None:
+        """Do something in the thread that makes logs. What it meets on a disk is its own affair; a bug is logged."""
+
+        def ended(done: Future[None]) -> None:
+            if (error := done.exception()) is not None:
+                report(what, error)
+
+        self._maker.submit(work).add_done_callback(ended)
+
     def _make_all(self) -> None:
         """Make the logs of partitions that have none, in the thread that makes them."""
         assert self._loop is not None, "started"
@@ -407,7 +421,7 @@ class LogManager:
         """Take a log directory offline."""
         if not directory.is_online:
             return
-        log.error("stopping serving logs in %s: %s", directory.path, error)
+        log.error("stopping serving logs in %s: %s", directory.path, error_text(error))
         directory.fail(error)
         for each in self.partitions:
             if each.directory is directory:
@@ -419,9 +433,10 @@ class LogManager:
             del self.futures[key]
         self._listeners.directory_failed(directory)
         if directory is self.dirs.metadata:
-            self._listeners.must_stop(f"the log directory of the metadata log, {directory.path}, has failed: {error}")
+            reason = error_text(error)
+            self._listeners.must_stop(f"the log directory of the metadata log, {directory.path}, has failed: {reason}")
         elif not self.dirs.online:
-            self._listeners.must_stop("all log directories have failed")
+            self._listeners.must_stop(f"all log directories have failed, {directory.path} last: {error_text(error)}")
 
     # what is written of all logs
 
@@ -437,9 +452,11 @@ class LogManager:
     # stopping
 
     async def stop(self, broker_epoch: int = -1) -> None:
-        """Close everything: nothing is to be recovered at the next start."""
-        self.moves.stop()
-        await self.background.stop()
+        """Close everything: nothing is to be recovered at the next start. Raises NotClosed, once all else is done."""
+        steps = Steps()
+        with steps.step("the log manager is not stopped in order"):
+            self.moves.stop()
+            await self.background.stop()
         self._maker.shutdown()
         await asyncio.sleep(0)  # what the maker has left to do here
         loop = asyncio.get_running_loop()
@@ -447,18 +464,31 @@ class LogManager:
         online = self.dirs.online
         with ThreadPoolExecutor(max(1, len(online)) * threads, "log-closing") as pool:
             await asyncio.gather(
-                *(loop.run_in_executor(pool, self._close, each, broker_epoch, threads) for each in online)
+                *(loop.run_in_executor(pool, self._close, each, broker_epoch, threads, steps) for each in online)
             )
+        for each in self.partitions:
+            if each.is_offline and each.opened_log is not None:
+                each.opened_log.close_handles()
         self.dirs.unlock()
+        if steps.failures:
+            raise NotClosed("the next start recovers them")
 
-    def _close(self, directory: LogDir, broker_epoch: int, threads: int) -> None:
+    def _close(self, directory: LogDir, broker_epoch: int, threads: int, steps: Steps) -> None:
+        """Close all logs of one directory, whatever becomes of others; it is marked only where all of them were."""
         logs = list(self.logs_in(directory))
         now_ms = self.clock.now_ms()
-        try:
-            with ThreadPoolExecutor(threads, "log-closing") as pool:
-                in_threads = pool.map if threads > 1 else map
-                for _ in in_threads(lambda each: each[1].close(now_ms), logs):
-                    pass
+        failed: list[tuple[Path, Exception]] = []
+
+        def close(each: tuple[Key, PartitionLog]) -> None:
+            try:
+                each[1].close(now_ms)
+            except Exception as error:  # noqa: BLE001  (whatever it is, the others are to be closed)
+                failed.append((each[1].directory, error))
+
+        with ThreadPoolExecutor(threads, "log-closing") as pool:
+            for _ in (pool.map if threads > 1 else map)(close, logs):
+                pass
+        with steps.step(f"no checkpoints in {directory.path}"):
             self.writers[directory].write(
                 {
                     FileKind.RECOVERY_POINTS: checkpoints.recovery_points(logs),
@@ -466,7 +496,9 @@ class LogManager:
                     FileKind.REPLICATION_OFFSETS: checkpoints.high_watermarks(logs),
                 }
             )
+        with steps.step(f"{directory.path} is not marked as closed cleanly"):
+            if failed:
+                path, error = failed[0]
+                raise NotClosed(f"{len(failed)} of {len(logs)} logs are not closed, {path} first: {error_text(error)}")
             if directory.was_clean or directory.is_loaded:
                 self.writers[directory].mark_clean(broker_epoch)
-        except (OSError, KcliError) as error:
-            log.error("%s was not closed cleanly: %s", directory.path, error)  # noqa: TRY400

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from kcli.broker.logs.loading import Key, jitter
 from kcli.broker.quotas import Rate
 from kcli.broker.replication.following import UNKNOWN, truncation
+from kcli.broker.unattended import begin
 from kcli.errors import KcliError
 from kcli.log.live_segments import FileRegion
 from kcli.log.partition_directory import make_partition_directory, name_for_end
@@ -98,15 +99,13 @@ class Moves:
         self._tasks.clear()
 
     def _run(self, partition: Partition) -> None:
-        task = asyncio.get_running_loop().create_task(self._move(partition))
+        task = begin(self._move(partition), f"{partition} is not moved")
         self._tasks[partition.key] = task
         task.add_done_callback(lambda done: self._ended(partition, done))
 
     def _ended(self, partition: Partition, task: asyncio.Task[None]) -> None:
         if self._tasks.get(partition.key) is task:
             del self._tasks[partition.key]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s was not moved", partition, exc_info=error)
 
     async def _move(self, partition: Partition) -> None:
         future = self._logs.futures[partition.key]

@@ -23,7 +23,7 @@ from kcli.broker.clock import Clock
 from kcli.broker.metadata.raft_asks import WIRES
 from kcli.broker.network.messages import HangUp
 from kcli.broker.network.peers import Channel, Network, Unanswered, VersionMismatch
-from kcli.broker.tasks import in_background
+from kcli.broker.unattended import begin
 from kcli.log.partition_log import PartitionLog
 from kcli.raft.config import RaftConfig
 from kcli.raft.errors import ErrorCode
@@ -160,7 +160,7 @@ class RaftDriver:
     # the network
 
     def _exchange_soon(self, send: Send) -> None:
-        task = in_background("an exchange with another node of the quorum", self._exchange(send))
+        task = begin(self._exchange(send), "an exchange with another node of the quorum failed")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

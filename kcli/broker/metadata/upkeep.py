@@ -10,16 +10,14 @@ Source: SnapshotGenerator, KafkaRaftLog.maybeClean.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from kcli.broker.metadata.config import DELETE_DELAY_MS, MetadataLogConfig
 from kcli.broker.metadata.snapshots import Retention, SnapshotId, Snapshots
+from kcli.broker.unattended import report
 from kcli.log.disk import Disk
 from kcli.log.partition_log import PartitionLog
-
-logger = logging.getLogger("kcli.broker")
 
 
 class Upkeep:
@@ -59,8 +57,8 @@ class Upkeep:
         try:
             await asyncio.get_running_loop().run_in_executor(None, self.snapshots.write, which, batches)
             self.snapshots.added(which)
-        except Exception:  # the log itself is whole: the next one is tried when it is due
-            logger.exception("snapshot %s is not written", which.file_name)
+        except Exception as error:  # noqa: BLE001  (the log itself is whole: the next one is tried when it is due)
+            report(f"snapshot {which.file_name} is not written", error)
         finally:
             self.writing = None
 
@@ -87,8 +85,8 @@ class Upkeep:
     def _remove(self, remove: Callable[[], None]) -> None:
         try:
             remove()
-        except OSError:
-            logger.exception("an old file of the metadata log stays")
+        except OSError as error:
+            report("an old file of the metadata log stays", error)
 
     def close(self) -> None:
         """Remove at once what was to be removed later."""

@@ -39,6 +39,7 @@ from kcli.broker.network.messages import (
     with_throttle,
 )
 from kcli.broker.network.outgoing import Outgoing, Part
+from kcli.broker.unattended import report
 
 if TYPE_CHECKING:
     from kcli.broker.network.server import Server
@@ -404,7 +405,7 @@ class Connection:
             self._failed(APIS[call.header.api_key], error)
 
     def _failed(self, api: Api, error: Exception) -> None:
-        log.error("%s from %s failed", api.name, self.peer, exc_info=error)
+        report(f"{api.name} from {self.peer} failed", error)
         self._answer_task = None
         self.close(f"{api.name} failed")
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from kcli.broker.network.messages import Entity, ErrorCode
 from kcli.broker.network.peers import Channel, Network, Unanswered
 from kcli.broker.replication.following import UNKNOWN, FetchPlan, Followed, Key, Request, truncation
-from kcli.broker.tasks import in_background
+from kcli.broker.unattended import begin
 from kcli.errors import KcliError
 from kcli.log.partition_log import EARLIEST, LATEST, LogFailed, PartitionLog, UnexpectedOffsets
 from kcli.log.validator import AppendRefused
@@ -108,9 +108,13 @@ class Fetcher:
 
     def _wake(self) -> None:
         if self._task is None:
-            self._task = in_background(self._client_id, self._run())
+            self._task = begin(self._run(), self._client_id, self._ended)
         elif self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
+
+    def _ended(self, _: BaseException) -> None:
+        """It goes on with the next partition that is to be followed."""
+        self._task = None
 
     async def _sleep(self, seconds: float | None) -> None:
         """Until something is added, or the time is over."""

@@ -17,7 +17,7 @@ from uuid import UUID
 from kcli.broker.network.messages import Entity, ErrorCode
 from kcli.broker.network.peers import Unanswered
 from kcli.broker.replication.leadership import IsrChange
-from kcli.broker.tasks import in_background
+from kcli.broker.unattended import begin, report
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -44,7 +44,7 @@ class IsrChanges:
         """Ask for a change, with others that come in the same turn."""
         self._waiting[partition.topic_id, partition.number] = partition, change
         if self._task is None and not self._is_stopped:
-            self._task = in_background("asking for changes of in-sync replicas", self._run())
+            self._task = begin(self._run(), "changes of in-sync replicas")
 
     def stop(self) -> None:
         """Ask for nothing more."""
@@ -60,8 +60,8 @@ class IsrChanges:
                 sent, self._waiting = self._waiting, {}
                 try:
                     is_done = await self._send({key: each for key, each in sent.items() if _is_pending(*each)})
-                except Exception:  # else nobody would ask for them ever again
-                    log.exception("changes of in-sync replicas are asked for again")
+                except Exception as error:  # noqa: BLE001  (else nobody would ask for them ever again)
+                    report("changes of in-sync replicas are asked for again", error)
                     self._again(sent)
                     is_done = False
                 if not is_done:
