@@ -78,7 +78,7 @@ class Node:
         """joinable: other brokers may join it though it is the only voter: it listens as a controller, too."""
         self.config = config
         self._is_only_voter = is_only_voter(config)
-        self._is_alone = self._is_only_voter and not joinable
+        self._is_alone = self._is_only_voter and config.is_broker and not joinable
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Why the node must stop: an error that leaves it nothing to serve with."""
         self._disk = disk or Disk()
@@ -90,6 +90,7 @@ class Node:
         self._quorum: ReplicatedMetadataLog | None = None
         self._registering: asyncio.Task[None] | None = None
         self._follows = self._is_broker_stopped = False
+        self._controllers: Addresses = {}
         self.is_waiting = False
         """`start` has opened everything, and waits for other nodes."""
         self.listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -114,8 +115,8 @@ class Node:
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """Listener -> the address that clients are told."""
-        return self.broker.advertised
+        """Listener -> the address that clients are told; of a controller alone, that other nodes are told."""
+        return self.broker.advertised or self._controllers
 
     async def start(self) -> None:
         """Come up. Raises CannotServe, LogDirsRefused, DirectoryLocked, StartRefused, OSError, and leaves no lock."""
@@ -150,6 +151,7 @@ class Node:
         self._server = server = self._new_server(loop)
         alone = self._is_alone
         advertised, controllers = bind(server, config, alone=alone)
+        self._controllers = controllers
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
         if not self._is_only_voter:
             _check_formatted(metadata)
@@ -200,7 +202,7 @@ class Node:
         self._follows = True
         assert broker.active is not None, "it is a controller"
         broker.active.start()
-        await register_controller(broker)
+        await register_controller(broker, self._controllers)
         await self._lifecycle.start(broker_epoch)
         broker.groups.start()
         broker.transactions.start()
@@ -225,7 +227,7 @@ class Node:
         journal.image.take_changes()
         journal.listeners.append(self._committed)
         if config.is_controller:
-            self._registering = asyncio.get_running_loop().create_task(register_controller(broker))
+            self._registering = asyncio.get_running_loop().create_task(register_controller(broker, self._controllers))
         if config.is_broker:
             self.is_waiting = False
             await broker.logs.start()

@@ -30,6 +30,16 @@ def test_a_new_cluster_finalizes_no_feature_that_nobody_serves(tmp_path: Path) -
     }
 
 
+def test_a_node_that_nobody_can_join_tells_of_no_controller_address(tmp_path: Path) -> None:
+    """Its controller listener is not opened."""
+    with running_node(tmp_path) as node, node.client() as client:
+        partitions = [{"partition_index": 0}]
+        answer = client.call(
+            "describe_quorum", 2, topics=[{"topic_name": "__cluster_metadata", "partitions": partitions}]
+        )
+    assert answer["nodes"] == [{"node_id": 1, "listeners": []}]
+
+
 def test_a_directory_of_kafka_keeps_its_features(tmp_path: Path) -> None:
     with running_node(golden_copy("codecs/data", tmp_path)) as node, node.client() as client:
         _, finalized = features(client)

@@ -18,6 +18,7 @@ from kcli.metadata.registration import Controller, Endpoint
 from kcli.metadata.result import ErrorCode, Refused
 
 if TYPE_CHECKING:
+    from kcli.broker.addresses import Addresses
     from kcli.broker.broker import Broker
 
 log = logging.getLogger("kcli.broker")
@@ -27,15 +28,14 @@ AGAIN_S: Final = 0.5
 PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
-async def register_controller(broker: Broker) -> None:
-    """Register this controller. It tries until it is heard: run it as a task where nothing must wait for it."""
+async def register_controller(broker: Broker, reached: Addresses) -> None:
+    """Register this controller. It tries until it is heard: run it as a task where nothing must wait for it.
+
+    reached: controller listener -> where other nodes reach it; none where it is not opened.
+    """
     config = broker.config
     endpoints = {
-        each.listener: Endpoint(
-            each.listener, each.host or "localhost", each.port, PROTOCOL_IDS[each.security_protocol]
-        )
-        for each in config.listeners
-        if each.listener in config.controller_listener_names
+        name: Endpoint(name, host, port, PROTOCOL_IDS[config.protocols[name]]) for name, (host, port) in reached.items()
     }
     controller = Controller(id=config.node_id, incarnation_id=uuid4(), endpoints=endpoints, features=SUPPORTED_FEATURES)
     asking, problem = Asking(broker), ""
