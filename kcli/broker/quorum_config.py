@@ -1,6 +1,6 @@
 """What a node's configuration says of its quorum: whether it is alone, who votes, where this node is reached.
 
-    alone     broker and controller, the only one of controller.quorum.voters; where no file says so, its controller
+    alone     the only one of controller.quorum.voters; where it is a broker too and no file says so, its controller
               listener is not opened, and nobody can join it
     static    controller.quorum.voters: ids and addresses
     dynamic   controller.quorum.bootstrap.servers: addresses only; the voters are in the metadata log (KIP-853)
@@ -27,9 +27,9 @@ BOOTSTRAP = "controller.quorum.bootstrap.servers"
 
 
 def is_only_voter(config: BrokerConfig) -> bool:
-    """Is the node all of its quorum, and a broker, and will it stay the only voter?"""
+    """Is the node all of its quorum, and will it stay the only voter?"""
     voters = {parse_voter(word)[0] for word in config.words(VOTERS)}
-    return config.is_broker and config.is_controller and voters == {config.node_id} and not config.words(BOOTSTRAP)
+    return config.is_controller and voters == {config.node_id} and not config.words(BOOTSTRAP)
 
 
 def raft_config(config: BrokerConfig, dirs: LogDirs, bound: Addresses) -> RaftConfig:

@@ -34,6 +34,11 @@ COMMANDS = {
         "Run a Kafka 4.3 node: broker and controller in one process, no JVM.",
         no_args_is_help=False,
     ),
+    "format": Target(
+        "kcli.cli.format",
+        "format",
+        "Format the log directories of a node, as kafka-storage format does: same files, same options.",
+    ),
     "topics": Target("kcli.cli.topics", "app", "List, describe, create, delete and alter topics of a cluster."),
     "produce": Target(
         "kcli.cli.produce", "produce", "Produce records from files or standard input, and tell how many were delivered."

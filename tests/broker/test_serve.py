@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from kcli.broker.metadata.format import format_directories
 from tests.broker.cluster import free_ports
 from tests.broker.running import Client, Closed, served_node
 
@@ -131,6 +134,48 @@ def test_server_properties(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     assert (tmp_path / "two" / "meta.properties").exists()
+
+
+@contextmanager
+def served_file(file: Path) -> Iterator[str]:
+    """`kcli serve --config`: its ready line. Ended in order."""
+    command = [sys.executable, "-m", "kcli", "serve", "--config", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        try:
+            assert ready, process.communicate()[1]
+            yield ready
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert "Traceback" not in errors
+
+
+def test_a_controller_alone_and_a_broker_that_joins_it(tmp_path: Path) -> None:
+    """The controller formats its own directory; the broker's is formatted with the id of that cluster."""
+    client_port, port = free_ports(2)
+    quorum = f"controller.quorum.voters=7@127.0.0.1:{port}\ncontroller.listener.names=CONTROLLER\n"
+    controller = tmp_path / "controller.properties"
+    controller.write_text(
+        f"process.roles=controller\nnode.id=7\nlisteners=CONTROLLER://:{port}\n{quorum}log.dirs={tmp_path / 'c'}\n"
+    )
+    broker = tmp_path / "broker.properties"
+    broker.write_text(
+        f"process.roles=broker\nnode.id=8\nlisteners=PLAINTEXT://127.0.0.1:{client_port}\n{quorum}"
+        f"log.dirs={tmp_path / 'b'}\n"
+    )
+    with served_file(controller) as ready:
+        found = re.fullmatch(rf"kcli ready \S+:{port}  node 7  cluster (\S+)  data {tmp_path / 'c'}  .*\n", ready)
+        assert found is not None, ready
+        format_directories([tmp_path / "b"], now_ms=0, node_id=8, cluster_id=found[1])
+        with served_file(broker), Client(("127.0.0.1", client_port)) as client:
+            client.create_topic("made", 1)
+            with Client(("127.0.0.1", port)) as other:
+                asked = {"include_cluster_authorized_operations": False, "include_fenced_brokers": False}
+                told = other.call("describe_cluster", 2, endpoint_type=2, **asked)
+    assert [(each["broker_id"], each["port"]) for each in told["brokers"]] == [(7, port)]
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:

@@ -240,6 +240,14 @@ class BrokerConfig:
         return tuple(name.upper() for name in self.words("controller.listener.names"))
 
     @property
+    def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
+        """Controllers' listeners as other nodes are told of them, where this node is a controller."""
+        words = self.words("advertised.listeners")
+        told = {each.listener: each for each in parse_listeners(words, self.protocols, distinct_ports=False)}
+        names = self.controller_listener_names
+        return tuple(told.get(each.listener, each) for each in self.listeners if each.listener in names)
+
+    @property
     def inter_broker_listener(self) -> str:
         """The listener for other brokers."""
         name = self.values["inter.broker.listener.name"]

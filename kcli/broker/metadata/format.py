@@ -1,7 +1,9 @@
-"""Formatting: what `kafka-storage format` of 4.3 writes for one node that is broker and controller, its own only voter.
+"""Formatting: what `kafka-storage format` of 4.3 writes for one node.
 
     each log directory   bootstrap.checkpoint   the features of the release, as a snapshot of epoch 0
                          meta.properties        version 1, cluster, node, an id of its own (KIP-858); written last
+    with first voters    __cluster_metadata-0/00000000000000000000-0000000000.checkpoint in the metadata directory:
+                         kraft.version 1 and who votes, without a record (KIP-853)
 
 A directory that has meta.properties is formatted: it is only checked, and given an id where it has none. Source:
 Formatter, BootstrapDirectory, MetaPropertiesEnsemble; KIP-1022 for the features.
@@ -17,16 +19,18 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from formats.errors import FormatError
-from formats.file_name import FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.message_compiler import uuid_text
 from formats.properties import MetaProperties, Properties, build
-from kcli.broker.metadata.snapshots import snapshot_batches
+from kcli.broker.metadata.snapshots import SnapshotId, Snapshots, snapshot_batches
 from kcli.errors import KcliError
 from kcli.log.disk import Disk
 from kcli.log.log_directory import read_meta_properties
 from kcli.log.recovery_view import StartRefused
 from kcli.metadata.features import first_levels
 from kcli.metadata.image import Record
+from kcli.raft.controls import kraft_version, kraft_voters
+from kcli.raft.voters import VoterSet
 
 Value = TypeVar("Value", int, str)
 
@@ -36,6 +40,14 @@ DEFAULT_LEVELS: Final[Mapping[str, int]] = first_levels()
 
 class NotThisNode(KcliError):
     """A log directory belongs to another node or cluster, or to the same node twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstVoters:
+    """Who votes in a quorum that is made by formatting. directory: metadata.log.dir."""
+
+    directory: Path
+    voters: VoterSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +78,14 @@ def format_directories(
     cluster_id: str | None = None,
     levels: Mapping[str, int] = DEFAULT_LEVELS,
     directory_ids: Mapping[Path, str] | None = None,
+    first_voters: FirstVoters | None = None,
     disk: Disk | None = None,
 ) -> Formatted:
     """Format those log directories that are not yet; metadata.log.dir counts as one of them. They are made if need be.
 
     node_id and cluster_id: None takes those of a formatted directory; else 1, and a random one. levels: of features, 0
-    for none. directory_ids: of those that have none yet, where they are to have certain ones.
+    for none. directory_ids: of those that have none yet, where they are to have certain ones. first_voters: None where
+    the metadata log does not begin with them.
     Raises NotThisNode, StartRefused, UnreadableInput, OSError.
     """
     disk = Disk() if disk is None else disk
@@ -88,6 +102,8 @@ def format_directories(
         if each not in found:
             disk.make_directory(each)
             disk.write_file(each / FileKind.BOOTSTRAP, bootstrap)
+            if first_voters is not None and each == first_voters.directory:
+                _write_voters(first_voters, now_ms, disk)
         if each not in ids:
             ids[each] = (directory_ids or {}).get(each) or random_id()
             disk.write_file(each / FileKind.META_PROPERTIES, _meta(node_id, ids[each], cluster_id, now_ms))
@@ -120,6 +136,13 @@ def _bootstrap(levels: Mapping[str, int], now_ms: int) -> bytes:
         ("FeatureLevelRecord", 0, {"name": name, "featureLevel": level}) for name, level in levels.items() if level
     ]
     return b"".join(snapshot_batches(records, 0, now_ms, 0))
+
+
+def _write_voters(first: FirstVoters, now_ms: int, disk: Disk) -> None:
+    directory = first.directory / METADATA_DIRECTORY
+    disk.make_directory(directory)
+    batches = snapshot_batches([], 0, now_ms, now_ms, [kraft_version(1), kraft_voters(first.voters)])
+    Snapshots(disk, directory).write(SnapshotId(0, 0), batches)
 
 
 def _meta(node_id: int, directory_id: str, cluster_id: str, now_ms: int) -> bytes:

@@ -1,0 +1,75 @@
+"""What a `format` command prints and leaves behind, of `kafka-storage` and of kcli: the cases of format.txt.
+
+format.expected has what real Kafka said; `KCLI_UPDATE=1 pytest -m kafka tests/interop/test_format_kafka.py` writes it
+anew. Left out: ids and times, and in what order directories are formatted. Kafka is asked for clusters without the
+features that kcli's new ones do not have.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.control_record import ControlType
+from kcli.broker.metadata.snapshots import read_snapshot
+from tests.interop.test_tools_kafka import commands
+
+SCRIPT = Path(__file__).with_name("format.txt")
+EXPECTED = Path(__file__).with_name("format.expected")
+DIRECTORIES = "D"
+
+
+class Printed(NamedTuple):
+    """By a command: the lines of stdout, what it complains of last, and whether it did what it was asked."""
+
+    stdout: str
+    complaint: str
+    done: bool
+
+
+def report(run: Callable[[list[str]], Printed], cwd: Path) -> str:
+    """What the script's commands print, and the directories behind each. run: the arguments of `format`."""
+    parts = []
+    for command in commands(SCRIPT):
+        first, *rest = command.words
+        if first == "file":
+            (cwd / rest[0]).write_text(command.text)
+        elif first in ("fresh", "remove"):
+            shutil.rmtree(cwd / (rest[0] if rest else DIRECTORIES), ignore_errors=True)
+        else:
+            printed = run(rest)
+            lines = sorted(line for line in printed.stdout.splitlines() if not line.startswith("Bootstrap metadata"))
+            outcome = "done" if printed.done else f"refused: {printed.complaint}"
+            parts += [f"$ {command.line}", *lines, outcome, *files(cwd), ""]
+    return "\n".join(parts)
+
+
+def files(cwd: Path) -> Iterator[str]:
+    """The files of the directories, one a line, with what is in them."""
+    for path in sorted((cwd / DIRECTORIES).rglob("*")):
+        if path.is_file():
+            yield f"  {path.relative_to(cwd)}  {path.stat().st_mode & 0o777:o}  {content(path)}"
+
+
+def content(path: Path) -> str:
+    """What a file says."""
+    if path.suffix == ".properties":
+        text = path.read_text()
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        return without_random_ids(" ".join(lines))
+    said = []
+    for batch in read_snapshot(path):
+        for control in batch.controls:
+            value = {name: each for name, each in control.value.items() if name != "lastContainedLogTimestamp"}
+            said.append(f"@{batch.base_offset} {ControlType(control.type).name} {value}")
+        said += [f"{value['name']}={value['featureLevel']}" for _, _, value in batch.records]
+    return without_random_ids(" ".join(said))
+
+
+def without_random_ids(text: str) -> str:
+    """With ID for those that the script does not give."""
+    given = SCRIPT.read_text()
+    return re.sub(r"(?<=[='])[A-Za-z0-9_-]{22}(?=['\s]|$)", lambda found: found[0] if found[0] in given else "ID", text)
