@@ -7,7 +7,6 @@ a bug), its memory and its descriptors are measured.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import select
 import signal
@@ -15,19 +14,13 @@ import socket
 import struct
 import threading
 import time
-import typing
 import zlib
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import timedelta
-from functools import cache
-from io import BytesIO
 from pathlib import Path
 from random import Random
-from types import NoneType
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -38,8 +31,7 @@ from formats.compression import GZIP, LZ4, SNAPPY, ZSTD, compress
 from formats.file_name import parse_directory
 from formats.kernels.log import crc32c
 from kcli.broker.api import BROKER_APIS as APIS
-from kcli.broker.api import is_flexible
-from kcli.broker.network.messages import entity_writer, messages
+from tests.broker.hostile import ANYTHING, INT_MAX, INT_MIN, mutated, whole_request
 from tests.broker.running import Address, Client, Closed, ServedNode, running_node
 from tests.conftest import examples
 from tests.log.batches import batch
@@ -51,7 +43,6 @@ REQUESTS_AT_ONCE, TURNS = 12, 6
 ANSWER_S, PATIENCE_S = 0.4, 20.0
 RSS_GROWTH_MAX = 150 * MIB
 BOMB_BYTES = 256 * MIB
-INT_MAX, INT_MIN = 2**31 - 1, -(2**31)
 QUICK_DELETION = ("-o", "log.segment.delete.delay.ms=0", "-o", "log.index.size.max.bytes=4096")
 UNREGISTER_BROKER = 64
 """Takes the only broker out of its cluster, as Kafka's does: nobody could ask it anything more."""
@@ -188,150 +179,6 @@ def create(
 # requests at random
 
 
-STRINGS = (
-    *(
-        "",
-        "known",
-        "compacted",
-        "..",
-        ".",
-        "a/b",
-        "../../x",
-        "a\0b",
-        "x" * 249,
-        "x" * 250,
-        "é",
-        "\U0001f600",
-        "a.b",
-        "a_b",
-    ),
-    *("__consumer_offsets", "__cluster_metadata", "missing", "z" * 30_000, "1", "-1", "0", "kafka.server"),
-    *("retention.ms", "cleanup.policy", "segment.bytes", "max.message.bytes", "compression.type", "compact", "zstd"),
-    *("user", "client-id", "ip", "producer_byte_rate", "consumer_byte_rate", "request_percentage", "127.0.0.1"),
-    *("controller_mutation_rate", "metadata.version", "kraft.version", "transaction.version", "9" * 40, "1e400", "١"),
-)
-FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-300, 1e300, 5e-324, float("inf"), float("-inf"), float("nan"), 1e9)
-
-
-def integer(random: Random, bits: int) -> int:
-    most = 2 ** (bits - 1) - 1
-    small = random.choice((0, 0, 1, 1, -1, 2, 3, 5, -2))
-    return random.choice((small, small, small, most, -most - 1, random.randint(-most - 1, most)))
-
-
-def records(random: Random) -> bytes | None:
-    """What a producer may send, or not."""
-    producer = random.choice(((-1, -1), (1, 0), (5, 3)))
-    whole = batch(
-        *random.choices((b"", b"value", bytes(5000)), k=random.randrange(1, 4)),
-        producer=producer,
-        sequence=random.choice((-1, 0, 7, INT_MAX)) if producer[0] >= 0 else -1,
-        transactional=random.random() < 0.2,
-        timestamp_ms=random.choice((0, -1, int(time.time() * 1000), 2**62)),
-        codec=random.randrange(5),
-    )
-    choice = random.randrange(8)
-    if choice < 3:
-        return bytes(whole)
-    if choice == 3:
-        return random.choice((None, b"", random.randbytes(61), bytes(whole) * 2))
-    broken = bytearray(mutated(random, bytes(whole)))
-    if choice > 5 and len(broken) > 61:  # past the checksum
-        struct.pack_into(">i", broken, 8, len(broken) - 12)
-        broken[16] = 2
-        struct.pack_into(">I", broken, 17, crc32c(memoryview(broken)[21:]))
-    return bytes(broken)
-
-
-Maker = Callable[[Random], Any]
-
-
-def maker(hint: Any, kafka_type: str | None) -> Maker:
-    """What makes values of a field's type."""
-    arguments = typing.get_args(hint)
-    if NoneType in arguments:
-        plain = maker(next(each for each in arguments if each is not NoneType), kafka_type)
-        return lambda random: None if random.random() < 0.2 else plain(random)
-    if typing.get_origin(hint) is tuple:
-        inner = maker(arguments[0], kafka_type)
-        return lambda random: tuple(inner(random) for _ in range(random.choice((0, 1, 1, 1, 2, 3))))
-    if dataclasses.is_dataclass(hint):
-        assert isinstance(hint, type), "a class"
-        return class_maker(hint)
-    match kafka_type:
-        case "bool":
-            return lambda random: random.random() < 0.5
-        case "uint16":
-            return lambda random: hint(random.choice((0, 1, 9092, 65_535)))
-        case "int8" | "int16" | "int32" | "int64":
-            return lambda random: hint(integer(random, int(kafka_type[3:])))
-        case "timedelta_i32":
-            return lambda random: hint.parse(timedelta(milliseconds=integer(random, 32)))
-        case "timedelta_i64":
-            return lambda random: hint.parse(timedelta(milliseconds=integer(random, 50) // 100))
-        case "float64":
-            return lambda random: random.choice(FLOATS)
-        case "string":
-            return lambda random: hint(random.choice(STRINGS)) if hint is not str else random.choice(STRINGS)
-        case "uuid":
-            return lambda random: UUID(int=random.choice((1, random.getrandbits(128))))
-        case "bytes":
-            return lambda random: random.randbytes(random.choice((0, 1, 20)))
-        case "records":
-            return records
-    raise AssertionError(f"no values for {hint} {kafka_type}")
-
-
-@cache
-def class_maker(cls: type) -> Maker:
-    hints = typing.get_type_hints(cls)
-    fields = {each.name: maker(hints[each.name], each.metadata.get("kafka_type")) for each in dataclasses.fields(cls)}
-    return lambda random: cls(**{name: make(random) for name, make in fields.items()})
-
-
-def whole_request(random: Random, key: int, version: int) -> bytes:
-    """A request that reads well, whatever it says; without its size."""
-    request_type = messages(key, version).request_type
-    body = BytesIO()
-    body.write(struct.pack(">hhih", key, version, 1, 4) + b"fuzz" + (b"\0" if is_flexible(key, version) else b""))
-    entity_writer(request_type)(body, class_maker(request_type)(random))
-    return body.getvalue()
-
-
-EXTREMES = (
-    b"\xff\xff\xff\xff",
-    b"\x7f\xff\xff\xff",
-    b"\x80\0\0\0",
-    b"\xff\xff\xff\xff\x0f",
-    b"\xff" * 10,
-    b"\x7f\xff",
-    b"\0",
-)
-
-
-def mutated(random: Random, data: bytes) -> bytes:
-    """The bytes with some changed, cut, doubled, or an absurd number put in."""
-    found = bytearray(data)
-    for _ in range(random.randrange(1, 4)):
-        at = random.randrange(len(found) + 1)
-        end = min(len(found), at + random.randrange(1, 30))
-        match random.randrange(6):
-            case 0:
-                found[at : at + 1] = random.randbytes(1)
-            case 1:
-                extreme = random.choice(EXTREMES)
-                found[at : at + len(extreme)] = extreme
-            case 2:
-                found[at:at] = random.choice(EXTREMES)
-            case 3:
-                del found[at:end]
-            case 4:
-                found[at:at] = found[at:end]
-            case 5:
-                del found[at:]
-    return bytes(found)
-
-
 def hostile_frame(random: Random) -> bytes:
     """Something for the broker to read."""
     choice = random.randrange(12)
@@ -341,10 +188,11 @@ def hostile_frame(random: Random) -> bytes:
     version = random.randint(api.least, api.most)
     body = whole_request(random, api.key, version)
     if choice == 1:
-        body = struct.pack(">hh", random.choice((api.key, integer(random, 16))), integer(random, 16)) + body[4:]
+        other, version = ANYTHING.integer(random, 16, "key"), ANYTHING.integer(random, 16, "version")
+        body = struct.pack(">hh", random.choice((api.key, other)), version) + body[4:]
     elif choice > 5:
         body = body[:8] + mutated(random, body[8:])
-    size = len(body) if random.random() < 0.95 else integer(random, 32)
+    size = len(body) if random.random() < 0.95 else ANYTHING.integer(random, 32, "size")
     return struct.pack(">i", size) + body
 
 

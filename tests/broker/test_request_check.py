@@ -16,7 +16,7 @@ from kcli.broker.api import is_flexible
 from kcli.broker.network.messages import BadRequest, messages, read_request
 from kcli.broker.network.request_check import ITEMS_MAX, has_unknown_tags
 from kcli.broker.network.tagged_fields import without_unknown
-from tests.broker.test_fuzz_wire import mutated, whole_request
+from tests.broker.hostile import mutated, whole_request
 
 VERSIONS = [(api.key, version) for api in APIS.values() for version in range(api.least, api.most + 1)]
 WITHOUT_TAGS = [

@@ -33,6 +33,7 @@ from kcli.raft.messages import (
 from kcli.raft.voters import Endpoint, Endpoints, ReplicaKey, address, replica_key
 
 NO_HIGH_WATERMARK: Final = (1 << 63) - 1
+NO_EPOCH: Final = -1
 
 
 class InvalidRaftRequest(Exception):
@@ -117,9 +118,9 @@ def fetch_of(call: Call) -> Fetch:
     return Fetch(
         cluster_id=getattr(request, "cluster_id", None),
         replica=_key(replica_id, getattr(partition, "replica_directory_id", None)),
-        epoch=partition.current_leader_epoch,
+        epoch=getattr(partition, "current_leader_epoch", NO_EPOCH),
         offset=partition.fetch_offset,
-        last_fetched_epoch=partition.last_fetched_epoch,
+        last_fetched_epoch=getattr(partition, "last_fetched_epoch", NO_EPOCH),
         high_watermark=high_watermark,
         max_wait_ms=round(request.max_wait.total_seconds() * 1000),
         max_bytes=request.max_bytes,

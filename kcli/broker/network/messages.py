@@ -12,6 +12,7 @@ Source: Kafka's protocol guide, RequestHeader.json, ResponseHeader.json; KIP-482
 
 from __future__ import annotations
 
+import gc
 import io
 import struct
 from collections.abc import Callable, Iterable
@@ -166,7 +167,9 @@ def _field_names(cls: Any) -> frozenset[str]:
 @cache
 def messages(api_key: int, version: int) -> Messages:
     """The classes of an API key and version that kio has. Raises KeyError."""
-    return Messages(api_key, version)
+    found = Messages(api_key, version)
+    gc.freeze()  # they stay: no collection is to look at them again and again
+    return found
 
 
 def read_header(frame: memoryview, flexible: Callable[[int, int], bool]) -> RequestHeader:

@@ -1,0 +1,108 @@
+"""A quorum of three processes under hostile frames: what one request did to a whole cluster, and all others.
+
+`make soak` sends 100,000 frames; `python -m tests.broker.quorum_fuzz --seed N` tells one seed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kcli.broker.metadata.raft_asks import Wire
+from kcli.broker.tasks import in_background
+from tests.broker.cluster import running_cluster
+from tests.broker.quorum_fuzz import NODES, RSS_MAX, Victims, run, send, vote
+from tests.conftest import examples
+
+SEED = 15
+SOAK_FRAMES = 100_000
+FRAMES = examples(1024, soak=SOAK_FRAMES).max_examples
+WAIT_MAX_MS = 2_000
+"""Of another connection, where the machine does ten things at a time; what it was is printed."""
+LAST = 2**31 - 1
+
+
+@pytest.fixture(scope="module")
+def victims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victims]:
+    found = Victims(tmp_path_factory.mktemp("quorum"))
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+HOSTILE = {
+    "largest epoch": vote(replica_epoch=LAST),
+    "largest epoch, of a node itself": vote(replica_epoch=LAST, replica_id=1),
+    "a vote of a node itself": vote(replica_epoch=500, replica_id=1),
+    "largest of all": vote(replica_epoch=LAST - 1, last_offset=2**63 - 1, last_offset_epoch=LAST - 2),
+    "largest epoch, pre-vote": vote(version=2, replica_epoch=LAST, pre_vote=True),
+    "least of all": vote(replica_epoch=-(2**31), last_offset=-(2**63), last_offset_epoch=-(2**31)),
+    "a vote of another node": vote(replica_epoch=1000, replica_id=2),
+    "leader of the largest epoch": vote("begin_quorum_epoch", leader_id=99, leader_epoch=LAST),
+    "end of the largest epoch": vote(
+        "end_quorum_epoch", leader_id=2, leader_epoch=LAST, preferred_successors=[LAST] * 9
+    ),
+    **{f"{each} leads": vote("begin_quorum_epoch", leader_id=each, leader_epoch=2000 + each) for each in NODES},
+    **{
+        f"{each} resigns": vote("end_quorum_epoch", leader_id=each, leader_epoch=3000 + each, preferred_successors=[])
+        for each in NODES
+    },
+}
+
+
+@pytest.mark.parametrize("request_", HOSTILE.values(), ids=HOSTILE)
+def test_one_frame_does_not_end_a_cluster(victims: Victims, request_: bytes) -> None:
+    """To every controller."""
+    for port in victims.cluster.controller_ports.values():
+        send(("127.0.0.1", port), [request_])
+    victims.check()
+
+
+def test_it_restarts_after_that(victims: Victims) -> None:
+    victims.restart()
+
+
+@pytest.mark.hypothesis
+def test_hostile_frames(tmp_path: Path) -> None:
+    for victims in run(tmp_path, SEED, FRAMES, group=min(FRAMES, 4096), restart_every=3):
+        print(victims)
+    assert victims.restarts
+    assert victims.longest_ms < WAIT_MAX_MS
+    assert victims.rss_max < RSS_MAX
+
+
+def test_an_exchange_takes_every_exception(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as no answer, and raft asks again: the quorum goes on."""
+    failures = 40
+
+    def answer(self: Wire) -> object:
+        nonlocal failures
+        failures -= 1
+        if failures > 0:
+            raise ArithmeticError("a bug")
+        return tuple.__getitem__(self, 3)
+
+    monkeypatch.setattr(Wire, "answer", property(answer))
+    with running_cluster(tmp_path) as cluster:
+        assert cluster.leader() in NODES
+        assert failures <= 0
+
+
+def test_a_background_task_ends_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise ArithmeticError("a bug")
+
+    async def scenario() -> None:
+        await in_background("that work", fail())
+        never = in_background("other work", fail())
+        never.cancel()
+        await asyncio.wait([never])
+
+    asyncio.run(scenario())
+    gc.collect()
+    assert [each.getMessage() for each in caplog.records] == ["that work failed: ArithmeticError: a bug"]
