@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kcli.broker.metadata.raft_asks import Wire
-from kcli.broker.tasks import in_background
+from kcli.broker.unattended import begin
 from tests.broker.cluster import running_cluster
 from tests.broker.quorum_fuzz import NODES, RSS_MAX, Victims, run, send, vote
 from tests.conftest import examples
@@ -98,11 +98,10 @@ def test_a_background_task_ends_in_one_line(caplog: pytest.LogCaptureFixture) ->
         raise ArithmeticError("a bug")
 
     async def scenario() -> None:
-        await in_background("that work", fail())
-        never = in_background("other work", fail())
+        never = begin(fail(), "other work")
         never.cancel()
-        await asyncio.wait([never])
+        await asyncio.wait([begin(fail(), "that work"), never])
 
     asyncio.run(scenario())
     gc.collect()
-    assert [each.getMessage() for each in caplog.records] == ["that work failed: ArithmeticError: a bug"]
+    assert [each.getMessage() for each in caplog.records] == ["that work: a bug"]
