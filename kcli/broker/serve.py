@@ -30,13 +30,14 @@ def serve(
     *,
     read_only: bool = False,
     joinable: bool = False,
+    allow_strays: bool = False,
     launcher: socket.socket | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError.
 
-    joinable: see Node. launcher: the socket to it, where there is one (see supervised).
+    joinable, allow_strays: see Node. launcher: the socket to it, where there is one (see supervised).
     """
-    node = partial(_new_node, config, read_only=read_only, joinable=joinable)
+    node = partial(_new_node, config, read_only=read_only, joinable=joinable, allow_strays=allow_strays)
     _new_loop().run_until_complete(_serve(config, node, ready, launcher))
 
 
@@ -108,9 +109,9 @@ async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
     return True
 
 
-def _new_node(config: BrokerConfig, *, read_only: bool, joinable: bool) -> Node:
+def _new_node(config: BrokerConfig, *, read_only: bool, joinable: bool, allow_strays: bool) -> Node:
     if read_only:
         from kcli.broker.read_only.node import ReadOnlyNode
 
         return ReadOnlyNode(config)
-    return Node(config, joinable=joinable)
+    return Node(config, joinable=joinable, allow_strays=allow_strays)
