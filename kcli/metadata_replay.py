@@ -43,8 +43,13 @@ MetadataRecord = tuple[int, str, dict[str, Any]]
 """Offset, name of the message, its fields."""
 
 
-def replay(directory: Path, files: Files, told: Told, *, around_damage: bool) -> MetadataImage:
-    """The image that the files of a metadata log make. directory: where they are. Raises UnreadableInput."""
+def replay(
+    directory: Path, files: Files, told: Told, *, around_damage: bool, removed: set[str] | None = None
+) -> MetadataImage:
+    """The image that the files of a metadata log make. Raises UnreadableInput.
+
+    directory: where they are. removed: takes the ids of the topics that the log, not the snapshot, removes.
+    """
     image, next_offset = _latest_snapshot(directory, files, told)
     for name in _named(files, FileKind.LOG):
         source = ContentSource(str(directory / name), files[name])
@@ -53,6 +58,8 @@ def replay(directory: Path, files: Files, told: Told, *, around_damage: bool) ->
                 if offset >= next_offset:
                     next_offset = offset + 1
                     _apply(image, source.name, (offset, message, value), told)
+                    if removed is not None and message == "RemoveTopicRecord":
+                        removed.add(value["topicId"])
         finally:
             source.close()
     return image

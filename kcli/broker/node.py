@@ -30,6 +30,7 @@ from kcli.broker.fetch_sessions import FetchSessions
 from kcli.broker.lifecycle import BrokerLifecycle
 from kcli.broker.logs.checkpoints import previous_epoch
 from kcli.broker.logs.directories import LogDir, LogDirs, open_log_dirs
+from kcli.broker.logs.lost_metadata import check_metadata
 from kcli.broker.logs.manager import Listeners, LogManager
 from kcli.broker.logs.partitions import Partitions
 from kcli.broker.metadata.alone import LoneMetadataLog
@@ -80,11 +81,16 @@ class Node:
         clock: Clock | None = None,
         chance: random.Random | None = None,
         joinable: bool = False,
+        allow_strays: bool = False,
     ) -> None:
-        """joinable: other brokers may join it though it is the only voter: it listens as a controller, too."""
+        """joinable: other brokers may join it though it is the only voter: it listens as a controller, too.
+
+        allow_strays: partitions that a damaged metadata log no longer names do not stop the start.
+        """
         self.config = config
         self._is_only_voter = is_only_voter(config)
         self._is_alone = self._is_only_voter and config.is_broker and not joinable
+        self._allow_strays = allow_strays
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """Why the node must stop: an error that leaves it nothing to serve with."""
         self._disk = disk or Disk()
@@ -163,6 +169,8 @@ class Node:
         if not self._is_only_voter:
             _check_formatted(metadata)
         self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk, self._clock)
+        if self._is_only_voter and not self._allow_strays:
+            check_metadata(dirs, self._clock.now_ms())
         network: Network = NoNetwork() if alone else self._new_network(loop)
         journal = self._new_lone_log(dirs) if alone else self._new_replicated_log(dirs, controllers, network)
         journal.on_failure = lambda error: self._must_stop(f"the metadata log has failed: {error_text(error)}")

@@ -32,14 +32,15 @@ def serve(
     *,
     read_only: bool = False,
     joinable: bool = False,
+    allow_strays: bool = False,
     launcher: socket.socket | None = None,
     disk: Disk | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError.
 
-    joinable: see Node. launcher: the socket to it, where there is one (see supervised).
+    joinable, allow_strays: see Node. launcher: the socket to it, where there is one (see supervised).
     """
-    node = partial(_new_node, config, disk, read_only=read_only, joinable=joinable)
+    node = partial(_new_node, config, disk, read_only=read_only, joinable=joinable, allow_strays=allow_strays)
     _new_loop().run_until_complete(_serve(config, node, ready, launcher))
 
 
@@ -123,9 +124,9 @@ async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
     return True
 
 
-def _new_node(config: BrokerConfig, disk: Disk | None, *, read_only: bool, joinable: bool) -> Node:
+def _new_node(config: BrokerConfig, disk: Disk | None, *, read_only: bool, joinable: bool, allow_strays: bool) -> Node:
     if read_only:
         from kcli.broker.read_only.node import ReadOnlyNode
 
         return ReadOnlyNode(config)
-    return Node(config, disk=disk, joinable=joinable)
+    return Node(config, disk=disk, joinable=joinable, allow_strays=allow_strays)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from formats.file_name import METADATA_DIRECTORY, FileKind
 from kcli.cli.options import Format, current_ms, time_ms
 from kcli.cli.output import json_line, note, on_terminal, printable, write_text
 from kcli.cli.progress import Progress
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from kcli.log.recovery import PartitionPlan
     from kcli.log.recovery_run import Recovery
     from kcli.log.recovery_salvage import Lost
+    from kcli.log.recovery_view import StartRefused
+    from kcli.metadata_recovery import MetadataRecovery
 
 EPILOG = """
 Examples:
@@ -71,6 +74,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if settings.metadata_error is not None:
         note(f"kcli: topics taken as Kafka's defaults have them: {settings.metadata_error}")
     progress = _Progress(directory)
+    metadata = _metadata(directory, settings.server, now_ms, salvage=salvage)
     recovery = Recovery(
         directory,
         now_ms,
@@ -79,6 +83,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         producer_expiration_ms=settings.producer_expiration_ms,
         config=settings.log_config,
         advance=progress.advance,
+        metadata=metadata.take,
     )
     if out is not None:
         plans = recovery.write_to(out)
@@ -88,34 +93,84 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         plans = recovery.plans()
     changes = out is not None or in_place
     try:
-        raise typer.Exit(_show(recovery, plans, progress, changes=changes, as_json=output is Format.JSONL))
+        show = _Show(recovery, metadata, progress, as_json=output is Format.JSONL)
+        raise typer.Exit(show.run(plans, changes=changes))
     except OSError as error:
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
 
 
-def _show(
-    recovery: Recovery, plans: Iterator[PartitionPlan], progress: _Progress, *, changes: bool, as_json: bool
-) -> int:
-    began = time.monotonic()
-    totals = _Totals(refused=len(recovery.refusals))
-    for refused in recovery.refusals:
-        progress.clear()
-        write_text(_line(as_json, _refusal("", refused.file, refused.reason, refused.position)))
-    for done in plans:
-        rows = list(_rows(done, salvage=recovery.salvage))
-        totals.add(done, rows)
-        progress.clear()
+def _metadata(directory: Path, server: Mapping[str, str], now_ms: int, *, salvage: bool) -> MetadataRecovery:
+    from kcli.metadata_recovery import MetadataRecovery
+
+    is_the_log = directory.absolute().name == METADATA_DIRECTORY
+    return MetadataRecovery(directory.absolute().parent if is_the_log else directory, server, now_ms, salvage)
+
+
+class _Show:
+    """The result, row by row; `run` returns the exit status."""
+
+    def __init__(self, recovery: Recovery, metadata: MetadataRecovery, progress: _Progress, *, as_json: bool) -> None:
+        self._recovery, self._metadata, self._progress, self._as_json = recovery, metadata, progress, as_json
+        self._totals = _Totals()
+
+    def run(self, plans: Iterator[PartitionPlan], *, changes: bool) -> int:
+        """Take the plans, and show what there is. Raises what they raise."""
+        recovery, totals = self._recovery, self._totals
+        began = time.monotonic()
+        self._of_directory()
+        for done in plans:
+            rows = list(_rows(done, salvage=recovery.salvage))
+            totals.add(done, rows)
+            self._write([row for row in rows if self._as_json or row["kind"] != "partition"])
+        self._of_metadata(changes=changes)
+        self._progress.clear()
+        for error in recovery.unreadable:
+            note(f"kcli: {error}")
+            if self._as_json:
+                write_text(
+                    json_line({"partition": "", "kind": "unreadable", "file": error.path, "reason": error.reason})
+                )
+        if not self._as_json:
+            seconds = time.monotonic() - began
+            write_text(totals.text(recovery, changes=changes, seconds=seconds))
+            if recovery.backup is not None:
+                write_text(f"What was cut is in {recovery.backup}\n")
+        elif recovery.backup is not None:
+            write_text(_line(True, {"partition": "", "kind": "backup", "file": str(recovery.backup)}))
+        if recovery.unreadable:
+            return 2
+        return 1 if totals.refused or ((totals.losses or self._metadata.is_loss) and not changes) else 0
+
+    def _write(self, rows: list[dict[str, Any]]) -> None:
+        self._progress.clear()
         for row in rows:
-            if as_json or row["kind"] != "partition":
-                write_text(_line(as_json, row))
-    progress.clear()
-    if not as_json:
-        write_text(totals.text(changes=changes, seconds=time.monotonic() - began, clean=bool(recovery.clean)))
-        if recovery.backup is not None:
-            write_text(f"What was cut is in {recovery.backup}\n")
-    elif recovery.backup is not None:
-        write_text(_line(as_json, {"partition": "", "kind": "backup", "file": str(recovery.backup)}))
-    return 1 if totals.refused or (totals.losses and not changes) else 0
+            write_text(_line(self._as_json, row))
+
+    def _refuse(self, refusals: list[StartRefused]) -> None:
+        self._totals.refused += len(refusals)
+        self._write([_refusal("", each.file, each.reason, each.position) for each in refusals])
+
+    def _of_directory(self) -> None:
+        recovery = self._recovery
+        self._refuse(recovery.refusals)
+        if recovery.lacks_marker and self._as_json:
+            self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
+
+    def _of_metadata(self, *, changes: bool) -> None:
+        """What the start of the metadata log means; where it is not in this directory, as far as that can be told."""
+        from kcli.cli.recover_metadata import metadata_rows, metadata_text
+
+        metadata, recovery = self._metadata, self._recovery
+        if not recovery.is_partition and metadata.is_elsewhere:
+            metadata.look_elsewhere()
+        self._refuse(metadata.refusals)
+        rows = list(metadata_rows(metadata, has_partitions=bool(recovery.partitions)))
+        if self._as_json:
+            self._write(rows)
+            return
+        self._progress.clear()
+        for kind, place, words in metadata_text(metadata, rows, changes=changes):
+            write_text(_text_line(kind, place, words))
 
 
 def _refusal(partition: str, file: str, reason: str, position: int | None) -> dict[str, Any]:
@@ -174,18 +229,21 @@ def _event_row(partition: str, event: Event, lost: Lost) -> dict[str, Any]:
 def _line(as_json: bool, row: dict[str, Any]) -> str:
     if as_json:
         return json_line(row)
-    kind = f"{row['kind']:16}"
-    if on_terminal():
-        colour = RED if row["kind"] in BAD else CYAN
-        kind = f"{colour}{kind}\x1b[0m"
     place = printable("/".join(filter(None, (row["partition"], row["file"]))))
     if row.get("position"):
         place += f"  byte {row['position']:,}"
-    return f"{kind} {place}\n                 {_words(row)}\n"
+    return _text_line(row["kind"], place, _words(row))
+
+
+def _text_line(kind: str, place: str, words: str) -> str:
+    shown = f"{kind:16}"
+    if on_terminal():
+        shown = f"{RED if kind in BAD else CYAN}{shown}\x1b[0m"
+    return f"{shown} {place}\n                 {words}\n"
 
 
 RED, CYAN = "\x1b[1;31m", "\x1b[36m"
-BAD = ("cut", "emptied", "segment-removed", "end-hidden", "refused")
+BAD = ("cut", "emptied", "segment-removed", "end-hidden", "refused", "metadata-lost", "stray")
 
 
 def _words(row: dict[str, Any]) -> str:
@@ -220,31 +278,51 @@ def _words(row: dict[str, Any]) -> str:
 class _Totals:
     """The sums below the rows."""
 
-    def __init__(self, refused: int) -> None:
-        self.refused = refused
-        self.losses = 0
-        self._partitions = self._changed = self._bytes = self._records = 0
+    def __init__(self) -> None:
+        self.refused = self.losses = 0
+        self._partitions = self._bytes = self._records = 0
+        self._saved_records = self._gaps = self._gap_bytes = 0
 
     def add(self, done: PartitionPlan, rows: list[dict[str, Any]]) -> None:
         self._partitions += 1
         self.refused += done.refused is not None
         self.losses += done.has_losses
-        self._changed += done.refused is None and done.is_changed()
         self._bytes += sum(row["bytes"] for row in rows if "lost_batches" in row)
         self._records += sum(row["lost_records"] for row in rows if "lost_batches" in row)
+        self._saved_records += done.saved_records
+        self._gaps += len(done.gaps)
+        self._gap_bytes += sum(gap.length for gap in done.gaps)
 
-    def text(self, *, changes: bool, seconds: float, clean: bool) -> str:
+    def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"
-        start = "a clean start" if clean else "a start after a crash"
-        parts = [f"{self._partitions:,} partition{'' if self._partitions == 1 else 's'} {verb} as in {start}"]
+        parts = [f"{_count(self._partitions, 'partition')} {verb} as in {_start(recovery)}"]
         if self.losses:
-            where = f"{self.losses:,} partition{'' if self.losses == 1 else 's'}"
-            parts.append(f"Kafka loses {self._bytes:,} bytes with {self._records:,} sound records in {where}")
+            loses = "alone would lose" if recovery.salvage else "loses"
+            records = f"{self._bytes:,} bytes with {self._records:,} sound records"
+            parts.append(f"Kafka {loses} {records} in {_count(self.losses, 'partition')}")
+        if recovery.salvage and (self._gaps or self._saved_records):
+            keeps = "kept" if changes else "would keep"
+            out = (
+                f"{self._gap_bytes:,} bytes in {_count(self._gaps, 'gap')} {'are' if changes else 'would be'} left out"
+            )
+            parts.append(f"--salvage {keeps} {_count(self._saved_records, 'record')} of them; {out}")
         if self.refused:
             parts.append(f"{self.refused:,} would keep Kafka from starting")
+        if recovery.unreadable:
+            parts.append(f"{len(recovery.unreadable):,} could not be read")
         if not changes:
             parts.append("nothing was written")
         return f"{'; '.join(parts)}; {seconds:.2f} s\n"
+
+
+def _start(recovery: Recovery) -> str:
+    if recovery.lacks_marker:
+        return "a start after a crash (the broker was not shut down in order: no .kafka_cleanshutdown)"
+    return "a clean start" if recovery.clean else "a start after a crash"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 class _Progress(Progress):

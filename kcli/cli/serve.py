@@ -66,6 +66,10 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Serve what is there and change not a byte; writes are refused.")
     ] = False,
+    allow_strays: Annotated[
+        bool,
+        typer.Option("--allow-strays", help="Start though a damaged metadata log no longer names some partitions."),
+    ] = False,
     nodes: Annotated[
         int | None,
         typer.Option("--nodes", min=1, max=99, metavar="N", help="A cluster of so many brokers, a process each."),
@@ -104,13 +108,13 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     where = None if listen is None else _address(listen, "--listen")
     told = None if advertise is None else _address(advertise, "--advertise")
     if nodes is not None or (data_dir is not None and not read_only and is_cluster(data_dir)):
-        if config is not None or told is not None or read_only:
-            raise UsageError("--nodes: --config, --advertise and --read-only are of one node")
+        if config is not None or told is not None or read_only or allow_strays:
+            raise UsageError("--nodes: --config, --advertise, --read-only and --allow-strays are of one node")
         _serve_nodes(data_dir, nodes, controllers, where, options, restart=not no_restart, json_lines=json_lines)
         return
     if controllers or no_restart:
         raise UsageError("--controllers and --no-restart: only with --nodes")
-    _serve_node(data_dir, where, told, config, options, read_only=read_only)
+    _serve_node(data_dir, where, told, config, options, read_only=read_only, allow_strays=allow_strays)
 
 
 def _serve_node(
@@ -121,6 +125,7 @@ def _serve_node(
     options: dict[str, str],
     *,
     read_only: bool,
+    allow_strays: bool,
 ) -> None:
     from kcli.broker.serve import serve as run
     from kcli.broker.single_node import single_node_config
@@ -138,7 +143,8 @@ def _serve_node(
         run(single_node_config(data_dir, where, told, file, options), _ready, read_only=True)
         return
     if has_directory:
-        run(single_node_config(data_dir, where, told, file, options), _ready, joinable=file is not None)
+        node = single_node_config(data_dir, where, told, file, options)
+        run(node, _ready, joinable=file is not None, allow_strays=allow_strays)
         return
     with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
         run(single_node_config(Path(temporary), where, told, file, options), _ready, joinable=file is not None)

@@ -25,14 +25,15 @@ EXPIRATION = "producer.id.expiration.ms"
 
 
 class Settings:
-    """What --config and -o say of a log directory or of a partition's in one. `broker`: the broker's properties.
+    """What --config and -o say of a log directory or of a partition's in one. `server`: the entries of --config;
+    `broker`: the broker's properties.
 
     metadata_error: why the metadata log could not be read; topics then have no configuration of their own.
     Raises UsageError, InvalidConfig, UnreadableInput.
     """
 
     def __init__(self, directory: Path, config: Path | None, options: Sequence[str]) -> None:
-        server = {} if config is None else dict(read_properties(config))
+        self.server = server = {} if config is None else dict(read_properties(config))
         home = directory.absolute().parent if holds_segments(directory) else directory
         meta = home / FileKind.META_PROPERTIES
         self.metadata_error: UnreadableInput | None = None

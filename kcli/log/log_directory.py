@@ -194,6 +194,20 @@ class LogDirectory:
         ]
         return sorted(found, key=lambda each: (each.partition, each.name))
 
+    def unreadable(self) -> list[UnreadableInput]:
+        """Names of partitions that are no directories: links that lead nowhere or in a circle, files. Raises
+        UnreadableInput."""
+        found = []
+        for path in self._entries():
+            if parse_directory(path.name) is not None and not path.is_dir():
+                try:
+                    path.stat()
+                    reason = "not a directory"
+                except OSError as error:
+                    reason = error.strerror or str(error)
+                found.append(UnreadableInput(str(path), reason))
+        return found
+
     def expected_partitions(self) -> list[PartitionDirectory]:
         """The same. Raises UnreadableInput also where nothing says that this is a broker's directory."""
         found = self.partitions()
@@ -202,8 +216,11 @@ class LogDirectory:
         return found
 
     def _directories(self) -> list[Path]:
+        return [each for each in self._entries() if each.is_dir()]
+
+    def _entries(self) -> list[Path]:
         try:
-            return sorted(each for each in self.path.iterdir() if each.is_dir())
+            return sorted(self.path.iterdir())
         except OSError as error:
             raise UnreadableInput(str(self.path), error.strerror or str(error)) from error
 

@@ -31,7 +31,8 @@ LOSSES = (EventKind.CUT, EventKind.EMPTIED, EventKind.SEGMENT_REMOVED, EventKind
 class PartitionPlan:
     """What a start makes of one partition's directory. offsets is None where it is refused.
 
-    lost: what is lost with each of the events, counted before anything is changed.
+    lost: what is lost with each of the events, counted before anything is changed. saved_records: those of them that
+    salvage keeps.
     """
 
     name: str
@@ -43,6 +44,7 @@ class PartitionPlan:
     lost: list[Lost]
     gaps: list[Gap] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
+    saved_records: int = 0
 
     @property
     def has_losses(self) -> bool:
@@ -74,25 +76,33 @@ def plan(
     planned = _load(directory, PartitionView(directory), options, advance)
     if not with_salvage:
         return planned
-    logs: set[str] = set()
+    logs: dict[str, int] = {}
     last = planned
-    while (more := _to_salvage(last)) - logs:
-        logs |= more
+    while (more := _to_salvage(last)).keys() - logs.keys():
+        logs = more | logs
         view = PartitionView(directory)
         try:
             LogLoader(view, options).tidy()
         except StartRefused:  # a swap that cannot be read: what it replaces may be there, or may not
             return planned
-        gaps, renamed = salvage(view, logs)
+        gaps, renamed, saved_records = salvage(view, logs)
         last = _load(directory, view, replace(options, clean=False), advance)
-        last = replace(last, gaps=gaps, renamed=renamed)
+        last = replace(last, gaps=gaps, renamed=renamed, saved_records=saved_records)
     return replace(last, events=planned.events, lost=planned.lost)
 
 
-def _to_salvage(planned: PartitionPlan) -> set[str]:
-    """The files in which Kafka would lose something, or at which it would stop."""
-    names = {event.file for event in planned.events if event.kind in LOSSES}
-    return names | ({planned.refused.file} if planned.refused else set())
+def with_view(
+    planned: PartitionPlan, view: PartitionView, advance: Callable[[int], None] = lambda _: None
+) -> PartitionPlan:
+    """The same plan with another view than that of Kafka's start; its events stay. Raises UnreadableInput."""
+    last = _load(view.directory, view, replace(planned.options, clean=False), advance)
+    return replace(last, events=planned.events, lost=planned.lost)
+
+
+def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
+    """The files in which Kafka would lose something, or at which it would stop, each with the bytes that it keeps."""
+    names = {event.file: event.position or 0 for event in planned.events if event.kind in LOSSES}
+    return names | ({planned.refused.file: 0} if planned.refused else {})
 
 
 def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: Callable[[int], None]) -> PartitionPlan:
@@ -185,6 +195,9 @@ def apply_in_place(plan: PartitionPlan, disk: Disk) -> None:
     renames = {_origin(content): name for name, content in changed.items() if _origin(content) not in (None, name)}
     composed = [name for name, content in changed.items() if _origin(content) is None and not _in_memory(content)]
     gone = [name for name in view.removed() if name not in renames]
+    in_memory = sorted((name for name in changed if _in_memory(changed[name])), key=_write_order)
+    for name in [each for each in in_memory if each.endswith(FileKind.KRAFT_SNAPSHOT)]:  # it stands for what goes
+        _write_file(disk, directory / name, changed[name])
     _compose(plan, disk, composed)
     used = {part.path.name for name in composed for part in changed[name].parts if isinstance(part, FileRange)}
     for name in sorted(gone, key=lambda name: (name in used and name.endswith(".swap"), _removal_order(name))):
@@ -194,8 +207,8 @@ def apply_in_place(plan: PartitionPlan, disk: Disk) -> None:
         disk.rename(directory / str(old), directory / name)
     disk.sync_directory(directory)
     _cut_and_sync(plan, disk, changed)
-    for name in sorted((name for name in changed if _in_memory(changed[name])), key=_write_order):
-        disk.write_file(directory / name, b"".join(part for part in changed[name].parts if isinstance(part, bytes)))
+    for name in [each for each in in_memory if not each.endswith(FileKind.KRAFT_SNAPSHOT)]:
+        _write_file(disk, directory / name, changed[name])
     for name in gone:
         if name.endswith(".snapshot"):
             disk.remove(directory / name)
@@ -234,6 +247,10 @@ def _origin(content: Content) -> str | None:
     if len(content.parts) == 1 and isinstance(content.parts[0], FileRange) and content.parts[0].start == 0:
         return content.parts[0].path.name
     return None
+
+
+def _write_file(disk: Disk, path: Path, content: Content) -> None:
+    disk.write_file(path, b"".join(part for part in content.parts if isinstance(part, bytes)))
 
 
 def _in_memory(content: Content) -> bool:

@@ -54,8 +54,10 @@ def no_configs(_: str) -> LogConfig:
 class Recovery:
     """One run. `clean` None: as the clean-shutdown marker tells. config: a topic's configuration by its name.
 
-    advance(size) hears of so many more bytes that were checked, from any thread. Raises UnreadableInput where the
-    directory is neither a partition's nor a broker's.
+    advance(size) hears of so many more bytes that were checked, from any thread. metadata(plan) takes the plan of the
+    metadata log's start, before anything is changed, and returns the one to carry out, salvaged where that is asked
+    for. `unreadable` is complete when the plans have been taken: the rest is not held up. Raises UnreadableInput where
+    the directory is neither a partition's nor a broker's.
     """
 
     directory: Path
@@ -67,7 +69,9 @@ class Recovery:
     advance: Callable[[int], None] = lambda _: None
     disk: Disk = field(default_factory=Disk)
     threads: int | None = None
+    metadata: Callable[[PartitionPlan], PartitionPlan] = lambda planned: planned
     refusals: list[StartRefused] = field(default_factory=list)
+    unreadable: list[UnreadableInput] = field(default_factory=list)
     backup: Path | None = None
 
     def __post_init__(self) -> None:
@@ -82,10 +86,16 @@ class Recovery:
             self.partitions = [PartitionDirectory(self.directory, name)]
         else:
             self.partitions = self._holder.expected_partitions()
+            self.unreadable = self._holder.unreadable()
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
+        if self._has_holder and not (holder / FileKind.META_PROPERTIES).exists():
+            reason = "is missing: nothing says whose log directory this is"
+            self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
+        self.lacks_marker = self.clean is None and self._has_holder and not self._holder.was_shut_down_cleanly
+        """Was the broker not shut down in order?"""
         if self.clean is None:
-            self.clean = self._has_holder and self._holder.was_shut_down_cleanly
+            self.clean = self._has_holder and not self.lacks_marker
         self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
 
@@ -96,20 +106,31 @@ class Recovery:
             return {}
 
     def plans(self) -> Iterator[PartitionPlan]:
-        """What a start does to each partition, by topic and number. Raises UnreadableInput."""
+        """What a start does to each partition that can be read, by topic and number."""
+        return (planned for _, planned in self._plans())
+
+    def _plans(self) -> Iterator[tuple[PartitionDirectory, PartitionPlan]]:
         threads = min(MAX_THREADS, os.cpu_count() or 1) if self.threads is None else self.threads
-        pending: deque[Future[PartitionPlan]] = deque()
+        pending: deque[tuple[PartitionDirectory, Future[PartitionPlan]]] = deque()
         with ThreadPoolExecutor(threads) as pool:
             try:
                 for each in self.partitions:
-                    pending.append(pool.submit(self._plan, each))
+                    pending.append((each, pool.submit(self._plan, each)))
                     if len(pending) > 2 * threads:
-                        yield pending.popleft().result()
+                        yield from self._readable(*pending.popleft())
                 while pending:
-                    yield pending.popleft().result()
+                    yield from self._readable(*pending.popleft())
             finally:
-                for future in pending:
+                for _, future in pending:
                     future.cancel()
+
+    def _readable(
+        self, directory: PartitionDirectory, planned: Future[PartitionPlan]
+    ) -> Iterator[tuple[PartitionDirectory, PartitionPlan]]:
+        try:
+            yield directory, planned.result()
+        except UnreadableInput as error:
+            self.unreadable.append(error)
 
     def _plan(self, directory: PartitionDirectory) -> PartitionPlan:
         is_metadata = directory.name.topic == METADATA_TOPIC
@@ -125,6 +146,8 @@ class Recovery:
             is_metadata=is_metadata,
             is_tiered=config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED,
         )
+        if is_metadata:
+            return self.metadata(plan(directory.path, options, advance=self.advance))
         return plan(directory.path, options, with_salvage=self.salvage, advance=self.advance)
 
     def write_to(self, target: Path) -> Iterator[PartitionPlan]:
@@ -140,7 +163,7 @@ class Recovery:
 
     def _write_to(self, target: Path) -> Iterator[PartitionPlan]:
         ends = _Ends()
-        for each, done in zip(self.partitions, self.plans(), strict=True):
+        for each, done in self._plans():
             write_copy(done, self.disk, target if self.is_partition else target / each.path.name)
             ends.add(each, done)
             yield done
@@ -171,7 +194,7 @@ class Recovery:
         backup = Backup(self.disk, self._holder.path, backup_name)
         ends = _Ends()
         unchanged, changed = [], []
-        for each, done in zip(self.partitions, self.plans(), strict=True):
+        for each, done in self._plans():
             ends.add(each, done)
             if done.refused is None and (done.is_changed() or not self.clean):
                 back_up(done, backup)

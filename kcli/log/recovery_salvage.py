@@ -7,7 +7,7 @@ name lies above its first batch is named by that, where the logs before it leave
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from formats.file_name import FileKind, FileName, build, parse
@@ -67,7 +67,7 @@ def behind_damage(name: str, content: Content, position: int) -> Lost:
                 if row.faults & UNSOUND or row.base_offset < 0 or row.last_offset < row.base_offset:
                     continue
                 found.batches += 1
-                found.records += row.count if row.magic >= LEGACY_MAGIC else 1
+                found.records += _record_count(row)
                 first, last = found.first_offset, found.last_offset
                 found.first_offset = row.base_offset if first is None else min(first, row.base_offset)
                 found.last_offset = row.last_offset if last is None else max(last, row.last_offset)
@@ -76,11 +76,13 @@ def behind_damage(name: str, content: Content, position: int) -> Lost:
     return found
 
 
-def salvage(view: PartitionView, files: Collection[str]) -> tuple[list[Gap], list[Renamed]]:
-    """Leave only sound batches in order in those of the view's logs that `files` names.
+def salvage(view: PartitionView, files: Mapping[str, int]) -> tuple[list[Gap], list[Renamed], int]:
+    """Leave only sound batches in order in those of the view's logs that `files` names, each with the bytes that Kafka
+    would keep of it.
 
-    Returns what was left out, and what has another name. Other names of `files` are of files that keep Kafka from
-    starting; they go, and a start builds them anew, as it does the indexes of the logs. Raises UnreadableInput.
+    Returns what was left out, what has another name, and how many records stay that Kafka would not keep. Other names
+    of `files` are of files that keep Kafka from starting; they go, and a start builds them anew, as it does the indexes
+    of the logs. Raises UnreadableInput.
     """
     for name in [each for each in view.names() if each in files and not each.endswith(".log")]:
         view.remove(name.replace(".txnindex", ".index"))
@@ -93,7 +95,7 @@ def salvage(view: PartitionView, files: Collection[str]) -> tuple[list[Gap], lis
     bases = sorted(base for base in names if base is not None)
     gaps: list[Gap] = []
     renamed: list[Renamed] = []
-    next_offset = 0
+    next_offset = saved_records = 0
     for number, base in enumerate(bases):
         if names[base] not in files:
             continue
@@ -104,7 +106,8 @@ def salvage(view: PartitionView, files: Collection[str]) -> tuple[list[Gap], lis
         first = start if start is not None and next_offset <= start < base else base
         limit = bases[number + 1] if number + 1 < len(bases) else first + INT_MAX + 1
         kept = _Kept(names[base], content, max(first, next_offset), min(limit, first + INT_MAX + 1))
-        kept.read()
+        kept.read(files[names[base]])
+        saved_records += kept.saved_records
         for name in Segment(view, base).names:
             view.remove(name)
         gaps += kept.gaps
@@ -115,7 +118,7 @@ def salvage(view: PartitionView, files: Collection[str]) -> tuple[list[Gap], lis
         if first != base:
             renamed.append(Renamed(names[base], name))
         view.put(name, kept.content())
-    return gaps, renamed
+    return gaps, renamed, saved_records
 
 
 def _first_offset(name: str, content: Content) -> int | None:
@@ -137,6 +140,10 @@ def _end_offset(name: str, view: PartitionView, base: int) -> int:
     return kept.next_offset
 
 
+def _record_count(row: BatchRow) -> int:
+    return row.count if row.magic >= LEGACY_MAGIC else 1
+
+
 def _first_of(row: BatchRow) -> int:
     return row.base_offset if row.magic >= LEGACY_MAGIC else row.last_offset
 
@@ -150,26 +157,31 @@ class _Kept:
         self._limit = limit
         self._ranges: list[list[int]] = []
         self.next_offset = next_offset
+        self.saved_records = 0
         self.gaps: list[Gap] = []
 
-    def read(self) -> None:
+    def read(self, saved_from: int = 0) -> None:
+        """Read all of the log. saved_from: records of batches from this byte on are counted."""
         source = ContentSource(self._name, self._content)
         try:
             for part in read_segment(source):
                 if isinstance(part, Damage):
                     continue
                 for i in range(part.batches.count):
-                    self._batch(BatchRow._make(part.batches.row(i)))
+                    row = BatchRow._make(part.batches.row(i))
+                    if self._batch(row) and row.position >= saved_from:
+                        self.saved_records += _record_count(row)
         finally:
             source.close()
         end = self._ranges[-1][1] if self._ranges else 0
         if end < self._content.size:
             self.gaps.append(Gap(self._name, end, self._content.size - end, self.next_offset, None))
 
-    def _batch(self, row: BatchRow) -> None:
+    def _batch(self, row: BatchRow) -> bool:
+        """Does the batch stay?"""
         first = _first_of(row)
         if row.faults & UNSOUND or first < self.next_offset or not first <= row.last_offset < self._limit:
-            return
+            return False
         end = self._ranges[-1][1] if self._ranges else 0
         if row.position > end:
             self.gaps.append(Gap(self._name, end, row.position - end, self.next_offset, first - 1))
@@ -178,6 +190,7 @@ class _Kept:
         else:
             self._ranges.append([row.position, row.position + row.size])
         self.next_offset = row.last_offset + 1
+        return True
 
     def content(self) -> Content:
         """The log without its gaps."""

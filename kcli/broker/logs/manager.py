@@ -43,9 +43,10 @@ from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.partition_directory import make_partition_directory, name_for_end, rename_for_end, topic_id_of
 from kcli.log.partition_log import LogFailed, OpenOptions, PartitionLog
+from kcli.lost_metadata import why_stray
 from kcli.metadata.changes import Changes
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, from_uuid, to_uuid
+from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, from_uuid
 from kcli.metadata.partition import Partition as PartitionState
 
 log = logging.getLogger("kcli.broker")
@@ -142,10 +143,7 @@ class LogManager:
         self.moves.resume()
 
     def _is_stray(self, number: int, topic_id: str | None) -> bool:
-        if topic_id is None:  # the file comes before the first append: there is nothing in the log
-            return True
-        known = self._image.partition(to_uuid(topic_id), number)
-        return known is None or self._node_id not in known.replicas
+        return why_stray(self._image, number, topic_id, self._node_id) is not None
 
     def _take(self, loadings: list[DirectoryLoading]) -> None:
         """What was loaded becomes partitions."""

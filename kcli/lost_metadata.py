@@ -1,0 +1,200 @@
+"""What a start makes of a damaged metadata log: what it no longer knows, and which partitions on disk become strays.
+
+    signs      why records of the log are known to be lost: it is cut, empty or missing, or ends before an offset that
+               something else names (its leader epochs, the broker's epoch in the clean-shutdown marker)
+    image      what the log says after the start
+    readable   what its files still say, also behind the damage
+    strays     directories of partitions that the image does not give to this node: Kafka renames them to -stray
+
+A topic that the log itself removes leaves ordinary strays: its directories were to go. Source: LogManager.loadLog and
+isStrayReplica, ReplicaManager; KIP-966 (the broker's epoch in the marker).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import METADATA_TOPIC, FileKind, parse
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.log_directory import PartitionDirectory
+from kcli.log.partition_directory import topic_id_of
+from kcli.log.recovery import LOSSES, PartitionPlan
+from kcli.log.recovery_view import ContentSource, StartRefused
+from kcli.log.source import FileSource
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import to_uuid
+from kcli.metadata_replay import replay, snapshot_records
+
+MARKER_BYTES = 1 << 10
+"""More than the marker of a clean shutdown has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A directory that a start renames. is_removed: the metadata log says that its topic was deleted."""
+
+    partition: PartitionDirectory
+    topic_id: str | None
+    reason: str
+    is_removed: bool
+
+    @property
+    def is_missed(self) -> bool:
+        """May it hold records that nobody has deleted? A directory gets its topic's id before the first record."""
+        return self.topic_id is not None and not self.is_removed
+
+
+class LostMetadata:
+    """See above. Files are read when they are asked for: ask before anything is changed."""
+
+    def __init__(self, home: Path, plan: PartitionPlan | None) -> None:
+        """home: the log directory with the metadata log. plan: of its start; None where it is missing."""
+        self.home, self.plan = home, plan
+        self.trouble: list[UnreadableInput] = []
+        self.removed: set[str] = set()
+        """The ids of topics that the log removes, once `readable` was asked for."""
+        self.cuts = [] if plan is None else list(_cuts(plan))
+        self.evidence = ["there is no metadata log"] if plan is None else list(_evidence(home, plan))
+
+    @property
+    def signs(self) -> list[str]:
+        """Cuts, and where there are none the evidence that records are lost."""
+        return self.cuts or self.evidence
+
+    @property
+    def end_min(self) -> int:
+        """The log cannot have ended before."""
+        epoch_start = None if self.plan is None else _epoch_start(self.plan)
+        broker_epoch = _broker_epoch(self.home)
+        return max(epoch_start or 0, 0 if broker_epoch is None else broker_epoch + 1)
+
+    @cached_property
+    def image(self) -> MetadataImage:
+        """What the log says after the start. Raises UnreadableInput."""
+        if self.plan is None:
+            return self._bootstrap(MetadataImage(lenient=True))
+        files = self.plan.view.files
+        return self._bootstrap(replay(self.plan.view.directory, files, _pass, around_damage=False))
+
+    @cached_property
+    def readable(self) -> MetadataImage:
+        """What the files still say. Raises UnreadableInput."""
+        if self.plan is None:
+            return self._bootstrap(MetadataImage(lenient=True))
+        view, told = self.plan.view, self.trouble.append
+        found = replay(view.directory, view.original, told, around_damage=True, removed=self.removed)
+        return self._bootstrap(found)
+
+    def _bootstrap(self, image: MetadataImage) -> MetadataImage:
+        """A log without a metadata.version begins with what formatting left."""
+        path = self.home / FileKind.BOOTSTRAP
+        if image.metadata_version or not path.exists():
+            return image
+        try:
+            source = FileSource(path)
+            try:
+                for message, value in snapshot_records(source):
+                    image.apply(message, value, image.offset)
+            finally:
+                source.close()
+        except KcliError as error:
+            self.trouble.append(UnreadableInput(str(path), str(error)))
+        return image
+
+    def strays(
+        self, partitions: Iterable[PartitionDirectory], node_id: int | None, image: MetadataImage | None = None
+    ) -> Iterator[Stray | StartRefused]:
+        """The directories among these that the image does not give to this node, or what Kafka would stop at.
+
+        image: another one than that of the start. Raises UnreadableInput.
+        """
+        for each in partitions:
+            if each.name.topic == METADATA_TOPIC or each.name.state not in ("", "future"):
+                continue
+            try:
+                topic_id = topic_id_of(each.path)
+            except StartRefused as refused:
+                yield refused
+                continue
+            reason = why_stray(image or self.image, each.name.partition, topic_id, node_id)
+            if reason is not None:
+                yield Stray(each, topic_id, reason, self._is_removed(topic_id))
+
+    def _is_removed(self, topic_id: str | None) -> bool:
+        _ = self.readable  # it is replayed for them
+        return topic_id in self.removed
+
+
+def _pass(_: UnreadableInput) -> None:
+    """What is damaged is behind the end of the log."""
+
+
+def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: int | None) -> str | None:
+    """Why a start takes a partition's directory for a stray; None where it is this node's.
+
+    topic_id: of partition.metadata. node_id: None where it is not known.
+    """
+    if topic_id is None:  # the file comes before the first append: there is nothing in the log
+        return "partition.metadata is missing"
+    topic = image.topic_by_id(to_uuid(topic_id))
+    if topic is None:
+        return f"the metadata knows no topic {topic_id}"
+    state = topic.partitions.get(number)
+    if state is None:
+        return f"the metadata knows no partition {number} of topic {topic.name}"
+    if node_id is not None and node_id not in state.replicas:
+        return f"node {node_id} is no replica of it"
+    return None
+
+
+def _cuts(plan: PartitionPlan) -> Iterator[str]:
+    """What the start cuts."""
+    for event in plan.events:
+        if event.kind in LOSSES:
+            yield f"{event.file} is damaged at byte {event.position or 0:,}: {event.reason}"
+
+
+def _evidence(home: Path, plan: PartitionPlan) -> Iterator[str]:
+    """What tells of records that the log does not have, or will not after the cut."""
+    if plan.offsets is None:
+        return
+    kinds = [name.kind for file in plan.view.files if (name := parse(file)) is not None]
+    end = plan.offsets.log_end_offset
+    if end == 0 and FileKind.KRAFT_SNAPSHOT not in kinds:
+        yield "the log is empty"
+    for what, offset in (("leader epoch", _epoch_start(plan)), ("the broker's registration", _broker_epoch(home))):
+        if offset is not None and offset > end:
+            yield f"{what} begins at offset {offset:,}, the log ends at {end:,}"
+
+
+def _epoch_start(plan: PartitionPlan) -> int | None:
+    """Where the last leader epoch that the checkpoint knows begins."""
+    content = plan.view.original.get(LEADER_EPOCHS)
+    if content is None:
+        return None
+    source = ContentSource(LEADER_EPOCHS, content)
+    try:
+        data = bytearray(content.size)
+        entries = parse_leader_epochs(bytes(data[: source.read_at(0, memoryview(data))]))
+    except FormatError:
+        return None
+    finally:
+        source.close()
+    return entries[-1].start_offset if entries else None
+
+
+def _broker_epoch(home: Path) -> int | None:
+    """The broker's epoch at its last clean shutdown: the offset of its registration."""
+    try:
+        with (home / FileKind.CLEAN_SHUTDOWN).open("rb") as marker:
+            epoch = json.loads(marker.read(MARKER_BYTES))["brokerEpoch"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return epoch if isinstance(epoch, int) else None

@@ -1,0 +1,190 @@
+"""kcli recover on a damaged metadata log: what the cut means, and what --salvage brings back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.properties import parse
+from kcli.inspector.cluster_metadata import read_image
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import from_uuid
+from tests.broker.running import served_node
+from tests.cli.run import kcli
+from tests.conftest import GOLDEN, files_below
+from tests.metadata_damage import LOG, SET, byte_of, copied, flip, partitions, strays
+
+DAMAGED_TOPIC = "java-zstd"
+
+
+def rows(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def names(found: list[dict[str, Any]], kind: str, what: str | None = None) -> set[str]:
+    key = "partition" if what is None else "name"
+    return {row[key] for row in found if row["kind"] == kind and (what is None or row["what"] == what)}
+
+
+def image_of(directory: Path) -> MetadataImage:
+    image = read_image(directory)
+    assert image is not None
+    return image
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """One bit is flipped in the batch that creates a topic."""
+    directory = copied(tmp_path)
+    flip(directory / LOG, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
+    return directory
+
+
+def emptied(directory: Path) -> None:
+    (directory / LOG).write_bytes(b"")
+
+
+def test_prediction_is_what_a_start_does(damaged: Path) -> None:
+    before = files_below(damaged)
+    ended = kcli("recover", "--format", "jsonl", damaged)
+    assert ended.status == 1
+    assert files_below(damaged) == before
+    found = rows(ended.stdout)
+    predicted = names(found, "stray")
+    assert predicted
+    assert f"{DAMAGED_TOPIC}-0" in predicted
+    kept = image_of(damaged)  # up to the damage
+    lost = names(found, "metadata-lost", "topic")
+    assert lost == image_of(GOLDEN / SET).topics.keys() - kept.topics.keys()
+    with served_node(damaged, "--allow-strays"):
+        pass
+    assert strays(damaged) == predicted
+
+
+def test_for_people_the_list_is_bounded_and_the_next_command_is_named(damaged: Path) -> None:
+    ended = kcli("recover", damaged)
+    assert "Kafka then no longer knows:" in ended.stdout
+    assert "are renamed to -stray at the start" in ended.stdout
+    assert f"kcli recover --salvage --out NEW {damaged}" in ended.stdout
+    assert max(map(len, ended.stdout.splitlines())) < 600
+
+
+@pytest.mark.parametrize("message", ["TopicRecord", "FeatureLevelRecord", "RegisterBrokerRecord", None])
+def test_salvage_brings_everything_back(message: str | None, tmp_path: Path) -> None:
+    """Also where later records contradict the gap: changes of partitions, of the broker, no metadata.version."""
+    directory = copied(tmp_path)
+    value: dict[str, str | int] = {
+        "TopicRecord": DAMAGED_TOPIC,
+        "FeatureLevelRecord": "metadata.version",
+        "RegisterBrokerRecord": 1,
+    }
+    if message is None:
+        emptied(directory)
+    else:
+        flip(directory / LOG, byte_of(directory, message, value[message]))
+    whole = image_of(GOLDEN / SET)
+    new = tmp_path / "new"
+    ended = kcli("recover", "--salvage", "--out", new, directory)
+    assert ended.status == 0
+    assert "kept in a snapshot" in ended.stdout
+    saved = image_of(new)
+    assert {name: from_uuid(topic.id) for name, topic in saved.topics.items()} == {
+        name: from_uuid(topic.id) for name, topic in whole.topics.items()
+    }
+    assert {name: topic.partitions.keys() for name, topic in saved.topics.items()} == {
+        name: topic.partitions.keys() for name, topic in whole.topics.items()
+    }
+    assert saved.metadata_version == whole.metadata_version
+    before = partitions(directory)
+    with served_node(new):
+        pass
+    assert partitions(new) >= before
+
+
+def test_salvage_in_place_keeps_what_was_there(damaged: Path) -> None:
+    log = (damaged / LOG).read_bytes()
+    ended = kcli("recover", "--salvage", "--in-place", damaged)
+    assert ended.status == 0
+    (backup,) = damaged.glob("kcli-recover-*.tar")
+    shutil.unpack_archive(backup, damaged.parent / "backup")
+    assert (damaged.parent / "backup" / LOG).read_bytes() == log
+    assert kcli("recover", damaged).status == 0
+    assert image_of(damaged).topics.keys() == image_of(GOLDEN / SET).topics.keys()
+
+
+def test_rebuilt_topics_are_kept_by_retention(damaged: Path, tmp_path: Path) -> None:
+    kcli("recover", "--salvage", "--out", tmp_path / "new", damaged)
+    assert image_of(tmp_path / "new").topic_configs(DAMAGED_TOPIC) == {"retention.ms": "-1", "retention.bytes": "-1"}
+
+
+@pytest.mark.parametrize("damage", ["empty", "missing", "epochs"])
+def test_log_that_ends_too_early(damage: str, tmp_path: Path) -> None:
+    """Nothing is cut, and yet records are known to be lost."""
+    directory = copied(tmp_path)
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=1\nlog.dirs={directory}\n")
+    if damage == "empty":
+        emptied(directory)
+    elif damage == "missing":
+        shutil.rmtree(directory / "__cluster_metadata-0")
+    else:  # cut where a batch ends
+        log = directory / LOG
+        kcli("recover", "--in-place", directory)
+        epochs = (directory / "__cluster_metadata-0/leader-epoch-checkpoint").read_bytes()
+        flip(log, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
+        kcli("recover", "--in-place", directory)
+        (directory / "__cluster_metadata-0/leader-epoch-checkpoint").write_bytes(epochs)
+    ended = kcli("recover", "--format", "jsonl", "--config", config, directory)
+    found = rows(ended.stdout)
+    assert names(found, "stray")
+    if damage != "epochs":
+        assert ended.status == 1
+        assert names(found, "stray") == partitions(directory)
+        assert names(found, "metadata-damaged")
+
+
+def test_missing_where_nobody_says_where_it_is(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    shutil.rmtree(directory / "__cluster_metadata-0")
+    ended = kcli("recover", directory)
+    assert ended.status == 0
+    assert "unless metadata.log.dir is elsewhere" in ended.stdout
+
+
+def test_other_voters_have_what_is_cut(tmp_path: Path) -> None:
+    directory = copied(tmp_path, "kraft/broker-1")
+    log = max((directory / "__cluster_metadata-0").glob("*.log"), key=lambda path: path.stat().st_size)
+    flip(log, log.stat().st_size // 2)
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert names(found, "cut") == {"__cluster_metadata-0"}
+    assert {tuple(row["voters"]) for row in found if row["kind"] == "metadata-in-quorum"} == {(100, 101, 102)}
+    assert not names(found, "stray")
+
+
+def test_sound_log_forgets_nothing() -> None:
+    for name in (SET, "txn/data", "groups/data", "compact/before", "kraft/dynamic-quorum", "kraft/controller-100"):
+        found = rows(kcli("recover", "--format", "jsonl", GOLDEN / name).stdout)
+        assert {row["kind"] for row in found} & {"stray", "metadata-lost", "metadata-damaged"} == set(), name
+
+
+def test_meta_properties_that_is_missing(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    assert parse((directory / "meta.properties").read_bytes()).entries
+    (directory / "meta.properties").unlink()
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "meta.properties" in ended.stdout
+    assert "is missing: nothing says whose log directory this is" in ended.stdout
+
+
+def test_unclean_shutdown_is_stated(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    assert "was not shut down in order" not in kcli("recover", directory).stdout
+    (directory / ".kafka_cleanshutdown").unlink()
+    assert "the broker was not shut down in order" in kcli("recover", directory).stdout
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert [row["file"] for row in found if row["kind"] == "unclean-shutdown"] == [".kafka_cleanshutdown"]

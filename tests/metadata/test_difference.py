@@ -1,0 +1,82 @@
+"""What one image says and another does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kcli.metadata.difference import Difference, differences
+from kcli.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage
+
+A, B = "AAAAAAAAAAAAAAAAAAAAAg", "AAAAAAAAAAAAAAAAAAAAAw"
+
+QUOTA = {"entity": [{"entityType": "user", "entityName": None}], "key": "k", "value": 2.5, "remove": False}
+
+
+def image(*records: tuple[str, dict[str, Any]]) -> MetadataImage:
+    made = MetadataImage()
+    for offset, (name, value) in enumerate(records):
+        made.apply(name, value, offset)
+    return made
+
+
+def topic(name: str, topic_id: str) -> tuple[str, dict[str, Any]]:
+    return "TopicRecord", {"name": name, "topicId": topic_id}
+
+
+def partition(number: int, leader: int = 1) -> tuple[str, dict[str, Any]]:
+    value = {"partitionId": number, "topicId": A, "replicas": [1], "isr": [1], "leader": leader}
+    return "PartitionRecord", value | {"leaderEpoch": 0, "partitionEpoch": 0}
+
+
+def config(kind: int, resource: str, name: str, value: str) -> tuple[str, dict[str, Any]]:
+    return "ConfigRecord", {"resourceType": kind, "resourceName": resource, "name": name, "value": value}
+
+
+ACL = {
+    "id": B,
+    "resourceType": 2,
+    "resourceName": "orders",
+    "patternType": 4,
+    "principal": "User:alice",
+    "host": "*",
+    "operation": 3,
+    "permissionType": 3,
+}
+
+
+def test_each_kind_by_its_name() -> None:
+    whole = image(
+        topic("a", A),
+        partition(0),
+        partition(1),
+        topic("b", B),
+        config(TOPIC_RESOURCE, "b", "retention.ms", "7"),
+        config(BROKER_RESOURCE, "", "ssl.key.password", "secret"),
+        config(GROUP_RESOURCE, "g", "consumer.session.timeout.ms", "9"),
+        ("ClientQuotaRecord", QUOTA),
+        ("UserScramCredentialRecord", {"name": "alice", "mechanism": 1, "salt": b"", "storedKey": b""}),
+        ("AccessControlEntryRecord", ACL),
+        ("DelegationTokenRecord", {"tokenId": "t1"}),
+        ("FeatureLevelRecord", {"name": "metadata.version", "featureLevel": 30}),
+        ("FeatureLevelRecord", {"name": "group.version", "featureLevel": 1}),
+        ("ProducerIdsRecord", {"brokerId": 1, "brokerEpoch": 0, "nextProducerId": 2000}),
+    )  # fmt: skip
+    part = image(
+        topic("a", A), partition(0, leader=-1), ("FeatureLevelRecord", {"name": "metadata.version", "featureLevel": 29})
+    )
+    assert list(differences(whole, part)) == [
+        Difference("topic", "b", B, None),
+        Difference("partition", "a-1", "", None),
+        Difference("configuration", "broker default ssl.key.password", "", None),
+        Difference("configuration", "group g consumer.session.timeout.ms", "9", None),
+        Difference("configuration", "topic b retention.ms", "7", None),
+        Difference("client quota", "user default k", "2.5", None),
+        Difference("SCRAM user", "alice SCRAM-SHA-256", "", None),
+        Difference("ACL", "User:alice allow read on topic orders* from *", "", None),
+        Difference("delegation token", "t1", "", None),
+        Difference("feature", "group.version", "1", None),
+        Difference("feature", "metadata.version", "30", "29"),
+        Difference("block of producer ids", "below 2,000", "", None),
+    ]
+    assert Difference("topic", "b", None, B) in list(differences(part, whole))
+    assert not list(differences(whole, whole.copy()))

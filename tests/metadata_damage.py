@@ -1,0 +1,54 @@
+"""A damaged metadata log in a copy of a golden log directory, for tests."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from formats.kernels.columns import BatchRow
+from kcli.log.segment_reader import Window, read_segment
+from kcli.log.source import FileSource
+from kcli.metadata_replay import read_records
+from tests.conftest import GOLDEN
+
+SET = "codecs/data"
+LOG = "__cluster_metadata-0/00000000000000000000.log"
+
+
+def copied(to: Path, name: str = SET) -> Path:
+    """A copy of a golden log directory, below `to`."""
+    shutil.copytree(GOLDEN / name, to / "logs")
+    for path in (to / "logs").rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return to / "logs"
+
+
+def byte_of(directory: Path, message: str, name: str | int) -> int:
+    """A byte in the batch of the metadata log that has such a record."""
+    log = directory / LOG
+    offset = next(at for at, kind, value in read_records(log) if kind == message and name in value.values())
+    source = FileSource(log)
+    for part in read_segment(source):
+        assert isinstance(part, Window), "nothing is damaged yet"
+        for row in (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count)):
+            if row.base_offset <= offset <= row.last_offset:
+                source.close()
+                return row.position + row.size - 5
+    raise AssertionError(message)
+
+
+def flip(file: Path, position: int) -> None:
+    """Flip a bit."""
+    data = bytearray(file.read_bytes())
+    data[position] ^= 4
+    file.write_bytes(data)
+
+
+def partitions(directory: Path) -> set[str]:
+    """The directories of partitions, without the metadata log."""
+    return {each.name for each in directory.iterdir() if each.is_dir() and not each.name.startswith("__cluster")}
+
+
+def strays(directory: Path) -> set[str]:
+    """The partitions that were renamed to -stray."""
+    return {name.split(".")[0] for name in partitions(directory) if name.endswith("-stray")}
