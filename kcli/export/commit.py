@@ -184,5 +184,5 @@ def _read_intent(path: Path) -> Intent:
     try:
         value = json.loads(path.read_bytes())
         return Intent(value["run"], dict(value["renames"]), dict(value["writes"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UnreadableInput(str(path), f"not the intent of an export: {error}") from error

@@ -54,5 +54,5 @@ def read_state(path: Path) -> State | None:
         return None
     except OSError as error:
         raise UnreadableInput(str(path), error.strerror or str(error)) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableInput(str(path), f"not the state of an incremental export: {error!r}") from error

@@ -6,7 +6,7 @@ A request and its answer are one JSON object each, on a line; a connection may a
     {"command": "stop"}                             -> {} when all has stopped; then the launcher ends
     {"command": "stop" | "start" | "restart" | "pause" | "resume", "node": 2}   -> {} when it is done
     {"command": "kill", "node": 2, "stays_down": false}                         -> {}
-    what cannot be done                             -> {"error": "..."}
+    what cannot be done, or is no request           -> {"error": "..."}
 
 Source: none, it is kcli's own. The name may be longer than a socket's address (108 bytes): it is bound and reached
 through /proc/self/fd.
@@ -23,7 +23,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kcli.errors import KcliError
+from kcli.broker.unattended import report
+from kcli.errors import KcliError, error_text
 from kcli.launcher.directory import ClusterDirectory
 from kcli.launcher.paths import reachable
 from kcli.launcher.plan import bootstrap
@@ -71,14 +72,12 @@ class ControlServer:
 
     async def _answer(self, line: bytes) -> Answer:
         try:
-            request = json.loads(line)
-            if not isinstance(request, dict):
-                raise Refused("a request is an object")
-            return await self._do(request)
-        except KcliError as error:
-            return {"error": str(error)}
-        except ValueError:
-            return {"error": "a request is a line of JSON"}
+            return await self._do(_request(line))
+        except (KcliError, OSError) as error:
+            return {"error": error_text(error)}
+        except Exception as error:  # noqa: BLE001  (a bug ends one request, not the launcher)
+            report("a request on the control socket failed", error)
+            return {"error": f"the launcher failed: {type(error).__name__}"}
 
     async def _do(self, request: dict[str, Any]) -> Answer:
         supervisor, command, node = self._supervisor, request.get("command"), request.get("node")
@@ -87,6 +86,8 @@ class ControlServer:
         if command == "stop" and node is None:
             await self._stop_all()
             return {}
+        if not isinstance(command, str):
+            raise Refused("a request has a command")
         if not isinstance(node, int):
             raise Refused(f"{command}: which node?")
         match command:
@@ -115,6 +116,17 @@ class ControlServer:
             "launcher": {"pid": os.getpid(), "since_ms": self._since_ms, "memory": memory_bytes(os.getpid())},
             "nodes": [_node(each) for each in self._supervisor.children.values()],
         }
+
+
+def _request(line: bytes) -> dict[str, Any]:
+    """Raises Refused."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):  # no JSON; nested deeper than any request
+        raise Refused("a request is a line of JSON") from None
+    if not isinstance(request, dict):
+        raise Refused("a request is an object")
+    return request
 
 
 def _node(child: Child) -> Answer:

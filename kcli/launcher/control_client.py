@@ -11,6 +11,7 @@ from kcli.errors import KcliError
 from kcli.launcher.paths import CONTROL_SOCKET, is_cluster, reachable
 
 PART_BYTES = 64 << 10
+ANSWER_BYTES_MAX = 16 << 20
 
 
 class NoLauncher(KcliError):
@@ -28,17 +29,24 @@ def ask(data_dir: Path, command: str, **more: object) -> dict[str, Any]:
         with reachable(path) as name, socket.socket(socket.AF_UNIX) as connection:
             connection.connect(name)
             connection.sendall(json.dumps({"command": command, **more}).encode() + b"\n")
-            data = b""
+            data = bytearray()
             while not data.endswith(b"\n"):
                 part = connection.recv(PART_BYTES)
                 if not part:
                     raise NoLauncher(f"{data_dir}: its launcher has ended")
                 data += part
+                if len(data) > ANSWER_BYTES_MAX:
+                    raise NoLauncher(f"{path}: no launcher answers there")
     except OSError as error:
         if not is_cluster(data_dir):
             raise NoLauncher(f"{data_dir}: no cluster of `kcli serve --nodes`") from error
         raise NoLauncher(f"{data_dir}: the cluster is not running ({error.strerror or error})") from error
-    answer: dict[str, Any] = json.loads(data)
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise NoLauncher(f"{path}: no launcher answers there")
     if "error" in answer:
         raise LauncherRefused(answer["error"])
     return answer

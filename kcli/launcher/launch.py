@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.file_name import FileKind
+from kcli.broker.unattended import attend
 from kcli.errors import KcliError
 from kcli.launcher.control import ControlServer
 from kcli.launcher.directory import ClusterDirectory, Wanted, open_cluster
@@ -74,6 +75,7 @@ def _locked(path: Path, disk: Disk) -> Iterator[None]:
 
 async def _run(cluster: ClusterDirectory, forks: ForkServer, ready: Ready, *, restart: bool, json_lines: bool) -> None:
     loop = asyncio.get_running_loop()
+    attend(loop)
     forks.attach()
     supervisor = Supervisor(
         cluster.plans,

@@ -29,8 +29,8 @@ class NodeOutput:
         self._partial = b""
         asyncio.get_running_loop().add_reader(self._fd, self._read)
 
-    def close_writing_end(self) -> None:
-        """Once the node has it."""
+    def close(self) -> None:
+        """Give the writing end back, once the node has it. The reading end stays until nobody can write any more."""
         os.close(self.writing_end)
 
     def _read(self) -> None:

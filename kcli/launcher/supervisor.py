@@ -18,12 +18,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from enum import StrEnum
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from kcli.broker.unattended import begin
 from kcli.errors import KcliError
 from kcli.launcher.channel import Channel
 from kcli.launcher.fork_server import ForkServer
@@ -119,7 +120,7 @@ class Supervisor:
 
     async def all_ready(self) -> None:
         """Back once every node is ready. Raises NotReady: one has ended instead; until then none is started again."""
-        hastened = asyncio.ensure_future(self._hasten())
+        hastened = begin(self._hasten(), "no controller is told to stand for election")
         try:
             await asyncio.gather(*(each.ready for each in self.children.values()))
             self._restarts = self._wants_restarts
@@ -143,13 +144,14 @@ class Supervisor:
         child.ready.add_done_callback(lambda done: done.cancelled() or done.exception())
         child.state, child.stays_down = State.STARTING, False
         child.channel = channel = Channel(lambda told: self._told(child, told))
-        output = self._output(child.id)
         child.started_ms = int(time.time() * 1000)
         try:
-            child.pid = await self._forks.start(child.id, child.config, channel.theirs, output.writing_end)
-        finally:
-            channel.theirs.close()
-            output.close_writing_end()
+            with closing(channel.theirs), closing(self._output(child.id)) as output:
+                child.pid = await self._forks.start(child.id, child.config, channel.theirs, output.writing_end)
+        except BaseException:
+            channel.close()
+            child.channel, child.state = None, State.DEAD
+            raise
         log.debug("node %d has pid %d", child.id, child.pid)
         self._tell_others(child, started=child.id)
 
@@ -187,20 +189,27 @@ class Supervisor:
             log.warning("node %d (pid %d) has ended: %s", child.id, pid, how)
             self._look_who_is_left()
             return
-        self._start_later(child, pid, how)
+        self._start_later(child, f"node {child.id} (pid {pid}) has ended: {how}")
 
-    def _start_later(self, child: Child, pid: int, how: str) -> None:
+    def _start_later(self, child: Child, why: str) -> None:
         if time.time() * 1000 - child.started_ms > FORGIVEN_AFTER_S * 1000:
             child.failures = 0
         backoff_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**child.failures)
         child.failures += 1
-        log.warning("node %d (pid %d) has ended: %s; it is started again in %g s", child.id, pid, how, backoff_s)
+        log.warning("%s; it is started again in %g s", why, backoff_s)
         child.timer = asyncio.get_running_loop().call_later(backoff_s, self._start_again, child)
 
     def _start_again(self, child: Child) -> None:
         child.timer = None
         child.restarts += 1
-        self._spawn(self._start(child))
+
+        def failed(_: BaseException) -> None:
+            if not self._is_stopping:
+                self._start_later(child, f"node {child.id} could not be started")
+
+        task = begin(self._start(child), f"node {child.id} is not started", failed)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _look_who_is_left(self) -> None:
         if not self._is_stopping and all(each.state == State.DEAD for each in self.children.values()):
@@ -214,11 +223,6 @@ class Supervisor:
         for each in self.children.values():
             if each is not child and each.channel is not None:
                 each.channel.say(**said)
-
-    def _spawn(self, coroutine: Any) -> None:
-        task = asyncio.ensure_future(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # what is asked for
 

@@ -65,7 +65,7 @@ def load(path: Path) -> Any:
                 return tomllib.loads(text)
             case ".yaml" | ".yml":
                 return _load_yaml(path, text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadSeed(f"{path}: {error}") from None
     raise BadSeed(f"{path}: a seed file is .yaml, .yml, .json or .toml")
 

@@ -11,7 +11,8 @@ from uuid import UUID
 import pytest
 
 from formats.file_name import FileKind
-from kcli.broker.logs.directories import LogDirsRefused, open_log_dirs
+from kcli.broker.logs.checkpoints import previous_epoch
+from kcli.broker.logs.directories import LogDir, LogDirs, LogDirsRefused, open_log_dirs
 from kcli.broker.logs.partitions import PartitionError
 from kcli.broker.network.messages import ErrorCode
 from kcli.log.disk import Disk
@@ -346,3 +347,11 @@ def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LogDirsRefused, match="t-0 lies in"):
         asyncio.run(node.logs.start())
     node.dirs.unlock()
+
+
+@pytest.mark.parametrize(
+    "marker", [b"[" * 100_000, b"[]", b'{"brokerEpoch":"7"}', b'{"brokerEpoch":9223372036854775808}', b"\xff", b""]
+)
+def test_a_marker_that_names_no_epoch(tmp_path: Path, marker: bytes) -> None:
+    (tmp_path / FileKind.CLEAN_SHUTDOWN).write_bytes(marker)
+    assert previous_epoch(LogDirs([home := LogDir(tmp_path)], home, "", 1)) == -1

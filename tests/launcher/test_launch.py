@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -9,10 +10,12 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -181,12 +184,79 @@ def test_bad_requests(tmp_path: Path) -> None:
     with launched(tmp_path / "c") as launcher, socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(launcher.directory / CONTROL_SOCKET))
         answers = connection.makefile("r")
-        for line in (b"nonsense\n", b"[]\n", b"{}\n", b"\xff\n"):
-            connection.sendall(line)
+        deep = b"[" * 30_000 + b"]" * 30_000
+        for line in (
+            b"nonsense",
+            b"[]",
+            b"{}",
+            b"\xff",
+            deep,
+            b'{"command": %s}' % deep,
+            b'{"command": "kill", "node": 1e999}',
+        ):
+            connection.sendall(line + b"\n")
             assert "error" in json.loads(answers.readline())
+        nested = b'{"command": %s, "node": 1}\n' % (b"[" * 900 + b"]" * 900)
+        connection.sendall(nested)
+        assert json.loads(answers.readline()) == {"error": "a request has a command"}
         connection.sendall(b"x" * 100_000 + b"\n")
         assert answers.readline() == "", "too long to be a request"
         assert launcher.nodes()
+        assert "Traceback" not in launcher.log.read_text()
+
+
+@pytest.mark.parametrize("answer", [b"hello\n", b"[]\n", b"[" * 100_000 + b"\n"])
+def test_another_program_listens_there(tmp_path: Path, answer: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / CONTROL_SOCKET))
+        listening.listen()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        with pytest.raises(NoLauncher, match="no launcher answers there"):
+            ask(tmp_path, "status")
+        server.join()
+
+
+def test_a_node_that_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        class Forks:
+            """Refuses the second start."""
+
+            starts = 0
+
+            async def start(self, *_: object) -> int:
+                self.starts += 1
+                if self.starts == 2:
+                    raise OSError(24, "Too many open files")
+                return 1 << 30
+
+        class Output:
+            writing_end = -1
+
+            def close(self) -> None:
+                """There is nothing to close."""
+
+        forks: Any = Forks()
+        plan: Any = SimpleNamespace(id=1, is_controller=True)
+        output: Any = Output()
+        watched = supervisor.Supervisor([plan], lambda _: tmp_path, forks, lambda _: output, restart=True)
+        await watched.start_all()
+        child = watched.children[1]
+        watched._start_again(child)
+        await asyncio.sleep(0.05)
+        assert child.state == supervisor.State.DEAD
+        assert child.timer is not None, "it is tried again later"
+        child.timer.cancel()
+        assert forks.starts == 2
+
+    asyncio.run(run())
 
 
 def test_nobody_is_there(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from kcli.log.disk import Disk
 from kcli.log.partition_log import PartitionLog
 from kcli.metadata.registration_control import NO_EPOCH
 
+EPOCH_MAX = 2**63 - 1
 Key = tuple[str, int]
 Offsets = Mapping[Key, int]
 
@@ -77,6 +78,6 @@ def previous_epoch(dirs: LogDirs) -> int:
 def _epoch_in(marker: Path) -> int:
     try:
         epoch = json.loads(marker.read_bytes()).get("brokerEpoch", NO_EPOCH)
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return NO_EPOCH
-    return epoch if isinstance(epoch, int) else NO_EPOCH
+    return epoch if isinstance(epoch, int) and NO_EPOCH <= epoch <= EPOCH_MAX else NO_EPOCH
