@@ -176,6 +176,8 @@ class Node:
         journal.on_failure = lambda error: self._must_stop(f"the metadata log has failed: {error_text(error)}")
         self._take_dynamic_config(journal)
         logs = self._new_logs(dirs, journal) if config.is_broker else None
+        if logs is not None:
+            server.files_to_come = logs.files_to_come
         quotas = Quotas(
             config.quota_window_num,
             config.quota_window_size_seconds,

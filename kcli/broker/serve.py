@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kcli.broker.addresses import CannotServe
+from kcli.broker.logs.descriptors import raise_limit
 from kcli.broker.node import Node, NotInOrder
 from kcli.broker.unattended import attend
 
@@ -40,6 +41,7 @@ def serve(
 
     joinable, allow_strays: see Node. launcher: the socket to it, where there is one (see supervised).
     """
+    raise_limit()
     node = partial(_new_node, config, disk, read_only=read_only, joinable=joinable, allow_strays=allow_strays)
     _new_loop().run_until_complete(_serve(config, node, ready, launcher))
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.file_name import FileKind
+from kcli.broker.logs.descriptors import raise_limit
 from kcli.broker.unattended import attend
 from kcli.errors import KcliError
 from kcli.launcher.control import ControlServer
@@ -46,6 +47,7 @@ def launch(
 
     ready: called once, when every broker is unfenced; main: what a node's process does.
     """
+    raise_limit()
     if main is run_node:
         import_all()
     forks = ForkServer(main)

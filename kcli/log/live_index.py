@@ -45,7 +45,11 @@ class LiveIndex:
         if create:
             self._file = disk.open(path, create=True, truncate=True)
             self.count = self.slots = 0
-            self.grow()
+            try:
+                self.grow()
+            except BaseException:
+                self._file.close()
+                raise
         else:
             self.count = self.slots = path.stat().st_size // self.entry.size if path.exists() else 0
 

@@ -100,7 +100,11 @@ class LiveSegment:
         self._is_active = False
         self.log_path = self._path(FileKind.LOG)
         if size is None:
-            self._create()
+            try:
+                self._create()
+            except BaseException:
+                self.close(keep_entries=False)
+                raise
 
     def _create(self) -> None:
         self._disk.remove(self._path(FileKind.TXN_INDEX))
@@ -143,10 +147,17 @@ class LiveSegment:
             self._log = self._disk.open(self.log_path)
         return self._log
 
+    @property
+    def is_open(self) -> bool:
+        """Has it its descriptors?"""
+        return self._log is not None and self._offsets is not None and self._times is not None
+
     # appending
 
     def activate(self) -> None:
-        """The last segment of a log that was opened: its indexes get their full size."""
+        """The last segment of a log that was opened: its indexes get their full size. All files are open from here on:
+        for none of them a descriptor may be lacking in the middle of an append."""
+        self._log = self.log
         self.offsets.grow()
         self.times.grow()
         self.offsets.first = self.times

@@ -385,10 +385,10 @@ class PartitionLog:
         if active.base_offset == base_offset:
             assert active.size == 0, "a segment with batches ends behind its base offset"
             active.close(keep_entries=False)
-            self._segments.all.pop()
+            self._segments.all[-1] = self._segment(base_offset, None, now_ms)
         else:
             active.deactivate()
-        self._segments.all.append(self._segment(base_offset, None, now_ms))
+            self._segments.all.append(self._segment(base_offset, None, now_ms))
         self.producers.map_end_offset = base_offset
         self.producers.take_snapshot()
 
@@ -408,6 +408,11 @@ class PartitionLog:
         return self._jitter(most) if most else 0
 
     # offsets
+
+    @property
+    def is_in_use(self) -> bool:
+        """Has it been appended to since it was opened? Then it has its descriptors."""
+        return self._segments.active.is_open
 
     @property
     def size(self) -> int:

@@ -1,5 +1,7 @@
 """kcli as a process: what it prints and how it ends."""
 
+import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -30,3 +32,9 @@ def kcli(*arguments: str | Path, cwd: Path = SAMPLES, **options: Any) -> Ended:
     options = {"timeout": 60, **options}
     done = subprocess.run([*KCLI, *arguments], cwd=cwd, capture_output=True, check=False, **options)
     return Ended(done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="replace"), done.returncode)
+
+
+def small_files() -> None:
+    """Of a child process, before it runs: no file may become longer than 600 bytes, as on a disk that is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))

@@ -1,7 +1,5 @@
 """Where output cannot go: stdout full, closed or left by its reader; a disk that takes no more."""
 
-import resource
-import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcli.cli.app import COMMANDS
-from tests.cli.run import KCLI, Ended, kcli
+from tests.cli.run import KCLI, Ended, kcli, small_files
 from tests.conftest import GOLDEN, SAMPLES
 
 FULL = "kcli: standard output: No space left on device"
@@ -92,12 +90,6 @@ def test_a_closed_stdout_is_no_file_of_the_commands(tmp_path: Path) -> None:
 def test_a_closed_stdin() -> None:
     ended = redirected("<&-", "dump-segment", "-")
     assert (ended.stderr, ended.status) == ("kcli: -: Bad file descriptor\n", 2)
-
-
-def small_files() -> None:
-    """Of a child process: no file may become longer than this, as on a disk that is full."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from base64 import b64decode
@@ -29,7 +30,7 @@ from kcli.export.table_writer import TableFormat
 from kcli.inspector.verify import Verification
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.log_directory import LogDirectory
-from tests.cli.run import kcli
+from tests.cli.run import kcli, small_files
 from tests.conftest import GOLDEN, read_jsonl, truth
 from tests.export.in_process import InProcess
 from tests.export.parquet_logs import BACKUP, PLAIN, export_table, log_records, write_parquet
@@ -441,6 +442,14 @@ def test_the_command(tmp_path: Path) -> None:
             ).stdout
         )["log_end_offset"]
     }
+
+
+def test_a_disk_without_room(tmp_path: Path) -> None:
+    parquet, out = write_parquet(export_table(GOLDEN / "txn/data"), tmp_path / "parquet"), tmp_path / "logs"
+    ended = kcli("import-from-parquet", parquet, "--out", out, preexec_fn=small_files)
+    assert ended.status == 1
+    assert re.fullmatch(rf"kcli: {out}(\.part/.*)?: .*File too large.*", ended.complaint), "what was written is named"
+    assert list(tmp_path.iterdir()) == [parquet]
 
 
 @pytest.mark.parametrize(

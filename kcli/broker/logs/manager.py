@@ -51,6 +51,9 @@ from kcli.metadata.partition import Partition as PartitionState
 
 log = logging.getLogger("kcli.broker")
 
+SHORTAGE_TOLD_MS = 30_000
+"""How often it is said that there are too few descriptors."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
@@ -111,6 +114,7 @@ class LogManager:
         self._maker = ThreadPoolExecutor(1, "log-maker")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_started = False
+        self._shortage_told_ms = -SHORTAGE_TOLD_MS
 
     # starting
 
@@ -127,6 +131,11 @@ class LogManager:
             await asyncio.gather(*(in_thread(each.prepare) for each in loadings))
             await asyncio.gather(*(in_thread(each.work) for each in loadings if not each.error for _ in range(threads)))
         for each in loadings:
+            if descriptors.is_shortage(each.error):
+                raise LogDirsRefused(
+                    f"{error_text(each.error)}: the logs in {each.directory.path} need more open files than the limit "
+                    f"(ulimit -n) of {descriptors.limit()} allows: raise it"
+                )
             if each.error is not None:
                 self.directory_failed(each.directory, each.error)
         if not self.dirs.online:
@@ -141,6 +150,7 @@ class LogManager:
         log.info("loaded %d logs in %d ms", count, self.clock.now_ms() - began)
         self.background.start({each.directory: each.cleaned for each in loadings})
         self.moves.resume()
+        self._check_descriptors()
 
     def _is_stray(self, number: int, topic_id: str | None) -> bool:
         return why_stray(self._image, number, topic_id, self._node_id) is not None
@@ -415,9 +425,39 @@ class LogManager:
         if failed.directory is not None:
             self.directory_failed(failed.directory, error)
 
-    def directory_failed(self, directory: LogDir, error: object) -> None:
-        """Take a log directory offline."""
+    def _short_of_descriptors(self, error: BaseException) -> None:
+        now_ms = self.clock.now_ms()
+        if now_ms - self._shortage_told_ms >= SHORTAGE_TOLD_MS:
+            self._shortage_told_ms = now_ms
+            log.warning("%s: raise the limit of open files (ulimit -n), %s", error_text(error), descriptors.limit())
+            self.background.spawn(self.background.release_descriptors())
+
+    def files_to_come(self) -> int:
+        """How many descriptors the logs need that are not in use yet."""
+        unused = sum(
+            not (each.is_offline or (each.opened_log is not None and each.opened_log.is_in_use))
+            for each in self.partitions
+        )
+        return descriptors.FILES_OF_A_LOG * unused
+
+    def _check_descriptors(self) -> None:
+        """Say at the start what may come of a low limit."""
+        most = descriptors.limit()
+        needed = descriptors.in_use() + self.files_to_come()
+        if most is not None and needed > most - descriptors.for_upkeep(most):
+            log.warning(
+                "%d partitions may need %d open files, and the limit (ulimit -n) is %d: raise it",
+                len(self.partitions),
+                needed,
+                most,
+            )
+
+    def directory_failed(self, directory: LogDir, error: BaseException) -> None:
+        """Take a log directory offline; not where only descriptors are lacking, which is no fault of the disk's."""
         if not directory.is_online:
+            return
+        if descriptors.is_shortage(error):
+            self._short_of_descriptors(error)
             return
         log.error("stopping serving logs in %s: %s", directory.path, error_text(error))
         directory.fail(error)

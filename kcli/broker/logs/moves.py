@@ -36,6 +36,7 @@ log = logging.getLogger("kcli.broker")
 READ_BYTES: Final = 1 << 20
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 ANY_EPOCH: Final = 2**31 - 1
+RETRY_S: Final = 1.0
 
 
 class Moves:
@@ -121,7 +122,7 @@ class Moves:
                 continue  # the log was cut meanwhile
             except (OSError, KcliError) as error:
                 self._logs.directory_failed(future.directory, error)
-                return
+                await asyncio.sleep(RETRY_S)  # only descriptors may have been lacking
 
     def _cut(self, current: PartitionLog, future: PartitionLog) -> None:
         """Follow the current log where it was cut, at either end."""

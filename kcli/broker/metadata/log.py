@@ -34,7 +34,7 @@ from kcli.broker.metadata.quorum_view import QuorumView
 from kcli.broker.metadata.records import decode_value, encode, split
 from kcli.broker.metadata.snapshots import SnapshotId, snapshot_batches
 from kcli.broker.metadata.upkeep import Upkeep
-from kcli.errors import KcliError
+from kcli.errors import KcliError, error_text
 from kcli.log.disk import Disk
 from kcli.log.partition_log import PartitionLog
 from kcli.metadata.image import MetadataImage, Record
@@ -244,8 +244,8 @@ class MetadataLog(ABC):
         """Nothing can be appended any more: tell all who wait."""
         self._failure = error
         self._stop_timers()
-        logger.error("the metadata log failed: %s", error)
-        self._end_queue(MetadataLogFailed(str(error)))
+        logger.error("the metadata log failed: %s", error_text(error))
+        self._end_queue(MetadataLogFailed(error_text(error)))
         if self._snapshot is not None:
             self._snapshot.cancel()
             self._snapshot = None

@@ -7,15 +7,18 @@ socket.request.max.bytes, socket.listen.backlog.size. Source: SocketServer, Conn
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
+import math
 import socket
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from formats.kernels.wire import room
+from kcli.broker.logs.descriptors import limit, may_connect
 from kcli.broker.network.connection import Connection, handle
+from kcli.errors import error_text
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -24,9 +27,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("kcli.broker")
 SCRATCH_BYTES = 256 << 10
 ACCEPT_AT_ONCE = 64
-OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 RETRY_ACCEPT_S = 0.1
+COMPLAINT_S = 30.0
 IDLE_CHECK_S = 5.0
+
+
+@dataclass(slots=True)
+class _Complaint:
+    told_at: float = -math.inf
+    count: int = 0
 
 
 class Server:
@@ -43,6 +52,9 @@ class Server:
         self._listening: list[tuple[socket.socket, str]] = []
         self._per_ip: Counter[str] = Counter()
         self._idle_timer: asyncio.TimerHandle | None = None
+        self.files_to_come: Callable[[], int] = lambda: 0
+        """How many descriptors files need that are not open yet; see descriptors."""
+        self._complaints: dict[str, _Complaint] = {}
 
     def renew_scratch(self) -> None:
         """Requests are read one at a time, into this; one that waits may keep what it was read into."""
@@ -88,22 +100,34 @@ class Server:
                 client, peer = sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:
-                if error.errno not in OUT_OF_DESCRIPTORS:
-                    raise
-                log.error("no connection accepted for %s s: %s", RETRY_ACCEPT_S, error)  # noqa: TRY400
+            except OSError as error:  # while it lasts, the socket would be ready again and again
+                self._complain("connections are not accepted", error_text(error))
                 self.loop.remove_reader(sock.fileno())
                 self.loop.call_later(RETRY_ACCEPT_S, self._accept_again, sock, listener)
                 return
             host = peer[0]
             if len(self.connections) >= self.config.max_connections or self._per_ip[host] >= self._most_from(host):
-                log.warning("connection from %s refused: max.connections or max.connections.per.ip is reached", host)
                 client.close()
+                self._complain("connections are refused", f"max.connections or max.connections.per.ip, from {host}")
+                continue
+            if not may_connect(client.fileno(), self.files_to_come):
+                client.close()
+                reason = f"of {limit()} open files (ulimit -n), the rest are held back for logs"
+                self._complain("connections are refused", f"{len(self.connections)} are there; {reason}")
                 continue
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._per_ip[host] += 1
             self.connections.add(Connection(self, client, (host, peer[1]), listener))
+
+    def _complain(self, what: str, why: str) -> None:
+        """In a line of the log, not more often than every COMPLAINT_S; those in between are counted."""
+        now = self.loop.time()
+        last = self._complaints.setdefault(what, _Complaint())
+        last.count += 1
+        if now - last.told_at >= COMPLAINT_S:
+            log.warning("%s: %s (%d since the last such line)", what, why, last.count)
+            last.told_at, last.count = now, 0
 
     def _accept_again(self, sock: socket.socket, listener: str) -> None:
         if (sock, listener) in self._listening:

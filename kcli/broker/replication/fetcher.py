@@ -243,8 +243,15 @@ class Fetcher:
             log.error("%s at offset %d from broker %d: %s", partition, followed.offset, self.leader_id, error)  # noqa: TRY400
             self.plan.delay(followed, now_ms)
         except (OSError, LogFailed) as error:
+            self._failed(followed, error)
+
+    def _failed(self, followed: Followed, error: Exception) -> None:
+        """Its log could not be written; where its directory is in use all the same, it is tried again."""
+        followed.partition.failed(error)
+        if followed.partition.is_offline:
             self.plan.remove(followed.key)
-            partition.failed(error)
+        else:
+            self.plan.delay(followed, self._broker.clock.now_ms())
 
     def _append(self, followed: Followed, data: Entity, now_ms: int) -> None:
         partition = followed.partition
@@ -305,8 +312,7 @@ class Fetcher:
             followed.sent = None
             self._moved(followed, opened)
         except (OSError, LogFailed) as error:
-            self.plan.remove(followed.key)
-            partition.failed(error)
+            self._failed(followed, error)
 
     async def _offset(self, followed: Followed, timestamp: int) -> int:
         """Raises Unanswered, NotToldError."""
