@@ -15,6 +15,7 @@ from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
 from kcli.broker.config.keys import ConfigType
 
 LISTENER_CONFIG = re.compile(r"listener\.name\.[^.]*\.(.*)")
+AUTHORIZER_CONFIGS = ("super.users", "allow.everyone.if.no.acl.found")
 PLUGIN_PREFIXES = ("config.providers.", "metrics.", "rsm.config.", "rlmm.config.")
 
 _MECHANISM_CONFIGS = (
@@ -64,4 +65,4 @@ def type_of(name: str) -> ConfigType:
 
 def is_known(name: str) -> bool:
     """Is it of Kafka, or for a plugin?"""
-    return type_of(name) is not ConfigType.UNKNOWN or name.startswith(PLUGIN_PREFIXES)
+    return type_of(name) is not ConfigType.UNKNOWN or name in AUTHORIZER_CONFIGS or name.startswith(PLUGIN_PREFIXES)

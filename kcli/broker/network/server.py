@@ -42,6 +42,7 @@ class Server:
         self._broker: Broker | None = None
         self._listening: list[tuple[socket.socket, str]] = []
         self._per_ip: Counter[str] = Counter()
+        self._per_listener: Counter[str] = Counter()
         self._idle_timer: asyncio.TimerHandle | None = None
 
     def renew_scratch(self) -> None:
@@ -96,13 +97,18 @@ class Server:
                 self.loop.call_later(RETRY_ACCEPT_S, self._accept_again, sock, listener)
                 return
             host = peer[0]
-            if len(self.connections) >= self.config.max_connections or self._per_ip[host] >= self._most_from(host):
+            if (
+                len(self.connections) >= self.config.max_connections
+                or self._per_listener[listener] >= self.config.max_connections_of(listener)
+                or self._per_ip[host] >= self._most_from(host)
+            ):
                 log.warning("connection from %s refused: max.connections or max.connections.per.ip is reached", host)
                 client.close()
                 continue
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._per_ip[host] += 1
+            self._per_listener[listener] += 1
             self.connections.add(Connection(self, client, (host, peer[1]), listener))
 
     def _accept_again(self, sock: socket.socket, listener: str) -> None:
@@ -115,6 +121,7 @@ class Server:
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
         self.connections.discard(connection)
+        self._per_listener[connection.listener] -= 1
         self._per_ip[connection.client_host] -= 1
         if not self._per_ip[connection.client_host]:
             del self._per_ip[connection.client_host]
