@@ -33,8 +33,6 @@ def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresse
         is_controllers = each.listener in config.controller_listener_names
         if is_controllers and (alone or not config.is_controller):
             continue
-        if each.security_protocol != PLAINTEXT:
-            raise CannotServe(f"listener {each.listener}: only PLAINTEXT is served, not {each.security_protocol}")
         try:
             host, port = server.bind(each.host or "", each.port, each.listener)
         except OSError as error:

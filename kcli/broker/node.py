@@ -24,6 +24,7 @@ from kcli.broker.addresses import Addresses, CannotServe, bind
 from kcli.broker.broker import Broker
 from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
+from kcli.broker.config.served import check_served, check_topics, unserved
 from kcli.broker.controller.active import ActiveController
 from kcli.broker.controller.registration import register_controller
 from kcli.broker.fetch_sessions import FetchSessions
@@ -161,6 +162,7 @@ class Node:
 
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
+        check_served(config)
         self._server = server = self._new_server(loop)
         alone = self._is_alone
         advertised, controllers = bind(server, config, alone=alone)
@@ -213,6 +215,11 @@ class Node:
 
     async def _start_alone(self, journal: LoneMetadataLog, broker_epoch: int) -> None:
         broker = self.broker
+        try:
+            self._check_metadata(journal)
+        except CannotServe:
+            await journal.close()
+            raise
         await broker.logs.start()
         journal.image.take_changes()
         journal.listeners.append(self._committed)
@@ -240,6 +247,7 @@ class Node:
         self.is_waiting = True
         await self._caught_up(journal)
         self._take_dynamic_config(journal)
+        self._check_metadata(journal)
         broker.quotas.update(broker.image.client_quotas)
         journal.image.take_changes()
         journal.listeners.append(self._committed)
@@ -331,6 +339,11 @@ class Node:
         except InvalidConfig as error:
             log.error("dynamic configuration passed over: %s", error)  # noqa: TRY400
 
+    def _check_metadata(self, journal: MetadataLog) -> None:
+        """Does the metadata log want of this node what it does not have? Raises CannotServe."""
+        check_served(self.config)
+        check_topics(journal.image)
+
     def _committed(self, _: Sequence[Record]) -> None:
         """Records are in the image: whoever depends on them follows."""
         broker = self.broker
@@ -338,6 +351,8 @@ class Node:
         is_configured = any(kind == BROKER_RESOURCE for kind, _ in changes.configs)
         if is_configured:
             self._take_dynamic_config(broker.metadata)
+            if (reason := unserved(self.config)) is not None:
+                log.error("dynamic configuration not honoured: %s", reason)
         if changes.client_quotas:
             broker.quotas.update(broker.image.client_quotas)
         if not self.config.is_broker:

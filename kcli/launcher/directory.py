@@ -14,6 +14,7 @@ from pathlib import Path
 from formats.file_name import FileKind
 from formats.properties import Properties, build, parse
 from kcli.broker.config import BrokerConfig
+from kcli.broker.config.served import check_served
 from kcli.broker.metadata.format import format_directories, random_id
 from kcli.errors import KcliError, UsageError
 from kcli.launcher.paths import CONTROL_SOCKET, SERVER_PROPERTIES, data_directory, is_cluster, node_directory
@@ -69,7 +70,7 @@ class ClusterDirectory:
 def open_cluster(path: Path, wanted: Wanted, ports: Ports, disk: Disk) -> ClusterDirectory:
     """The cluster in the directory, made if there is none. Its ports are taken.
 
-    Raises UsageError, NotACluster, PortTaken, InvalidConfig, UnreadableInput, OSError.
+    Raises UsageError, NotACluster, PortTaken, InvalidConfig, CannotServe, UnreadableInput, OSError.
     """
     path = path.absolute()
     check_options(wanted.options)
@@ -92,7 +93,7 @@ def _existing(path: Path, wanted: Wanted, ports: Ports, disk: Disk) -> ClusterDi
     if wanted.options:
         plans = [NodePlan(each.id, {**each.properties, **wanted.options}) for each in plans]
     for each in plans:
-        BrokerConfig(each.properties)
+        check_served(BrokerConfig(each.properties))
     _take_ports(plans, ports)
     cluster_ids = {_cluster_id(each) for each in plans}
     if len(cluster_ids) != 1:
@@ -137,7 +138,7 @@ def _new(path: Path, wanted: Wanted, ports: Ports, disk: Disk) -> ClusterDirecto
     }
     found = ClusterDirectory(path, random_id(), plan(path, brokers, controllers, wanted.options))
     for each in found.plans:
-        BrokerConfig(each.properties)
+        check_served(BrokerConfig(each.properties))
     now_ms = int(time.time() * 1000)
     for each in found.plans:
         format_directories(

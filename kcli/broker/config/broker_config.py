@@ -22,7 +22,7 @@ from kcli.broker.config.dynamic import applicable
 from kcli.broker.config.keys import REQUIRED
 from kcli.broker.config.listeners import Endpoint, listener_name, parse_counts, parse_listeners, parse_protocol_map
 from kcli.broker.config.names import is_known, synonyms
-from kcli.log.config import HOUR_MS, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
+from kcli.log.config import HOUR_MS, INT_MAX, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
 
 T = TypeVar("T")
 
@@ -258,6 +258,12 @@ class BrokerConfig:
         """Host -> how many connections, instead of max.connections.per.ip."""
         name = "max.connections.per.ip.overrides"
         return parse_counts(name, self.text(name))
+
+    def max_connections_of(self, listener: str) -> int:
+        """How many connections that listener takes."""
+        text = self.properties.get(f"listener.name.{listener.lower()}.max.connections")
+        found = None if text is None else java_integer(text.strip())
+        return INT_MAX if found is None else found
 
     @property
     def log_retention_time_ms(self) -> int:

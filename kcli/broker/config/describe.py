@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from itertools import dropwhile
 from typing import Final
 
@@ -21,6 +22,7 @@ from kcli.broker.config.group_config import GROUP_KEYS, broker_synonym, group_de
 from kcli.broker.config.keys import ConfigType, Key, to_text
 from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
 from kcli.broker.config.names import synonyms, type_of
+from kcli.java import hash_order, java_hash, map_size
 from kcli.java_values import java_integer
 from kcli.log.config import SYNONYMS, TOPIC_CONFIGS, Value
 from kcli.metadata.image import (
@@ -33,7 +35,7 @@ from kcli.metadata.image import (
 from kcli.metadata.result import ErrorCode, Refused
 from kcli.metadata.topic_names import fault
 
-FIRST: Final = (
+DEFINED_FIRST: Final = (
     "segment.bytes",
     "flush.messages",
     "retention.bytes",
@@ -41,8 +43,8 @@ FIRST: Final = (
     "index.interval.bytes",
     "max.compaction.lag.ms",
 )
-"""Configurations of topics that come before the others, as they do from Kafka: Java's AdminClient keeps those that
-share a bucket of its hash table in the order in which they came, and kafka-topics shows them so."""
+"""Configurations of topics that Kafka defines before those with which they share a bucket."""
+NAMES_KEPT: Final = 4096
 RESOURCES: Final = frozenset(
     (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 )
@@ -91,14 +93,21 @@ class Entry:
 def describe(
     config: BrokerConfig, image: MetadataImage, resource_type: int, name: str, keys: Sequence[str] | None = None
 ) -> list[Entry]:
-    """The configurations of a resource, by name but for FIRST. keys: only these, where there are any.
+    """The configurations of a resource. keys: only these, where there are any.
 
-    Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
+    They come in Kafka's order: that of a HashMap of all that the resource has, whatever is asked for, in whatever
+    order. Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
     """
-    entries = _DESCRIBE[resource_type](config, image, name)
-    found = {each.name: each for each in entries if not keys or each.name in keys}
-    first = FIRST if resource_type == TOPIC_RESOURCE else ()
-    return [found.pop(name) for name in first if name in found] + [found[name] for name in sorted(found)]
+    entries = {each.name: each for each in _DESCRIBE[resource_type](config, image, name)}
+    if resource_type == TOPIC_RESOURCE:
+        entries = {each: entries[each] for each in DEFINED_FIRST} | entries
+    wanted = entries.keys() if not keys else set(keys)
+    return [entries[each] for each in hash_order(entries, _hash, map_size(len(entries))) if each in wanted]
+
+
+@lru_cache(maxsize=NAMES_KEPT)
+def _hash(name: str) -> int:
+    return java_hash(name)
 
 
 def effective_topic_configs(config: BrokerConfig, topic: Mapping[str, str]) -> list[Entry]:
@@ -144,7 +153,7 @@ def _topic(config: BrokerConfig, image: MetadataImage, name: str) -> Iterable[En
 
 def _broker(config: BrokerConfig, _image: MetadataImage, name: str) -> Iterable[Entry]:
     if not name:
-        for key in config.cluster:
+        for key in sorted(config.cluster):
             yield _broker_entry(config, key, config.cluster[key], only=Source.DYNAMIC_DEFAULT_BROKER)
         return
     if _node_id(name) != config.node_id:
@@ -152,7 +161,7 @@ def _broker(config: BrokerConfig, _image: MetadataImage, name: str) -> Iterable[
     shown = [key for key in BROKER_KEYS if not BROKER_KEYS[key].internal]
     for key in shown:
         yield _broker_entry(config, key, to_text(config.values[key]))
-    for key in config.properties.keys() - set(shown):
+    for key in (each for each in config.properties if each not in BROKER_KEYS or BROKER_KEYS[each].internal):
         yield _broker_entry(config, key, config.properties[key])
 
 

@@ -2,7 +2,7 @@
 
     checked at every change       the name is dynamic, not a security one without its listener, of the right type; at
                                   the level of all brokers not one that each broker has its own of
-    then with all the others      the rules of checks.py
+    then with all the others      the rules of checks.py; nothing that this broker does not honour, see served.py
     then against what is now      threads at most doubled or halved, cleaner threads, local retention, reporters
 
 A name that Kafka does not know is taken: it may be a plugin's. Source: DynamicBrokerConfig, DynamicConfig.Broker,
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
 from kcli.broker.config.keys import PER_BROKER
 from kcli.broker.config.names import listener_config
+from kcli.broker.config.served import check_change
 from kcli.log.config import InvalidConfig, invalid
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def validate_dynamic(config: BrokerConfig, properties: Mapping[str, str], *, per
     except InvalidConfig as reason:
         exception = f"org.apache.kafka.common.config.ConfigException: {reason}"
         raise InvalidConfig(f"Invalid value {exception} for configuration Invalid dynamic configuration") from None
+    check_change(new, properties)
 
 
 def applicable(properties: Mapping[str, str], problems: list[str], *, per_broker: bool) -> dict[str, str]:

@@ -13,6 +13,7 @@ from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
 from kcli.broker.config.keys import ConfigType
 
 LISTENER_PREFIX = "listener.name."
+AUTHORIZER_CONFIGS = ("super.users", "allow.everyone.if.no.acl.found")
 PLUGIN_PREFIXES = ("config.providers.", "metrics.", "rsm.config.", "rlmm.config.")
 
 _MECHANISM_CONFIGS = (
@@ -65,4 +66,4 @@ def type_of(name: str) -> ConfigType:
 
 def is_known(name: str) -> bool:
     """Is it of Kafka, or for a plugin?"""
-    return type_of(name) is not ConfigType.UNKNOWN or name.startswith(PLUGIN_PREFIXES)
+    return type_of(name) is not ConfigType.UNKNOWN or name in AUTHORIZER_CONFIGS or name.startswith(PLUGIN_PREFIXES)

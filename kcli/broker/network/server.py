@@ -51,6 +51,7 @@ class Server:
         self._broker: Broker | None = None
         self._listening: list[tuple[socket.socket, str]] = []
         self._per_ip: Counter[str] = Counter()
+        self._per_listener: Counter[str] = Counter()
         self._idle_timer: asyncio.TimerHandle | None = None
         self.files_to_come: Callable[[], int] = lambda: 0
         """How many descriptors files need that are not open yet; see descriptors."""
@@ -106,7 +107,11 @@ class Server:
                 self.loop.call_later(RETRY_ACCEPT_S, self._accept_again, sock, listener)
                 return
             host = peer[0]
-            if len(self.connections) >= self.config.max_connections or self._per_ip[host] >= self._most_from(host):
+            if (
+                len(self.connections) >= self.config.max_connections
+                or self._per_listener[listener] >= self.config.max_connections_of(listener)
+                or self._per_ip[host] >= self._most_from(host)
+            ):
                 client.close()
                 self._complain("connections are refused", f"max.connections or max.connections.per.ip, from {host}")
                 continue
@@ -118,6 +123,7 @@ class Server:
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._per_ip[host] += 1
+            self._per_listener[listener] += 1
             self.connections.add(Connection(self, client, (host, peer[1]), listener))
 
     def _complain(self, what: str, why: str) -> None:
@@ -139,6 +145,7 @@ class Server:
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
         self.connections.discard(connection)
+        self._per_listener[connection.listener] -= 1
         self._per_ip[connection.client_host] -= 1
         if not self._per_ip[connection.client_host]:
             del self._per_ip[connection.client_host]

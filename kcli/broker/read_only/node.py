@@ -21,6 +21,7 @@ from uuid import uuid4
 
 from kcli.broker.addresses import CannotServe, bind
 from kcli.broker.broker import Broker
+from kcli.broker.config.served import check_served
 from kcli.broker.fetch_sessions import FetchSessions
 from kcli.broker.logs.descriptors import raise_limit, share_in_use
 from kcli.broker.logs.directories import LogDir, LogDirs
@@ -123,6 +124,7 @@ class ReadOnlyNode(Node):
 
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
+        check_served(config)
         raise_limit()
         directories = [Path(each) for each in config.log_dirs]
         if Path(config.metadata_log_dir) not in directories:
