@@ -36,7 +36,9 @@ def _controllers(call: Call) -> Entity:
         cluster_id=broker.cluster_id,
         controller_id=NO_NODE if leader_id is None else leader_id,
         brokers=tuple(
-            call.new("DescribeClusterBroker", broker_id=each.id, host=found.host, port=found.port, rack=None)
+            call.new(
+                "DescribeClusterBroker", broker_id=each.id, host=found.host, port=found.port, rack=None, is_fenced=False
+            )
             for each in broker.image.controllers.values()
             if (found := each.endpoints.get(call.listener)) is not None
         ),
