@@ -12,11 +12,11 @@ Messages are Kafka's. Source: StorageTool, Formatter, DynamicVoters; KIP-853, KI
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
+from string import ascii_letters, digits
 from typing import Final
 
 from formats.file_name import FileKind
@@ -32,7 +32,8 @@ from kcli.metadata.metadata_version import LATEST, LEVELS, level_name, level_of
 from kcli.raft.voters import Endpoint, ReplicaKey, VoterNode, VoterSet
 
 PORT_MAX: Final = 65_535
-_VOTER: Final = re.compile(r"(\d{1,10})@(?:\[([^\]]+)\]|([^:\[\]]+)):(\d{1,5}):([A-Za-z0-9_-]{22})")
+ID_CHARACTERS: Final = frozenset(ascii_letters + digits + "_-")
+ID_LENGTH: Final = 22
 _FLAGS: Final = "--standalone, --initial-controllers, or --no-initial-controllers"
 
 
@@ -132,11 +133,18 @@ def parse_initial_controllers(text: str, listener: str) -> VoterSet:
 
 
 def _parse_voter(word: str, listener: str) -> VoterNode:
-    found = _VOTER.fullmatch(word)
-    node_id = None if found is None else java_integer(found[1])
-    if found is None or node_id is None or int(found[4]) > PORT_MAX:
+    node, _, rest = word.partition("@")
+    address, _, directory_id = rest.rpartition(":")
+    host, _, port_text = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    node_id, port = java_integer(node), java_integer(port_text)
+    is_id = len(directory_id) == ID_LENGTH and ID_CHARACTERS.issuperset(directory_id)
+    if node_id is None or node_id < 0 or port is None or not 0 <= port <= PORT_MAX or not host or not is_id:
         raise UsageError(f"--initial-controllers: {word!r} is not id@host:port:directory")
-    return _voter(node_id, found[5], Endpoint(listener, _java_host(found[2] or found[3]), int(found[4])))
+    return _voter(node_id, directory_id, Endpoint(listener, _java_host(host), port))
 
 
 def _java_host(host: str) -> str:

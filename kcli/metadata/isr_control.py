@@ -109,6 +109,8 @@ def _fault(image: MetadataImage, broker_id: int, partition: Partition, wanted: I
         return ErrorCode.INVALID_UPDATE_VERSION
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
         return ErrorCode.INVALID_REQUEST
+    if wanted.recovery_state not in (RECOVERED, RECOVERING):
+        return ErrorCode.INVALID_REQUEST
     if wanted.recovery_state == RECOVERING and (len(isr) > 1 or partition.leader_recovery_state == RECOVERED):
         return ErrorCode.INVALID_REQUEST
     if not all(_is_eligible(image, replica, epoch) for replica, epoch in wanted.isr):

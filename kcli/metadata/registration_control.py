@@ -23,7 +23,7 @@ from kcli.metadata import metadata_version as levels
 from kcli.metadata.election import broker_comes, broker_goes, broker_is_unregistered, broker_was_killed
 from kcli.metadata.image import KRAFT_VERSION, METADATA_VERSION, MetadataImage, Record
 from kcli.metadata.partition import from_uuid
-from kcli.metadata.registration import Broker, Controller, VersionRange
+from kcli.metadata.registration import Broker, Controller, Endpoint, VersionRange
 from kcli.metadata.result import ErrorCode, Refused
 from kcli.metadata.snapshot import ELR_VERSION, broker_record, controller_record
 
@@ -31,13 +31,16 @@ NO_EPOCH = -1
 UNKNOWN_EPOCH = -2
 """Of a broker that never registered: no epoch that one may say it had."""
 RESERVED_IDS = 100
+SECURITY_PROTOCOLS = range(4)
+"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."""
 NO_LEVEL = VersionRange(0, 0)
 
 
 def register_controller(image: MetadataImage, controller: Controller) -> list[Record]:
-    """A controller has come up."""
+    """A controller has come up. Raises Refused(UNKNOWN_SERVER_ERROR) as register_broker does."""
     if image.metadata_version < levels.CONTROLLER_REGISTRATION:
         return []
+    _check_endpoints(controller.endpoints)
     return [controller_record(controller)]
 
 
@@ -57,8 +60,10 @@ def register_broker(
     it does not know, None where it cannot tell. has_session: was the registered incarnation heard of lately?
 
     Raises Refused: DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION; UNSUPPORTED_VERSION where it does not support
-    what the cluster's features say.
+    what the cluster's features say; UNKNOWN_SERVER_ERROR for a security protocol that there is not: no Kafka node could
+    read the record.
     """
+    _check_endpoints(broker.endpoints)
     known = image.brokers.get(broker.id)
     is_new = known is None or known.incarnation_id != broker.incarnation_id
     if is_new and has_session:
@@ -87,6 +92,13 @@ def register_broker(
             cordoned=None,
         )
     return [*records, broker_record(fresh, image.metadata_version)]
+
+
+def _check_endpoints(endpoints: Mapping[str, Endpoint]) -> None:
+    for each in endpoints.values():
+        if each.security_protocol not in SECURITY_PROTOCOLS:
+            reason = f"Unknown security protocol {each.security_protocol} in listener {each.name}"
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
 
 
 def _check_directories(image: MetadataImage, broker: Broker) -> None:

@@ -28,7 +28,10 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+from formats.file_name import METADATA_DIRECTORY
 from kcli.broker.api import APIS, BROKER_APIS, CONTROLLER_APIS, is_flexible
+from kcli.broker.metadata.records import read_batches
+from kcli.errors import UnreadableInput
 from kcli.metadata.partition import to_uuid
 from tests.broker.cluster import CLUSTER_ID, Cluster, ProcessNode
 from tests.broker.hostile import Values, mutated, whole_request
@@ -39,7 +42,7 @@ from tests.log.batches import batch
 METADATA_TOPIC, METADATA_ID = "__cluster_metadata", UUID(int=1)
 TOPIC = "known"
 NODES = (1, 2, 3)
-UNREGISTER_BROKER = 64
+BROKER_HEARTBEAT, UNREGISTER_BROKER = 63, 64
 TURN, AT_ONCE = 256, 8
 """So many frames to one listener of one node, of which so many wait for an answer at a time."""
 ANSWER_S = 0.15
@@ -57,6 +60,7 @@ class Known:
     epoch: int
     topic_id: UUID
     directories: Sequence[UUID]
+    broker_epochs: Sequence[int]
 
 
 def extremes(bits: int) -> list[int]:
@@ -91,7 +95,7 @@ class Plausible(Values):
         if name in ("preferred_successors", "replicas", "broker_ids", "new_isr", "isr"):
             return random.choice(NODES)
         if "broker_epoch" in name or (name == "replica_epoch" and random.random() < 0.3):
-            return random.choice((-1, 0, 20))
+            return random.choice((-1, *self._known.broker_epochs))
         if "epoch" in name:
             return random.choice((epoch, epoch, epoch, epoch + 1, epoch - 1, 0, -1))
         if name in ("resource_type", "pattern_type"):
@@ -174,6 +178,8 @@ def frame(random: Random, known: Known, *, controller: bool) -> bytes:
     apis = CONTROLLER_APIS if controller else BROKER_APIS
     api = random.choice(list(apis.values()))
     version = random.randint(api.least, api.most)
+    if api.key == BROKER_HEARTBEAT:  # what a broker says of itself is believed: that it goes, too
+        known = dataclasses.replace(known, broker_epochs=())
     values = Plausible(known, random.choice((3, 8, 30)))
     body = whole_request(random, api.key, version, values)
     if api.key == UNREGISTER_BROKER:  # one of these nodes would be gone for good, as the request says
@@ -302,7 +308,20 @@ class Victims:
         for each in NODES:
             text = (self.cluster.node_directory(each) / "meta.properties").read_text()
             found.append(to_uuid(re.search(r"directory\.id=(.*)", text)[1].strip()))  # type: ignore[index]
-        return Known(self._epoch(), to_uuid(topic["topic_id"]), found)
+        return Known(self._epoch(), to_uuid(topic["topic_id"]), found, self._broker_epochs())
+
+    def _broker_epochs(self) -> list[int]:
+        """As the log of the first node has them."""
+        found: dict[int, int] = {}
+        for path in sorted((self.cluster.node_directory(1) / METADATA_DIRECTORY).glob("*.log")):
+            with suppress(UnreadableInput):  # its end is being written
+                for each in read_batches(path):
+                    found |= {
+                        value["brokerId"]: value["brokerEpoch"]
+                        for name, _, value in each.records
+                        if name == "RegisterBrokerRecord" and value["brokerId"] in NODES
+                    }
+        return list(found.values())
 
     def _epoch(self) -> int:
         """Of the leader, once there is one that all know."""

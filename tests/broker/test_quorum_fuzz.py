@@ -15,7 +15,8 @@ import pytest
 from kcli.broker.metadata.raft_asks import Wire
 from kcli.broker.unattended import begin
 from tests.broker.cluster import running_cluster
-from tests.broker.quorum_fuzz import NODES, RSS_MAX, Victims, run, send, vote
+from tests.broker.quorum_fuzz import METADATA_ID, METADATA_TOPIC, NODES, RSS_MAX, Victims, run, send, vote
+from tests.broker.running import Client
 from tests.conftest import examples
 
 SEED = 15
@@ -24,6 +25,7 @@ FRAMES = examples(1024, soak=SOAK_FRAMES).max_examples
 WAIT_MAX_MS = 2_000
 """Of another connection, where the machine does ten things at a time; what it was is printed."""
 LAST = 2**31 - 1
+INVALID_REQUEST = 42
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +67,43 @@ def test_one_frame_does_not_end_a_cluster(victims: Victims, request_: bytes) -> 
 
 def test_it_restarts_after_that(victims: Victims) -> None:
     victims.restart()
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_controllers_describe_the_cluster(victims: Victims, version: int) -> None:
+    """Version 2 says whether a broker is fenced, which no controller is."""
+    newer = {"endpoint_type": 2} if version else {}
+    newer |= {"include_fenced_brokers": True} if version > 1 else {}
+    with Client(("127.0.0.1", victims.cluster.controller_ports[1])) as client:
+        found = client.call("describe_cluster", version, include_cluster_authorized_operations=False, **newer)
+    if version:
+        assert sorted(each["broker_id"] for each in found["brokers"]) == list(NODES)
+        assert not any(each.get("is_fenced") for each in found["brokers"])
+
+
+@pytest.mark.parametrize("version", [4, 8, 12, 18])
+def test_a_fetch_of_an_old_version_is_answered(victims: Victims, version: int) -> None:
+    """It has no epoch to look at before version 9, and no last one before 12."""
+    named = {"topic_id": METADATA_ID} if version > 12 else {"topic": METADATA_TOPIC}
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
+    since = {5: {"log_start_offset": -1}, 9: {"current_leader_epoch": -1}, 12: {"last_fetched_epoch": -1}}
+    partition |= {name: each for least, fields in since.items() if version >= least for name, each in fields.items()}
+    session = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": []} if version > 6 else {}
+    session |= {"rack_id": ""} if version > 10 else {}
+    session |= {"replica_id": -1} if version < 15 else {}
+    body = {
+        "max_wait": 0,
+        "min_bytes": 0,
+        "max_bytes": -1,
+        "isolation_level": 0,
+        "topics": [{**named, "partitions": [partition]}],
+    }
+    with Client(("127.0.0.1", victims.cluster.controller_ports[1])) as client:
+        found = client.call("fetch", version, **body, **session)
+    codes = {each["error_code"] for topic in found["responses"] for each in topic["partitions"]} | {
+        found.get("error_code", 0)
+    }
+    assert codes <= {0, INVALID_REQUEST}
 
 
 @pytest.mark.hypothesis

@@ -92,6 +92,20 @@ def test_registrations_that_are_refused() -> None:
     assert ask(broker, "broker_registration", 0, **registration(0))["error_code"] == ErrorCode.invalid_registration
 
 
+@pytest.mark.parametrize("protocol", [-(2**15), -1, 4, 77, 2**15 - 1])
+def test_a_security_protocol_that_there_is_not(protocol: int) -> None:
+    """Refused, as Kafka's controller does: no node of Kafka could read the record."""
+    broker = fresh()
+    listeners = [{"name": "PLAINTEXT", "host": "h", "port": 9, "security_protocol": protocol}]
+    found = ask(broker, "broker_registration", 4, **registration(4, listeners=listeners))
+    assert (found["error_code"], found["broker_epoch"]) == (-1, -1)
+    body = {"controller_id": 5, "incarnation_id": INCARNATION, "zk_migration_ready": False, "features": []}
+    found = ask(broker, "controller_registration", 0, **body, listeners=listeners)
+    assert found["error_code"] == -1
+    assert found["error_message"] == f"Unknown security protocol {protocol} in listener PLAINTEXT"
+    assert 5 not in broker.image.controllers
+
+
 def test_a_heartbeat_of_nobody() -> None:
     beat = {"broker_id": 7, "broker_epoch": 1, "current_metadata_offset": 1}
     found = ask(fresh(), "broker_heartbeat", 2, **beat, want_fence=False, want_shut_down=False)

@@ -70,6 +70,7 @@ CASES: dict[str, tuple[dict[str, Any], ErrorCode]] = {
     "without itself": ({"isr": [2, 3]}, ErrorCode.INVALID_REQUEST),
     "recovering with others": ({"isr": [1, 2], "recovery_state": RECOVERING}, ErrorCode.INVALID_REQUEST),
     "recovering again": ({"isr": [1], "recovery_state": RECOVERING}, ErrorCode.INVALID_REQUEST),
+    "in a state that there is not": ({"recovery_state": 77}, ErrorCode.INVALID_REQUEST),
 }
 
 

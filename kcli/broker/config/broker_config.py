@@ -22,6 +22,7 @@ from kcli.broker.config.dynamic import applicable
 from kcli.broker.config.keys import REQUIRED
 from kcli.broker.config.listeners import Endpoint, listener_name, parse_counts, parse_listeners, parse_protocol_map
 from kcli.broker.config.names import is_known, synonyms
+from kcli.java_values import java_integer
 from kcli.log.config import HOUR_MS, INT_MAX, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
 
 T = TypeVar("T")
