@@ -138,7 +138,7 @@ def _parse_voter(word: str, listener: str) -> VoterNode:
     host, _, port_text = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    elif ":" in host:
+    elif not frozenset("[:]").isdisjoint(host):
         host = ""
     node_id, port = java_integer(node), java_integer(port_text)
     is_id = len(directory_id) == ID_LENGTH and ID_CHARACTERS.issuperset(directory_id)
