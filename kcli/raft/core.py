@@ -114,7 +114,8 @@ class Core:
         if leader_id == self.key.id:
             others = set(self.controls.voters.ids) - {self.key.id}
             return Resigned(epoch, leader_id, self.config.endpoints, others, deadline_ms)
-        if voted is not None and voted.admits(self.key) and self.is_voter:
+        lost = leader_id != NOBODY or self.log.last_epoch == epoch  # somebody else was elected
+        if voted is not None and voted.admits(self.key) and self.is_voter and not lost:
             return Candidate(epoch, self._votes(), deadline_ms, self.key)
         endpoints = self.controls.voters.endpoints(leader_id)
         if endpoints:
@@ -349,6 +350,21 @@ class Core:
                 self.to_follower(epoch, leader_id, endpoints, now_ms)
         elif not own and endpoints and self._is_news(leader_id, endpoints):
             self.to_follower(epoch, leader_id, endpoints, now_ms)
+
+    def answered_by(self, state: Follower, source: Node, answer: Answer, now_ms: int) -> Follower:
+        """Who answers a Fetch of this epoch leads it, and is where it was asked, whatever was heard. Returns the state,
+        which is another one where somebody else was taken for the leader."""
+        leader_id = state.leader_id if answer.leader_id < 0 else answer.leader_id
+        endpoints = answer.endpoints or (Endpoint(self.config.listener, source.host, source.port),)
+        if leader_id not in (state.leader_id, self.key.id):
+            self.to_follower(state.epoch, leader_id, endpoints, now_ms)
+        elif source != state.leader_node(self.config.listener) and self._place(endpoints) != self._place(
+            state.leader_endpoints
+        ):
+            state.leader_endpoints = endpoints
+            self.connections.forget(leader_id)
+        assert isinstance(self.state, Follower), "it follows"
+        return self.state
 
     def _is_news(self, leader_id: int, endpoints: Endpoints) -> bool:
         """Is that to be believed of the leader of this epoch, and more than is known?"""

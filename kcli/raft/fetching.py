@@ -13,11 +13,11 @@ from kcli.raft.core import Core
 from kcli.raft.errors import ErrorCode, RaftFault
 from kcli.raft.follower import Follower
 from kcli.raft.log import truncation_offset
-from kcli.raft.messages import FetchAnswer, FetchSnapshotAnswer, OffsetAndEpoch
+from kcli.raft.messages import FetchAnswer, FetchSnapshotAnswer, Node, OffsetAndEpoch
 from kcli.raft.votes import common_answer
 
 
-def fetch_answered(core: Core, answer: FetchAnswer, now_ms: int) -> bool:
+def fetch_answered(core: Core, source: Node, answer: FetchAnswer, now_ms: int) -> bool:
     """Returns whether it was of use. Raises RaftFault."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
@@ -27,6 +27,7 @@ def fetch_answered(core: Core, answer: FetchAnswer, now_ms: int) -> bool:
         return False
     if answer.error is not ErrorCode.NONE:
         return False
+    state = core.answered_by(state, source, answer, now_ms)
     if answer.diverging is not None:
         _truncate(core, answer.diverging)
     elif answer.snapshot is not None:

@@ -220,7 +220,7 @@ class Raft:
             case _, None:
                 return membership.add_unanswered(core, send)
             case Fetch(), FetchAnswer():
-                return fetching.fetch_answered(core, answer, now_ms)
+                return fetching.fetch_answered(core, send.to, answer, now_ms)
             case FetchSnapshot(), FetchSnapshotAnswer():
                 return fetching.snapshot_answered(core, answer, now_ms)
             case Vote(), VoteAnswer():

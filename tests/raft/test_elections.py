@@ -15,7 +15,7 @@ from kcli.raft.follower import Follower
 from kcli.raft.leader import Leader
 from kcli.raft.messages import Answer, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchAnswer, Request, Vote, VoteAnswer
 from kcli.raft.resigned import Resigned
-from kcli.raft.voters import Endpoint
+from kcli.raft.voters import Endpoint, Endpoints
 from tests.raft.driver import (
     EPOCH,
     NOW,
@@ -80,6 +80,8 @@ def test_a_sole_dynamic_voter_writes_the_voters_once() -> None:
         (quorum_state(), "Unattached", 5, None),
         (quorum_state(voted=2), "Unattached", 5, None),
         (quorum_state(voted=1), "Candidate", 5, None),
+        (quorum_state(voted=1, leader=2), "Follower", 5, 2),
+        (quorum_state(voted=1, epoch=4), "Unattached", 4, None),
         (quorum_state(leader=2), "Follower", 5, 2),
         (quorum_state(leader=2, voted=3), "Follower", 5, 2),
         (quorum_state(leader=1), "Resigned", 5, 1),
@@ -247,6 +249,31 @@ def test_who_leads_is_open_until_a_fetch_is_answered() -> None:
     driven.reply(FetchAnswer(leader_id=3, epoch=EPOCH, high_watermark=10), kind=Fetch)
     driven.ask(begin(source=3, endpoints=(Endpoint("CONTROLLER", "elsewhere", 1), Endpoint("OTHER", "elsewhere", 2))))
     assert driven.raft.leader_endpoints == (endpoint(3),)
+
+
+@pytest.mark.parametrize("told", [(), (endpoint(2),)])
+def test_who_answers_a_fetch_leads(told: Endpoints) -> None:
+    """What was heard sends it to another node; it then asks anybody, and the leader answers."""
+    driven = in_state("follower of 2")
+    driven.sent.clear()
+    driven.ask(begin(source=3))
+    assert driven.raft.leader_id == 3
+    while driven.raft.leader_id == 3:
+        while not driven.sent:
+            driven.wait(10)
+        answer = FetchAnswer(leader_id=2, epoch=EPOCH, endpoints=told, high_watermark=10)
+        driven.reply(answer if driven.sent[-1].to.host == "host2" else None, kind=Fetch)
+    assert (driven.raft.leader_id, driven.raft.leader_endpoints) == (2, (endpoint(2),))
+    assert saved(driven).leader_id == 2
+
+
+def test_a_leader_that_is_elsewhere_tells_where_it_is() -> None:
+    """BeginQuorumEpoch, to all who do not fetch."""
+    driven = in_state("follower of 2")
+    driven.ask(begin(endpoints=(Endpoint("CONTROLLER", "elsewhere", 1),)))
+    assert driven.sent[-1].to.host == "elsewhere"
+    driven.ask(begin())
+    assert driven.sent[-1].to.host == "host2"
 
 
 def test_words_alone_do_not_put_an_election_off() -> None:

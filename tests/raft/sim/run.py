@@ -8,8 +8,18 @@ from typing import Final
 
 from formats.batch_writer import write_batch
 from kcli.raft.config import RaftConfig
-from kcli.raft.messages import AddRaftVoter, Answer, RemoveRaftVoter
-from kcli.raft.voters import ReplicaKey
+from kcli.raft.election import EPOCH_MAX
+from kcli.raft.messages import (
+    AddRaftVoter,
+    Answer,
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    OffsetAndEpoch,
+    RemoveRaftVoter,
+    Request,
+    Vote,
+)
+from kcli.raft.voters import Endpoint, ReplicaKey
 from tests.raft.memory import Disk, with_voters
 from tests.raft.sim.checks import Broken
 from tests.raft.sim.world import CLUSTER, LISTENER, Node, Weather, World, directory, endpoint, voter_set
@@ -56,7 +66,11 @@ class Chaos:
         self._count = 0
         chance = world.random
         self.kinds = chance.sample(
-            [self.crash, self.blackout, self.cut, self.weather, self.snapshot, self.voters, self.wipe, self.resign], k=5
+            [
+                *(self.crash, self.blackout, self.cut, self.weather),
+                *(self.snapshot, self.voters, self.wipe, self.resign, self.lie),
+            ],
+            k=5,
         )
 
     def go(self) -> None:
@@ -165,6 +179,30 @@ class Chaos:
             node.config = type(config)(**{**{f: getattr(config, f) for f in config.__slots__}, **changes})
             node.disk = Disk()
             world.at(1000, partial(self.restart, node))
+
+    def lie(self) -> None:
+        """Somebody sends a voter what no node would: of anybody's epochs, logs, leaders. An observer that believes it
+        stays in an epoch to come until the quorum has got there, as Kafka's."""
+        world, chance = self.world, self.world.random
+        voters = [each for each in world.running if each.raft is not None and each.raft.is_voter]
+        if not voters:
+            return
+        node = chance.choice(voters)
+        assert node.raft is not None, "it is running"
+        epoch = max(0, node.raft.epoch + chance.choice([0, 0, 1, 1, 2, 1000, 1 << 24, 1 << 30, EPOCH_MAX]))
+        epoch = min(epoch, EPOCH_MAX)
+        who = chance.choice([*world.nodes, 99])
+        endpoints = chance.choice([(), (endpoint(who),), (Endpoint(LISTENER, "nowhere", 1),)])
+        last = OffsetAndEpoch(chance.choice([0, 5, (1 << 63) - 1]), chance.choice([0, max(0, epoch - 1)]))
+        key = ReplicaKey(who, chance.choice([None, directory(who)]))
+        lies: list[Request] = [
+            Vote(voter=None, replica=key, epoch=epoch, last=last, pre_vote=chance.random() < 0.5),
+            BeginQuorumEpoch(voter=None, leader_id=who, epoch=epoch, endpoints=endpoints),
+            EndQuorumEpoch(leader_id=who, epoch=epoch, preferred_successors=[key] * 3, endpoints=endpoints),
+        ]
+        request = chance.choice(lies)
+        world.say(f"{node.id} is told {type(request).__name__} of {who} in epoch {epoch}")
+        world.ask(node, request, lambda _: None)
 
     def resign(self) -> None:
         leader = self.world.leader
