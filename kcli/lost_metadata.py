@@ -58,6 +58,9 @@ class LostMetadata:
         """home: the log directory with the metadata log. plan: of its start; None where it is missing."""
         self.home, self.plan = home, plan
         self.trouble: list[UnreadableInput] = []
+        """What is damaged in the log, once `readable` was asked for."""
+        self.unreadable: list[UnreadableInput] = []
+        """Files with topic ids, once strays were looked for."""
         self.removed: set[str] = set()
         """The ids of topics that the log removes, once `readable` was asked for."""
         self.cuts = [] if plan is None else list(_cuts(plan))
@@ -122,6 +125,10 @@ class LostMetadata:
                 topic_id = topic_id_of(each.path)
             except StartRefused as refused:
                 yield refused
+                continue
+            except OSError as error:
+                path = each.path / FileKind.PARTITION_METADATA
+                self.unreadable.append(UnreadableInput(str(path), error.strerror or str(error)))
                 continue
             reason = why_stray(image or self.image, each.name.partition, topic_id, node_id)
             if reason is not None:

@@ -89,7 +89,7 @@ class Source(Protocol):
     """Who tells of transactions. What could not be told is yielded as KcliError, or is a line of `trouble`."""
 
     @property
-    def trouble(self) -> Sequence[str]:
+    def trouble(self) -> Sequence[str | KcliError]:
         """What could not be read, a line each."""
         ...
 

@@ -23,7 +23,7 @@ def copied(to: Path, name: str = SET) -> Path:
     return to / "logs"
 
 
-def byte_of(directory: Path, message: str, name: str | int) -> int:
+def byte_of(directory: Path, message: str, name: object) -> int:
     """A byte in the batch of the metadata log that has such a record."""
     log = directory / LOG
     offset = next(at for at, kind, value in read_records(log) if kind == message and name in value.values())

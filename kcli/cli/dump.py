@@ -15,7 +15,7 @@ from kcli.cli.progress import Watched
 from kcli.errors import UnreadableInput
 from kcli.inspector.file_type import FileType
 from kcli.inspector.inputs import LOGS, InputFile, input_files
-from kcli.inspector.selection import Selection
+from kcli.inspector.selection import ALL, Selection
 from kcli.log.source import Source, open_source, open_stdin
 
 if TYPE_CHECKING:
@@ -65,17 +65,26 @@ def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], sh
 
 
 class _Limit:
-    """--limit counts over all files."""
+    """--limit counts over all files; so does what was found."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
+        self._is_search = not selection.narrowed(limit=ALL.limit).is_all
+        self._found = self._logs = 0
 
     def used(self, records: int) -> None:
+        self._found += records
+        self._logs += 1
         self.selection = self.selection.narrowed(limit=max(0, self.selection.limit - records))
 
     @property
     def reached(self) -> bool:
         return self.selection.limit == 0
+
+    def tell(self) -> None:
+        """A search that found nothing says so."""
+        if self._is_search and self._logs and not self._found:
+            note("kcli: no record is selected")
 
 
 def as_jsonl(paths: list[Path], file_type: FileType | None, selection: Selection) -> int:
@@ -95,7 +104,9 @@ def as_jsonl(paths: list[Path], file_type: FileType | None, selection: Selection
         left.used(report.summary.records)
         return _tell(file, report.errors)
 
-    return _each(paths, lambda path: input_files(path, file_type), show)
+    status = _each(paths, lambda path: input_files(path, file_type), show)
+    left.tell()
+    return status
 
 
 def _jsonl_entries(file: InputFile) -> int:
@@ -153,7 +164,9 @@ def as_table(
         write_text(_sums(report, time.monotonic() - began, selected=not selection.is_all) + "\n")
         return FINDINGS if report.errors else 0
 
-    return _each(paths, lambda path: input_files(path, file_type), show)
+    status = _each(paths, lambda path: input_files(path, file_type), show)
+    left.tell()
+    return status
 
 
 def _sums(report: LogReport, seconds: float, *, selected: bool) -> str:

@@ -164,6 +164,9 @@ class _Show:
         if not recovery.is_partition and metadata.is_elsewhere:
             metadata.look_elsewhere()
         self._refuse(metadata.refusals)
+        told = tuple(each.path for each in recovery.unreadable)
+        more = () if metadata.lost is None else metadata.lost.unreadable
+        recovery.unreadable += [each for each in more if not each.path.startswith(told)]
         rows = list(metadata_rows(metadata, has_partitions=bool(recovery.partitions)))
         if self._as_json:
             self._write(rows)

@@ -16,7 +16,7 @@ class DiskFailed(KcliError):
 
 
 class Told:
-    """What went wrong goes to stderr, and makes the exit status 1."""
+    """What went wrong goes to stderr, and makes the exit status 1, or 2 where something could not be read."""
 
     def __init__(self) -> None:
         self.failed = 0
@@ -24,7 +24,7 @@ class Told:
     def bad(self, error: KcliError) -> None:
         """Something did."""
         note(f"kcli: {error}")
-        self.failed = 1
+        self.failed = max(self.failed, 1)
 
     def good(self, outcomes: Iterable[Found | KcliError]) -> list[Found]:
         """The outcomes that are none of that."""
@@ -36,11 +36,12 @@ class Told:
                 found.append(outcome)
         return found
 
-    def status(self, trouble: Iterable[str]) -> int:
-        """The exit status. trouble: what could not be read."""
-        for line in trouble:
-            note(f"kcli: {line}")
-            self.failed = 1
+    def status(self, trouble: Iterable[str | KcliError]) -> int:
+        """The exit status. trouble: what is damaged, or could not be read."""
+        for each in trouble:
+            error = each if isinstance(each, KcliError) else KcliError(each)
+            self.bad(error)
+            self.failed = max(self.failed, error.exit_status)
         return self.failed
 
 

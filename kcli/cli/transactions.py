@@ -94,6 +94,9 @@ def list_transactions(  # noqa: PLR0913, PLR0917 (one parameter an option)
     told = Told()
     source = _source(data_dirs, bootstrap, properties, timeout, verbose)
     rows = [each for each in told.good(source.all(wanted)) if matches(each.transactional_id)]
+    if not rows:
+        is_search = wanted != Wanted() or pattern is not None
+        note(f"kcli: no transactional id {'matches' if is_search else 'is known'}")
     if output is Format.JSONL:
         write_text("".join(json_line(each._asdict()) for each in rows))
     else:
@@ -143,6 +146,8 @@ def describe_producers(  # noqa: PLR0913, PLR0917 (one parameter an option)
     told = Told()
     source = _source(data_dirs, bootstrap, properties, timeout, verbose)
     for _, producers in told.good(source.producers([(topic, partition)], broker)):
+        if not producers:
+            note(f"kcli: {topic}-{partition} knows no producer")
         if output is Format.JSONL:
             write_text("".join(json_line(each._asdict()) for each in producers))
         else:
@@ -186,6 +191,8 @@ def find_hanging(  # noqa: PLR0913, PLR0917 (one parameter an option)
         for each in open_for(place, producers, max_timeout * MINUTE_MS, now_ms)
     ]
     found = list(hanging(source, candidates))
+    if not found:
+        note("kcli: no transaction hangs")
     _show_open(found, output, now_ms)
     raise typer.Exit(told.status(source.trouble) or int(bool(found)))
 

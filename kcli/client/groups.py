@@ -53,10 +53,10 @@ class Groups:
 
     A method that takes several groups yields what went wrong with each as KcliError.
 
-    trouble: lines on what could not be read; what a coordinator tells is whole.
+    trouble: what is damaged or could not be read; what a coordinator tells is whole.
     """
 
-    trouble: Sequence[str] = ()
+    trouble: Sequence[str | KcliError] = ()
 
     def __init__(self, connection: Connection) -> None:
         """Raises UsageError, Unreachable."""

@@ -40,10 +40,10 @@ P = ParamSpec("P")
 class Transactions:
     """See above; of topics it knows what there was at the beginning. What goes wrong with one of several is yielded.
 
-    trouble: lines on what could not be read; what a broker tells is whole.
+    trouble: what is damaged or could not be read; what a broker tells is whole.
     """
 
-    trouble: Sequence[str] = ()
+    trouble: Sequence[str | KcliError] = ()
 
     def __init__(self, connection: Connection) -> None:
         """Raises UsageError, Unreachable; KcliError where the cluster wants TLS or SASL that is not spoken here."""

@@ -35,8 +35,8 @@ from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember
 from kcli.group_view import Committed, Group, Listing, Member, NoSuchGroup, Place
 from kcli.inspector.cluster_metadata import read_image
+from kcli.inspector.partition_paths import PartitionPaths
 from kcli.log.coordinator_records import CoordinatorRecord, Told, read_records, segments
-from kcli.log.log_directory import LogDirectory
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
@@ -55,24 +55,21 @@ Names = Callable[[str], str]
 
 
 class GroupFiles:
-    """The groups of log directories. `trouble`: what could not be read, a line each."""
+    """The groups of log directories. `trouble`: what is damaged, a line each, and what could not be read."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
         """Read `__consumer_offsets`. Raises UnreadableInput: no such directory, or none that has partitions of it."""
         paths = list(directories)
-        self.trouble: list[str] = []
-        self._partitions = {
-            each.partition: each.path
-            for path in paths
-            for each in LogDirectory(path).partitions()
-            if not each.name.state
-        }
-        offsets = {place: path for place, path in self._partitions.items() if place[0] == TOPIC}
+        found = PartitionPaths.of(paths)
+        self.trouble: list[str | UnreadableInput] = [*found.unreadable]
+        self._partitions = found.paths
+        offsets = found.of_topic(TOPIC)
         if not offsets:
             raise UnreadableInput(", ".join(map(str, paths)), f"no partition of {TOPIC} in it")
-        self._shards = [_shard(path, self.trouble.append) for _, path in sorted(offsets.items())]
+        self._shards = [_shard(path, self.trouble.append) for path in offsets.values()]
         self._ends: dict[Place, int] = {}
-        self._names = _topic_names(paths, self._partitions)
+        self._unreadable: set[Place] = set()
+        self._names = _topic_names(paths, self._partitions, self.trouble.append)
 
     def all(self) -> list[Listing]:
         """All groups, by name."""
@@ -95,10 +92,14 @@ class GroupFiles:
         }
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Where partitions end, those at least that are among these and in the directories."""
+        """Where partitions end, those at least that are among these, in the directories, and can be read."""
         for place in places:
-            if place in self._partitions and place not in self._ends:
-                self._ends[place] = log_end_offset(self._partitions[place])
+            if place in self._partitions and place not in self._ends and place not in self._unreadable:
+                try:
+                    self._ends[place] = log_end_offset(self._partitions[place])
+                except UnreadableInput as error:
+                    self._unreadable.add(place)
+                    self.trouble.append(error)
         return self._ends
 
     def _name(self, topic_id: str) -> str:
@@ -156,26 +157,45 @@ def _last_indexed(segment: Path) -> tuple[int, int]:
         return 0, 0
 
 
-def _topic_names(directories: Iterable[Path], partitions: dict[Place, Path]) -> dict[str, str]:
+def _topic_names(directories: Iterable[Path], partitions: dict[Place, Path], told: Told) -> dict[str, str]:
     """Topic ids -> names: of the partitions that are here, and of all topics where the metadata log is here."""
-    names = {topic_id: topic for (topic, _), path in partitions.items() if (topic_id := topic_id_of(path)) is not None}
+    names = {}
+    for (topic, _), path in partitions.items():
+        try:
+            topic_id = topic_id_of(path)
+        except OSError as error:
+            if topic != TOPIC:  # those have been told
+                told(UnreadableInput(str(path), error.strerror or str(error)))
+            continue
+        except KcliError as error:
+            told(UnreadableInput(str(path), str(error)))
+            continue
+        if topic_id is not None:
+            names[topic_id] = topic
     for directory in directories:
-        image = read_image(directory)
+        try:
+            image = read_image(directory)
+        except UnreadableInput as error:
+            told(error)
+            continue
         if image is not None:
             names |= {from_uuid(topic.id): topic.name for topic in image.topics.values()}
     return names
 
 
 def _shard(directory: Path, told: Told) -> _Shard:
-    """The groups of a partition of __consumer_offsets."""
+    """The groups of a partition of __consumer_offsets, as far as it can be read."""
     shard = _Shard()
-    for path, record in read_records(directory, told):
-        try:
-            shard.replay(record)
-        except UnknownType:  # of a later version: coordinators pass over it too
-            continue
-        except FormatError as error:
-            told(f"{path}: offset {record.offset:,}: {error}")
+    try:
+        for path, record in read_records(directory, told):
+            try:
+                shard.replay(record)
+            except UnknownType:  # of a later version: coordinators pass over it too
+                continue
+            except FormatError as error:
+                told(f"{path}: offset {record.offset:,}: {error}")
+    except UnreadableInput as error:
+        told(error)
     return shard
 
 

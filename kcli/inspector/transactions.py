@@ -17,9 +17,9 @@ from formats.producer_snapshot import ProducerEntry
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.group_view import Place
 from kcli.inspector.cluster_metadata import read_image
+from kcli.inspector.partition_paths import PartitionPaths
 from kcli.log.config import LogConfig
 from kcli.log.coordinator_records import read_records
-from kcli.log.log_directory import LogDirectory
 from kcli.log.read_only_log import ReadOnlyLog
 from kcli.transaction_view import Listing, NoSuchTransactionalId, Producer, Transaction, Wanted, known
 from kcli.txn import transaction
@@ -27,19 +27,15 @@ from kcli.txn.records import TOPIC, parse
 
 
 class TransactionFiles:
-    """The transactions of log directories. `trouble`: what could not be read, a line each."""
+    """The transactions of log directories. `trouble`: what is damaged, a line each, and what could not be read."""
 
     def __init__(self, directories: Iterable[Path], now_ms: int) -> None:
         """Raises UnreadableInput: no such directory."""
         self._directories = list(directories)
         self._now_ms = now_ms
-        self.trouble: list[str] = []
-        self._partitions = {
-            each.partition: each.path
-            for path in self._directories
-            for each in LogDirectory(path).partitions()
-            if not each.name.state
-        }
+        self._found = PartitionPaths.of(self._directories)
+        self.trouble: list[str | UnreadableInput] = [*self._found.unreadable]
+        self._partitions = self._found.paths
         self._known: dict[str, transaction.Transaction] | None = None
 
     def all(self, wanted: Wanted) -> Iterator[Listing]:
@@ -73,10 +69,12 @@ class TransactionFiles:
     def places(self, topic: str | None, broker: int | None) -> list[Place]:
         """The partitions of a topic, or all. Raises UsageError: a broker; UnreadableInput: nothing of the topic."""
         _no_broker(broker)
-        found = sorted(place for place in self._partitions if topic is None or place[0] == topic)
-        if not found and topic is not None:
+        if topic is None:
+            return sorted(self._partitions)
+        found = self._found.of_topic(topic)
+        if not found:
             raise self._missing(topic)
-        return found
+        return [(topic, number) for number in found]
 
     def producers(
         self, places: Iterable[Place], broker: int | None
@@ -86,13 +84,20 @@ class TransactionFiles:
         for place in places:
             path = self._partitions.get(place)
             if path is None:
-                yield self._missing(f"{place[0]}-{place[1]}")
+                if place not in self._found.named:
+                    yield self._missing(f"{place[0]}-{place[1]}")
                 continue
-            log = ReadOnlyLog(path, LogConfig())
+            try:
+                log = ReadOnlyLog(path, LogConfig())
+            except (OSError, KcliError) as error:
+                self.trouble.append(_unreadable(path, error))
+                continue
             try:
                 entries = map(ProducerEntry._make, log.producers.table.entries())
                 yield place, sorted(map(_producer, entries))
-            except (OSError, FormatError) as error:
+            except (OSError, KcliError) as error:
+                self.trouble.append(_unreadable(path, error))
+            except FormatError as error:
                 self.trouble.append(f"{path}: {error}")
             finally:
                 log.release_handles()
@@ -103,18 +108,25 @@ class TransactionFiles:
         return self._known
 
     def _replayed(self) -> dict[str, transaction.Transaction]:
-        paths = {number: path for (topic, number), path in self._partitions.items() if topic == TOPIC}
+        paths = self._found.of_topic(TOPIC)
         if not paths:
             raise self._missing(TOPIC)
-        count = self._state_partitions(paths)
-        if len(paths) < count:
-            self.trouble.append(f"only {len(paths)} of {count} partitions of {TOPIC} are there")
+        named = {number for topic, number in self._found.named if topic == TOPIC}
+        count = self._state_partitions(named)
+        if len(named) < count:
+            self.trouble.append(f"only {len(named)} of {count} partitions of {TOPIC} are there")
         found: dict[str, transaction.Transaction] = {}
         for number in sorted(paths):
             self._replay(paths[number], found)
         return found
 
     def _replay(self, directory: Path, found: dict[str, transaction.Transaction]) -> None:
+        try:
+            self._replay_records(directory, found)
+        except UnreadableInput as error:
+            self.trouble.append(error)
+
+    def _replay_records(self, directory: Path, found: dict[str, transaction.Transaction]) -> None:
         for path, record in read_records(directory, self.trouble.append):
             if record.marker is not None:
                 continue
@@ -134,7 +146,11 @@ class TransactionFiles:
         """How many partitions there are in the cluster, as far as the directories tell."""
         counts = [max(here) + 1]
         for directory in self._directories:
-            image = read_image(directory)
+            try:
+                image = read_image(directory)
+            except UnreadableInput as error:
+                self.trouble.append(error)
+                continue
             topic = None if image is None else image.topics.get(TOPIC)
             if topic is not None:
                 counts.append(len(topic.partitions))
@@ -147,6 +163,10 @@ class TransactionFiles:
 def _no_broker(broker: int | None) -> None:
     if broker is not None:
         raise UsageError("--broker-id asks a broker: it excludes --data-dir")
+
+
+def _unreadable(path: Path, error: OSError | KcliError) -> UnreadableInput:
+    return error if isinstance(error, UnreadableInput) else UnreadableInput(str(path), str(error))
 
 
 def _producer(entry: ProducerEntry) -> Producer:

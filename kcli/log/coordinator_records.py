@@ -21,7 +21,8 @@ from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
 
 NONE = -1
-Told = Callable[[str], None]
+Told = Callable[[str | UnreadableInput], None]
+"""Hears of damage that was passed over, and of files that could not be read."""
 
 
 class CoordinatorRecord(NamedTuple):
@@ -44,10 +45,14 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
 
 
 def read_records(directory: Path, told: Told) -> Iterator[tuple[Path, CoordinatorRecord]]:
-    """All records of a partition's directory, each with its segment. Raises UnreadableInput."""
+    """All records of a partition's directory, each with its segment; segments that cannot be read are told. Raises
+    UnreadableInput for the directory."""
     for _, path in segments(directory):
-        for record in _read(path, told):
-            yield path, record
+        try:
+            for record in _read(path, told):
+                yield path, record
+        except UnreadableInput as error:
+            told(error)
 
 
 def _read(path: Path, told: Told) -> Iterator[CoordinatorRecord]:

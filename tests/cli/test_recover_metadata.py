@@ -77,7 +77,7 @@ def test_for_people_the_list_is_bounded_and_the_next_command_is_named(damaged: P
 def test_salvage_brings_everything_back(message: str | None, tmp_path: Path) -> None:
     """Also where later records contradict the gap: changes of partitions, of the broker, no metadata.version."""
     directory = copied(tmp_path)
-    value: dict[str, str | int] = {
+    value: dict[str, object] = {
         "TopicRecord": DAMAGED_TOPIC,
         "FeatureLevelRecord": "metadata.version",
         "RegisterBrokerRecord": 1,

@@ -143,7 +143,7 @@ def test_damage_is_passed_and_told(tmp_path: Path) -> None:
     log.write_bytes(data)
     found = GroupFiles([directory])
     assert len(found.trouble) == 1
-    assert re.match(rf"{log}: .*CRC is", found.trouble[0]), found.trouble
+    assert re.match(rf"{log}: .*CRC is", str(found.trouble[0])), found.trouble
     assert {each.group for each in found.all()} <= {each.group for each in GroupFiles([DATA]).all()}
 
 

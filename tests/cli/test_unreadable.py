@@ -1,0 +1,189 @@
+"""What cannot be read is named, the rest is told all the same, and the exit status is 2.
+
+Permissions do not hold for root: links in a circle and to nowhere cannot be read by anybody.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from kcli.inspector.groups import GroupFiles
+from tests.cli.run import kcli
+from tests.conftest import GOLDEN
+from tests.metadata_damage import copied
+
+LOG = "00000000000000000000.log"
+CIRCLE, MISSING = "Too many levels of symbolic links", "No such file or directory"
+
+
+def loop(path: Path) -> None:
+    """A link to itself, in place of what is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    path.symlink_to(path.name)
+
+
+def dangle(path: Path) -> None:
+    """A link to nowhere, in place of what is there."""
+    loop(path)
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def held(directory: Path, topic: str) -> Path:
+    """A partition of the topic that has records."""
+    return max(directory.glob(f"{topic}-*/{LOG}"), key=lambda log: log.stat().st_size).parent
+
+
+@pytest.mark.parametrize("how", ["file", "directory", "nowhere"])
+def test_groups(tmp_path: Path, how: str) -> None:
+    directory = copied(tmp_path, "groups/data")
+    whole = {each.group for each in GroupFiles([directory]).all()}
+    partition = held(directory, "__consumer_offsets")
+    if how == "nowhere":
+        dangle(partition)
+    else:
+        loop(partition / LOG if how == "file" else partition)
+    for command in ("list", "describe", "members"):
+        ended = kcli("groups", command, "--data-dir", directory, "--format", "jsonl")
+        assert ended.status == 2, ended.stderr
+        assert partition.name in ended.complaint
+        assert (MISSING if how == "nowhere" else CIRCLE) in ended.complaint
+    ended = kcli("groups", "list", "--data-dir", directory, "--format", "jsonl")
+    told = {json.loads(line)["group"] for line in ended.stdout.splitlines()}
+    assert told
+    assert told < whole
+
+
+def test_ends_that_cannot_be_read(tmp_path: Path) -> None:
+    directory = copied(tmp_path, "groups/data")
+    before = kcli("groups", "describe", "--data-dir", directory, "--format", "jsonl")
+    topics = [json.loads(line)["offsets"] for line in before.stdout.splitlines()]
+    topic, number = next((row["topic"], row["partition"]) for rows in topics for row in rows if row["lag"] is not None)
+    for log in (directory / f"{topic}-{number}").glob("*.log"):
+        loop(log)
+    ended = kcli("groups", "describe", "--data-dir", directory, "--format", "jsonl")
+    assert ended.status == 2
+    assert f"{topic}-{number}" in ended.complaint
+    assert len(ended.stdout.splitlines()) == len(before.stdout.splitlines())
+
+
+def test_all_of_a_topic(tmp_path: Path) -> None:
+    directory = copied(tmp_path, "groups/data")
+    for partition in list(directory.glob("__consumer_offsets-*")):
+        loop(partition)
+    ended = kcli("groups", "list", "--data-dir", directory)
+    assert ended.status == 2
+    assert CIRCLE in ended.complaint
+    assert "no partition" not in ended.complaint
+
+
+def test_metadata_log(tmp_path: Path) -> None:
+    directory = copied(tmp_path, "groups/data")
+    (directory / "t-9").mkdir()
+    (directory / "t-9/partition.metadata").write_text("garbage")
+    for log in (directory / "__cluster_metadata-0").glob("*.log"):
+        loop(log)
+    ended = kcli("groups", "list", "--data-dir", directory)
+    assert ended.status == 2
+    assert {line.partition(": ")[2].split(": ")[0] for line in ended.stderr.splitlines()} == {
+        str(directory / "t-9"),
+        str(directory / "__cluster_metadata-0"),
+    }
+    assert ended.stdout
+
+
+@pytest.mark.parametrize("how", ["file", "directory"])
+def test_transactions(tmp_path: Path, how: str) -> None:
+    directory = copied(tmp_path, "txn/data")
+    whole = kcli("transactions", "list", "--data-dir", directory).stdout.splitlines()
+    partition = held(directory, "__transaction_state")
+    loop(partition / LOG if how == "file" else partition)
+    for command in ("list", "describe"):
+        ended = kcli("transactions", command, "--data-dir", directory)
+        assert ended.status == 2
+        assert partition.name in ended.complaint
+        assert "partitions of __transaction_state are there" not in ended.complaint
+        assert 1 < len(ended.stdout.splitlines()) < len(whole)
+
+
+def test_producers(tmp_path: Path) -> None:
+    directory = copied(tmp_path, "txn/data")
+    partition = next(each for each in sorted(directory.glob("*-0")) if not each.name.startswith("__"))
+    loop(partition)
+    topic = partition.name.removesuffix("-0")
+    ended = kcli("transactions", "describe-producers", "--topic", topic, "--partition", "0", "--data-dir", directory)
+    assert ended.status == 2
+    assert CIRCLE in ended.complaint
+    ended = kcli("transactions", "find-hanging", "--data-dir", directory)
+    assert ended.status == 2
+    assert CIRCLE in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "what", ["java-lz4-0", f"java-lz4-0/{LOG}", "java-lz4-0/leader-epoch-checkpoint", "java-lz4-0/partition.metadata"]
+)
+@pytest.mark.parametrize("arguments", [[], ["--out", "new"], ["--in-place"]])
+def test_recover(tmp_path: Path, what: str, arguments: list[str]) -> None:
+    directory = copied(tmp_path)
+    (directory / ".kafka_cleanshutdown").unlink()
+    loop(directory / what)
+    ended = kcli("recover", *arguments, directory, cwd=tmp_path)
+    assert ended.status == 2
+    assert "java-lz4-0" in ended.complaint
+    assert CIRCLE in ended.complaint
+    assert "1 could not be read" in ended.stdout
+    count = len([each for each in directory.iterdir() if each.is_dir()]) - (what != "java-lz4-0")
+    assert f"{count} partitions" in ended.stdout
+    if "--out" in arguments:
+        assert (tmp_path / "new/java-zstd-0").is_dir()
+        assert not (tmp_path / "new/java-lz4-0").exists()
+
+
+AS_SOMEBODY = """
+import os, sys
+from kcli.cli.app import app
+
+def run(directory):
+    try:
+        app([*sys.argv[3:], directory], prog_name="kcli")
+    except SystemExit as end:
+        return end.code
+
+shown = os.dup(1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+assert run(sys.argv[1]) == 0  # all that is imported later may not be for others to read
+os.dup2(shown, 1)
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+os._exit(run(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("command", [["groups", "list", "--data-dir"], ["recover"]])
+def test_permissions(tmp_path: Path, command: list[str]) -> None:
+    """As a user whom they bind, who else is nobody."""
+    with TemporaryDirectory(prefix="kcli-test-") as home:
+        directory = copied(Path(home), "groups/data")
+        Path(home).chmod(0o755)
+        partition = held(directory, "__consumer_offsets")
+        partition.chmod(0)
+        child = [sys.executable, "-c", AS_SOMEBODY, str(GOLDEN / "groups/data"), str(directory), *command]
+        ended = subprocess.run(child, capture_output=True, text=True, check=False, timeout=60)
+        partition.chmod(0o755)
+    assert ended.returncode == 2, ended.stderr
+    (complaint,) = ended.stderr.splitlines()
+    assert partition.name in complaint
+    assert "Permission denied" in complaint
+    assert ended.stdout
