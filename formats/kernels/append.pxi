@@ -27,7 +27,7 @@ def check_append(RecordTable records not None, int64_t first_index, *, bint keye
     for i in range(records.count):
         r = records.at(i)
         b = records.batches.at(r.batch)
-        if r.offset - b.base_offset != first_index + i:
+        if minus(r.offset, b.base_offset) != plus(first_index, i):
             consecutive = False
         code = 0
         if keyed and r.key_length < 0:
@@ -38,7 +38,7 @@ def check_append(RecordTable records not None, int64_t first_index, *, bint keye
         elif b.attributes & 8:
             code = A_APPEND_TIME
         if code:
-            errors.append((first_index + i, code))
+            errors.append((plus(first_index, i), code))
     return errors, consecutive
 
 
@@ -72,33 +72,32 @@ def write_records(RecordTable records not None, TextBuffer out not None, int64_t
     cdef Py_ssize_t i
     cdef Record *r
     cdef const uint8_t *end
-    cdef int64_t k, body, headers, timestamp_delta
-    cdef int32_t n = 0
+    cdef int64_t k, body, headers, timestamp_delta, delta, key_length, value_length
     with nogil:
         for i in range(records.count):
             r = records.at(i)
             end = records.buf + r.headers_start
             for k in range(r.headers_count * 2):
-                read_varint(&end, end + 16, &n)
-                if n > 0:
-                    end += n
+                end += max(next_field(&end, records.end()), <int64_t>0)
             headers = end - (records.buf + r.headers_start) if r.headers_count else 0
-            timestamp_delta = r.timestamp - base_timestamp if keep_timestamps else 0
-            body = (1 + zigzag_size(timestamp_delta) + zigzag_size(first_delta + i) + zigzag_size(r.key_length)
-                    + max(r.key_length, <int64_t>0) + zigzag_size(r.value_length) + max(r.value_length, <int64_t>0)
+            timestamp_delta = minus(r.timestamp, base_timestamp) if keep_timestamps else 0
+            delta = plus(first_delta, i)
+            key_length, value_length = max(r.key_length, <int64_t>-1), max(value_size(r), <int64_t>-1)
+            body = (1 + zigzag_size(timestamp_delta) + zigzag_size(delta) + zigzag_size(key_length)
+                    + max(key_length, <int64_t>0) + zigzag_size(value_length) + max(value_length, <int64_t>0)
                     + zigzag_size(r.headers_count) + headers)
             out.need(body + 10)
             put_varint(out, body)
             out.data[out.size] = 0
             out.size += 1
             put_varint(out, timestamp_delta)
-            put_varint(out, first_delta + i)
-            put_varint(out, r.key_length)
-            if r.key_length > 0:
-                out.put(<const char *>records.buf + r.key_start, r.key_length)
-            put_varint(out, r.value_length)
-            if r.value_length > 0:
-                out.put(<const char *>records.buf + r.value_start, r.value_length)
+            put_varint(out, delta)
+            put_varint(out, key_length)
+            if key_length > 0:
+                out.put(<const char *>records.buf + r.key_start, key_length)
+            put_varint(out, value_length)
+            if value_length > 0:
+                out.put(<const char *>records.buf + r.value_start, value_length)
             put_varint(out, r.headers_count)
             if headers:
                 out.put(<const char *>records.buf + r.headers_start, headers)

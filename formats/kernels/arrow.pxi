@@ -138,6 +138,7 @@ cdef class ArrowRows:
     cdef _Ends header_ends
     cdef readonly Py_ssize_t count, size
     cdef Py_ssize_t byte_limit, row_limit
+    cdef bint crowded             # the next row's bytes lie behind what an int32 counts
 
     def __init__(self, names, Py_ssize_t byte_limit, Py_ssize_t row_limit=1 << 20):
         """The limits are of one take: bytes of keys, values and headers (at least one row), and rows."""
@@ -156,6 +157,7 @@ cdef class ArrowRows:
         cdef _Bytes keys = self.keys, values = self.values
         cdef Py_ssize_t rows = self.count
         self.count = self.size = 0
+        self.crowded = False
         self.fixed = [(ARROW_COLUMNS.index(name), TextBuffer()) for name in self.names
                       if A_WIDTHS[ARROW_COLUMNS.index(name)]]
         self.keys, self.values, self.header_keys, self.header_values = _Bytes(), _Bytes(), _Bytes(), _Bytes()
@@ -171,10 +173,11 @@ cdef class ArrowRows:
     @property
     def is_full(self):
         """A limit is reached: take what there is."""
-        return self.size >= self.byte_limit or self.count >= self.row_limit
+        return self.size >= self.byte_limit or self.count >= self.row_limit or self.crowded
 
     def add(self, RecordTable records not None, Py_ssize_t at=0):
-        """Take in the slice's rows from `at` on, as many as there is room for. Returns the first that is not in."""
+        """Take in the slice's rows from `at` on, as many as there is room for. Returns the first that is not in. Raises
+        ValueError for a record whose headers are more than 2 GiB as text."""
         cdef Py_ssize_t stop, key_bytes = 0, value_bytes = 0
         if at < 0 or at > records.count:
             raise IndexError(at)
@@ -194,21 +197,22 @@ cdef class ArrowRows:
     cdef Py_ssize_t _fitting(self, RecordTable records, Py_ssize_t at, Py_ssize_t *key_bytes,
                              Py_ssize_t *value_bytes) noexcept nogil:
         """The row before which there is no room left, and the bytes of keys and values up to there."""
-        cdef int64_t n
+        cdef int64_t key, value
         cdef Py_ssize_t last = min(records.count, at + self.row_limit - self.count)
         cdef Record *r
         while at < last and self.size < self.byte_limit:
             r = records.at(at)
-            if self.with_keys:
-                n = max(r.key_length, <int64_t>0)
-                key_bytes[0] += n
-                self.size += n
-            if self.with_values:
-                n = max(r.value_length, <int64_t>0) if r.value_start >= 0 else 0
-                value_bytes[0] += n
-                self.size += n
+            key = max(r.key_length, <int64_t>0) if self.with_keys else 0
+            value = max(value_size(r), <int64_t>0) if self.with_values else 0
+            if (self.keys.data.size + key_bytes[0] + key > 0x7fffffff
+                    or self.values.data.size + value_bytes[0] + value > 0x7fffffff):
+                self.crowded = True
+                break
+            key_bytes[0] += key
+            value_bytes[0] += value
+            self.size += key + value
             if self.with_headers and r.headers_count:
-                self.size += headers_size(records.buf, r)
+                self.size += headers_size(records.buf, records.end(), r)
             at += 1
         return at
 
@@ -230,7 +234,7 @@ cdef class ArrowRows:
             r = records.at(at + i)
             if value:
                 start = records.buf + r.value_start
-                n = r.value_length if r.value_start >= 0 else -1
+                n = value_size(r)
             else:
                 start = records.buf + r.key_start
                 n = r.key_length
@@ -250,24 +254,26 @@ cdef class ArrowRows:
         cdef const uint8_t *p
         cdef const uint8_t *end
         cdef Py_ssize_t i
-        cdef int64_t k
-        cdef int32_t n = 0
+        cdef int64_t k, n
         cdef Record *r
         self.header_ends.ends.need(4 * (stop - at))
         for i in range(at, stop):
             r = records.at(i)
             p = records.buf + r.headers_start
-            end = records.buf + records.view.shape[0]
+            end = records.end()
             for k in range(r.headers_count):
-                read_varint(&p, end, &n)
+                n = max(next_field(&p, end), <int64_t>0)
                 self.header_keys.reserve(1, 0)
                 put_java_text(self.header_keys.data, p, n)
                 self.header_keys.put(NULL, 0)
                 p += n
-                read_varint(&p, end, &n)
-                self.header_values.reserve(1, max(n, 0))
+                n = next_field(&p, end)
+                self.header_values.reserve(1, max(n, <int64_t>0))
                 self.header_values.put(p, n)
-                p += max(n, 0)
+                p += max(n, <int64_t>0)
+                if self.header_keys.data.size > 0x7fffffff or self.header_values.data.size > 0x7fffffff:
+                    with gil:
+                        raise ValueError("headers of one batch are over 2 GiB")
             if not r.headers_count:
                 self.header_lists.null(self.count + i - at)
             self.header_ends.put(self.header_keys.count)
@@ -308,18 +314,15 @@ cdef class ArrowRows:
         return taken
 
 
-cdef Py_ssize_t headers_size(const uint8_t *buf, Record *r) noexcept nogil:
+cdef Py_ssize_t headers_size(const uint8_t *buf, const uint8_t *end, Record *r) noexcept nogil:
     """Bytes of a record's header keys and values, and 8 more for each."""
     cdef const uint8_t *p = buf + r.headers_start
-    cdef const uint8_t *end = p + (<int64_t>1 << 40)
     cdef Py_ssize_t size = 8 * r.headers_count
-    cdef int64_t k
-    cdef int32_t n = 0
+    cdef int64_t k, n
     for k in range(2 * r.headers_count):
-        read_varint(&p, end, &n)
-        if n > 0:
-            p += n
-            size += n
+        n = max(next_field(&p, end), <int64_t>0)
+        p += n
+        size += n
     return size
 
 
@@ -381,7 +384,7 @@ cdef void put_ints(int32_t *to, int column, RecordTable records, Py_ssize_t at, 
             to[i] = -1 if b.magic == 0 else (b.attributes >> 3) & 1
         elif column == A_SEQUENCE:
             to[i] = <int32_t>(b.base_sequence if b.base_sequence < 0 else
-                              increment_sequence(b.base_sequence, r.offset - b.base_offset))
+                              increment_sequence(b.base_sequence, minus(r.offset, b.base_offset)))
         elif column == A_LEADER_EPOCH:
             to[i] = <int32_t>b.leader_epoch
         elif column == A_ATTRIBUTES:
@@ -449,6 +452,8 @@ def odd_offsets(BatchTable table not None, int64_t last, int64_t low, int64_t hi
     behind `last`, the largest offset before it, which is given back as well. Row -1: there is none."""
     cdef Py_ssize_t i
     cdef Batch *b
+    if first < 0:
+        raise IndexError(first)
     for i in range(first, table.count):
         b = table.at(i)
         if b.base_offset < low or b.last_offset >= high or b.base_offset <= last:

@@ -55,6 +55,14 @@ cdef extern from *:
     #ifndef ARROW_C_DATA_INTERFACE
     #define ARROW_C_DATA_INTERFACE
     #include <stdint.h>
+    struct ArrowSchema {
+      const char *format, *name, *metadata;
+      int64_t flags, n_children;
+      struct ArrowSchema **children;
+      struct ArrowSchema *dictionary;
+      void (*release)(struct ArrowSchema *);
+      void *private_data;
+    };
     struct ArrowArray {
       int64_t length, null_count, offset, n_buffers, n_children;
       const void **buffers;
@@ -65,10 +73,49 @@ cdef extern from *:
     };
     #endif
     """
+    cdef struct ArrowSchema:
+        const char *format
+        int64_t n_children
+        ArrowSchema **children
+        ArrowSchema *dictionary
+        void (*release)(ArrowSchema *) noexcept
     cdef struct ArrowArray:
-        int64_t length, offset, n_buffers, n_children
+        int64_t length, null_count, offset, n_buffers, n_children
         const void **buffers
         ArrowArray **children
+        void (*release)(ArrowArray *) noexcept
+
+
+cdef bint has_format(const ArrowSchema *schema, bytes wanted, int64_t children) except -1:
+    return <bytes>schema.format == wanted and schema.n_children == children and schema.dictionary == NULL
+
+
+cdef bint is_bytes(const ArrowSchema *schema, const ArrowArray *array) except -1:
+    return has_format(schema, b"Z", 0) and array.n_buffers == 3
+
+
+cdef bint are_headers(const ArrowSchema *schema, const ArrowArray *array) except -1:
+    """A large_list of struct of two large_binary."""
+    cdef ArrowSchema *item
+    cdef ArrowArray *items
+    if not has_format(schema, b"+L", 1) or array.n_buffers != 2 or array.n_children != 1:
+        return False
+    item, items = schema.children[0], array.children[0]
+    if not has_format(item, b"+s", 2) or items.n_buffers != 1 or items.n_children != 2:
+        return False
+    return is_bytes(item.children[0], items.children[0]) and is_bytes(item.children[1], items.children[1])
+
+
+cdef bint is_column(int k, const ArrowSchema *schema, const ArrowArray *array, int64_t rows) except -1:
+    """Is it what the column of that number must be, and as long as the table?"""
+    if array.length < rows:
+        return False
+    if k == B_KEY or k == B_VALUE:
+        return is_bytes(schema, array)
+    if k == B_HEADERS:
+        return are_headers(schema, array)
+    return has_format(schema, b"l", 0) and array.n_buffers == 2 and array.null_count <= 0 and (
+        array.null_count == 0 or array.buffers[0] == NULL)
 
 
 cdef struct BytesColumn:
@@ -101,7 +148,7 @@ cdef void bytes_column(ArrowArray *array, int64_t first, BytesColumn *column) no
 cdef class BatchBuilder:
     """Puts records together to batches, of any number of tables of rows, in the order of their offsets.
 
-        builder.start(capsule)                 # of pyarrow: record_batch.__arrow_c_array__()[1]
+        builder.start(*record_batch.__arrow_c_array__())
         while how := builder.run():            # BUILD_ROWS_DONE: all rows are taken
             BUILD_COMPRESS:  builder.compressed(compress(builder.codec, builder.records))
             BUILD_FULL:      write builder.out; builder.out.clear()
@@ -109,7 +156,8 @@ cdef class BatchBuilder:
         builder.end()                          # no more rows belong to the batch at hand; True: BUILD_COMPRESS
 
     The table has BUILD_COLUMNS, in this order: key and value large_binary, headers large_list of struct of key and value
-    (both large_binary), all others int64 without nulls. Who calls has seen to that: it is not looked at here.
+    (both large_binary), all others int64 without nulls. What Arrow's interface does not tell is the caller's: that
+    offsets of binaries and lists lie within their buffers (pyarrow: record_batch.validate(full=True)).
 
     Rows of the same batch in all columns that tell go into one batch, with the base and last offsets, base timestamp and
     sequence that they had. Where the base offset is not known, a batch ends with batch_bytes of records. codec: 0 and up
@@ -137,6 +185,8 @@ cdef class BatchBuilder:
     cdef int64_t stated_base, stated_last, batch_id, stated_timestamp, attributes, last_offset, before
 
     def __init__(self, *, int codec=-1, int64_t batch_bytes=65536, int64_t full_bytes=4194304):
+        if not -1 <= codec <= 4:
+            raise ValueError(codec)
         self.out = TextBuffer()
         self.records = TextBuffer()
         self.wanted_codec = codec
@@ -150,14 +200,20 @@ cdef class BatchBuilder:
         """Of the batch that is to be compressed."""
         return self.head.attributes & 7
 
-    def start(self, capsule not None):
-        """The next rows. They stay alive as long as they are needed."""
+    def start(self, schema_capsule not None, capsule not None):
+        """The next rows. They stay alive as long as they are needed. Raises ValueError for a table of another type."""
+        cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(schema_capsule, b"arrow_schema")
         cdef ArrowArray *table = <ArrowArray *>PyCapsule_GetPointer(capsule, b"arrow_array")
         cdef ArrowArray *column
         cdef ArrowArray *items
         cdef int k
-        if table.n_children != B_COUNT:
+        if schema.release == NULL or table.release == NULL:
+            raise ValueError("the table was given to somebody else")
+        if not has_format(schema, b"+s", B_COUNT) or table.n_children != B_COUNT:
             raise ValueError("the columns are those of BUILD_COLUMNS")
+        for k in range(B_COUNT):
+            if not is_column(k, schema.children[k], table.children[k], table.offset + table.length):
+                raise ValueError(f"the column {BUILD_COLUMNS[k]} is not of its type")
         if self.row < self.rows or self.is_closing:
             raise ValueError("rows are left of the table before")
         for k in range(B_COUNT):
@@ -230,14 +286,14 @@ cdef class BatchBuilder:
                 or self.numbers[B_PRODUCER_ID][i] != self.head.producer_id
                 or self.numbers[B_PRODUCER_EPOCH][i] != self.head.producer_epoch):
             return False
-        if offset - self.head.base_offset > 0x7fffffff:
+        if <uint64_t>offset - <uint64_t>self.head.base_offset > 0x7fffffff:
             return False
         if self.head.attributes & 8 and self.numbers[B_TIMESTAMP][i] != self.head.max_timestamp:
             return False
         if self.head.base_sequence < 0:
             if sequence >= 0 and self.head.producer_id >= 0:
                 return False
-        elif sequence != (self.head.base_sequence + offset - self.head.base_offset) & 0x7fffffff:
+        elif sequence != plus(self.head.base_sequence, minus(offset, self.head.base_offset)) & 0x7fffffff:
             return False
         return self.stated_base >= 0 or self.records.size < self.batch_bytes
 
@@ -254,7 +310,7 @@ cdef class BatchBuilder:
         self.batch_id = self.numbers[B_BATCH_ID][i]
         self.attributes = self.numbers[B_ATTRIBUTES][i]
         head.base_offset = offset
-        if self.before < self.stated_base < offset and offset - self.stated_base <= 0x7fffffff:
+        if -1 <= self.before < self.stated_base < offset and offset - self.stated_base <= 0x7fffffff:
             head.base_offset = self.stated_base
         head.leader_epoch = self.numbers[B_LEADER_EPOCH][i]
         head.producer_id = self.numbers[B_PRODUCER_ID][i]
@@ -266,7 +322,7 @@ cdef class BatchBuilder:
             self.fault = Y_CODEC
         head.base_sequence = -1
         if head.producer_id >= 0 and sequence >= 0:
-            head.base_sequence = (sequence - (offset - head.base_offset)) & 0x7fffffff
+            head.base_sequence = minus(sequence, minus(offset, head.base_offset)) & 0x7fffffff
         head.max_timestamp = timestamp if head.attributes & 8 else max(timestamp, <int64_t>-1)
         head.base_timestamp = timestamp if self.stated_timestamp == MIN else self.stated_timestamp
         head.count = 0
@@ -359,13 +415,13 @@ cdef class BatchBuilder:
 
 def batches_within(const uint8_t[::1] batches not None, int64_t room, int64_t last_offset_max):
     """Of whole magic 2 batches, end to end: the bytes of the first ones that fit into `room` bytes, none of them with
-    an offset above last_offset_max."""
+    an offset above last_offset_max. Raises ValueError where there is no whole batch."""
     cdef int64_t at = 0, size
     cdef const uint8_t *p
     while at < batches.shape[0]:
+        size = whole_batch(batches, at)
         p = &batches[at]
-        size = LOG_OVERHEAD + <int64_t><int32_t>be32(p + 8)
-        if at + size > room or <int64_t>be64(p) + <int32_t>be32(p + 23) > last_offset_max:
+        if at + size > room or plus(<int64_t>be64(p), <int32_t>be32(p + 23)) > last_offset_max:
             break
         at += size
     return at

@@ -57,8 +57,8 @@ cdef struct Producer:
     int32_t last_sequence       # -1: none in this epoch, -2: not known
     int32_t offset_delta
     int32_t coordinator_epoch
-    int32_t seen_breaks         # LogCheck.breaks when it was last seen
-    int32_t txn_breaks          # ... and when its transaction began
+    int64_t seen_breaks         # LogCheck.breaks when it was last seen
+    int64_t txn_breaks          # ... and when its transaction began
     int16_t epoch
     int8_t used
     int8_t txn_certain          # nothing of the open transaction can lie before txn_first
@@ -100,6 +100,8 @@ cdef class IndexCursor:
 
     def __cinit__(self, const uint8_t[::1] data not None, Py_ssize_t width):
         cdef Py_ssize_t i
+        if width != 8 and width != 12:
+            raise ValueError(width)
         self.view = data
         self.width = width
         self.count = data.shape[0] // width
@@ -204,7 +206,7 @@ cdef class LogCheck:
     cdef OpenTxn *open
     cdef Py_ssize_t open_head, open_count, open_slots
     cdef readonly bint complete         # everything since offset 0 was seen
-    cdef readonly int32_t breaks        # gaps and faults so far
+    cdef readonly int64_t breaks        # gaps and faults so far
     cdef int64_t last_offset            # of the partition so far; -1 before its first batch
     cdef Spot previous                  # the batch before, as a spot
     cdef int64_t previous_count, before_previous
@@ -228,15 +230,19 @@ cdef class LogCheck:
         self.epoch = self.epoch_before = -1
         self._events = []
         self._aborted = []
+        self.offsets = IndexCursor(b"", 8)
+        self.times = IndexCursor(b"", 12)
         self._grow(256)
 
     def __dealloc__(self):
         free(self.producers)
         free(self.open)
 
-    def begin(self, int64_t base, int64_t next_base=MAX, const uint8_t[::1] offset_index=b"",
-              const uint8_t[::1] time_index=b""):
-        """A segment whose file is named `base`; the next one is named `next_base`."""
+    def begin(self, int64_t base, int64_t next_base=MAX, const uint8_t[::1] offset_index not None=b"",
+              const uint8_t[::1] time_index not None=b""):
+        """A segment whose file is named `base`; the next one is named `next_base`, the largest number: there is none."""
+        if base < 0 or next_base < 0:
+            raise ValueError((base, next_base))
         if self.last_offset < 0:
             self.complete = base == 0
         self.base = base
@@ -260,7 +266,7 @@ cdef class LogCheck:
     @property
     def next_offset(self):
         """The offset behind the last one seen; 0 before the first."""
-        return self.last_offset + 1
+        return <object>self.last_offset + 1
 
     def events(self):
         """Take the events since the last call."""
@@ -292,17 +298,18 @@ cdef class LogCheck:
 
     def batches(self, BatchTable table not None, const uint8_t[::1] data not None, Py_ssize_t first=0,
                 int64_t until_offset=MAX):
-        """Take rows from `first` on, up to the first one whose base offset is until_offset or more. Returns the row
-        reached."""
+        """Take rows from `first` on, up to the first one whose base offset is until_offset (the largest number: none) or
+        more. Returns the row reached. Raises ValueError for rows that are not of `data`."""
         cdef Py_ssize_t i = first
         cdef Batch *b
-        if first < 0 or first > table.count or (
-                table.count and table.at(table.count - 1).start + table.at(table.count - 1).size > data.shape[0]):
-            raise ValueError("the rows are not of this window")
+        if first < 0 or first > table.count:
+            raise ValueError(first)
         with nogil:
             while i < table.count:
                 b = table.at(i)
-                if b.base_offset >= until_offset and not b.faults & (C_BAD_CRC | C_SHORT_HEADER):
+                if not lies_in(b, data.shape[0]):
+                    foreign(i)
+                if b.base_offset >= until_offset != MAX and not b.faults & (C_BAD_CRC | C_SHORT_HEADER):
                     break
                 self._batch(b, &data[b.start], b + 1 if i + 1 < table.count else NULL)
                 i += 1
@@ -310,6 +317,8 @@ cdef class LogCheck:
 
     def damage(self, int64_t position, int64_t length):
         """Bytes [position, position + length) hold no sound batch."""
+        if position < 0 or length < 0 or position > MAX - length:
+            raise ValueError((position, length))
         self._flush_gap()
         self._lost()
         self.unsound = True
@@ -422,11 +431,11 @@ cdef class LogCheck:
             self.before_previous = first - 1
         if last - self.base > 0x7fffffff:
             return self._misplaced(E_BEYOND_INT, here, self.base + 0x7fffffff, last)
-        if last >= self.next_base:
+        if last >= self.next_base and self.next_base != MAX:
             return self._misplaced(E_NEXT_SEGMENT, here, self.next_base - 1, last)
         if self.has_previous and first <= self.last_offset:
             if first > self.previous.base_offset and self.previous_count > 0 and (
-                    self.previous.base_offset + self.previous_count <= first):
+                    self.previous_count <= first - self.previous.base_offset):
                 self._blame_previous(E_RUNS_INTO_NEXT, first - 1, self.last_offset)
             elif self._stands_ahead(first, last, following):
                 self._blame_previous(E_AHEAD, self.before_previous + 1, self.previous.base_offset)
@@ -437,7 +446,8 @@ cdef class LogCheck:
             with gil:
                 self._flush_gap()
         self.gap_pending = False
-        expected = self.last_offset + 1 if self.has_previous else self.before_previous + 1
+        expected = self.last_offset if self.has_previous else self.before_previous
+        expected += expected < MAX                      # nothing lies behind the largest offset
         if b.magic >= 2 or not b.attributes & 7:
             if first > expected:
                 self.complete = False
@@ -451,7 +461,7 @@ cdef class LogCheck:
         if b.magic == 2 and b.count != last - first + 1:
             self.complete = False                       # compacted: records of it are gone
             self.breaks += 1
-        self.before_previous = expected - 1
+        self.before_previous = self.last_offset if self.has_previous else self.before_previous
         self.previous = here[0]
         self.previous_count = b.count
         self.has_previous = True
@@ -552,7 +562,7 @@ cdef class LogCheck:
 
     cdef bint _sequence(self, Producer *p, Batch *b, Spot *here) except -1 nogil:
         """Sequences go on from the producer's last batch; gaps are legal where something is missing in between."""
-        cdef int64_t span = b.last_offset - b.base_offset
+        cdef int64_t span = minus(b.last_offset, b.base_offset)
         cdef int32_t expected = 0 if p.last_sequence == 0x7fffffff else p.last_sequence + 1
         cdef bint sound = True
         if self.sequences and p.epoch == b.producer_epoch and p.last_sequence >= 0 and b.base_sequence != expected:
@@ -607,7 +617,7 @@ cdef class LogCheck:
         if abort:
             stable = self._first_open()
             with gil:
-                self._aborted.append((b.producer_id, first, b.base_offset, stable if stable >= 0 else b.base_offset + 1,
+                self._aborted.append((b.producer_id, first, b.base_offset, stable if stable >= 0 else plus(b.base_offset, 1),
                                       bool(indexed), bool(certain)))
         return 0
 
@@ -691,7 +701,7 @@ cdef class LogCheck:
 
     cdef int _indexes(self, Batch *b, bint lost) except -1 nogil:
         cdef Py_ssize_t i
-        cdef int64_t relative = b.last_offset - self.base
+        cdef int64_t relative = minus(b.last_offset, self.base)
         while True:
             i = self.offsets.entry()
             if i < 0 or self.offsets.key(i) > b.position:

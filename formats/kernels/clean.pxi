@@ -34,7 +34,7 @@ cdef struct KeyHash:
 cdef struct MapSlot:
     uint64_t high
     uint64_t low
-    int64_t next_offset        # offset + 1; 0: empty
+    uint64_t next_offset       # offset + 1, of any offset that is not negative; 0: empty
 
 cdef struct MapPart:
     MapSlot *slots
@@ -122,10 +122,12 @@ cdef class KeyMap:
         memset(self.parts, 0, sizeof(self.parts))
         if secret.shape[0] != 16:
             raise ValueError("the secret has 16 bytes")
+        if memory_bytes < 0 or not load_factor >= 0:
+            raise ValueError((memory_bytes, load_factor))
         memcpy(&self.k0, &secret[0], 8)
         memcpy(&self.k1, &secret[8], 8)
         self.slots = memory_bytes // ENTRY_BYTES
-        self.limit = <int64_t>(<double>self.slots * load_factor)
+        self.limit = self.slots if load_factor >= 1 else <int64_t>(<double>self.slots * load_factor)
         self.part_limit = max(self.slots // PARTS, <int64_t>4)
         self.reach = -1
         self.last_key = -1
@@ -171,7 +173,7 @@ cdef class KeyMap:
     cdef inline int64_t latest(self, uint64_t high, uint64_t low) noexcept nogil:
         """The key's latest offset; -1 for one that is not in the map."""
         cdef MapSlot *slot = self.find(high, low)
-        return -1 if slot == NULL else slot.next_offset - 1
+        return -1 if slot == NULL else <int64_t>(slot.next_offset - 1)
 
     cdef int _grow(self, MapPart *part) except -1 nogil:
         cdef int64_t old_capacity = part.capacity, i
@@ -209,7 +211,7 @@ cdef class KeyMap:
             slot.low = key.low
             part.used += 1
             self.count += 1
-        slot.next_offset = key.offset + 1
+        slot.next_offset = <uint64_t>key.offset + 1
         self.reach = key.offset
         if key.offset <= self.last_key:
             self.in_order = False
@@ -245,12 +247,16 @@ cdef class KeyMap:
 
     def mark(self, int64_t first_offset):
         """The map is filled from the records at `first_offset` and behind. True where it has bits for them now: not
-        where offsets do not rise, nor where the memory that is left does not do."""
-        cdef int64_t words = (self.reach - first_offset) // 64 + 1
-        cdef int64_t i, at
+        where offsets do not rise, nor where the memory that is left does not do.
+
+        `reach` is what the names of segments say, too: keys may have been written behind it. They have no bit, and
+        records up to it are superseded by them."""
+        cdef int64_t words, last, i, at
         cdef int k
         if not self.in_order or first_offset < 0 or self.reach < first_offset:
             return False
+        last = self.reach - first_offset
+        words = last // 64 + 1
         if words * 8 > self.slots * ENTRY_BYTES - self.memory_bytes:
             return False
         free(self.marks)
@@ -262,19 +268,21 @@ cdef class KeyMap:
         with nogil:
             for k in range(PARTS):
                 for i in range(self.parts[k].capacity):
-                    at = self.parts[k].slots[i].next_offset - 1 - first_offset
-                    if at >= 0:
+                    if self.parts[k].slots[i].next_offset == 0:
+                        continue
+                    at = <int64_t>(self.parts[k].slots[i].next_offset - 1) - first_offset
+                    if 0 <= at <= last:
                         self.marks[at >> 6] |= <uint64_t>1 << (at & 63)
         return True
 
     cdef inline bint has_marks_for(self, Batch *b) noexcept nogil:
         """Are the records of this magic 2 batch, which is not of a transaction, judged by bits?"""
-        return self.marks != NULL and b.base_offset >= self.marks_from and b.last_offset <= self.marks_to
+        return self.marks != NULL and self.marks_from <= b.base_offset <= b.last_offset <= self.marks_to
 
     cdef inline bint is_latest(self, int64_t offset) noexcept nogil:
         """For an offset that has a bit; one that has none stays."""
-        cdef int64_t at = offset - self.marks_from
-        return not 0 <= at <= self.marks_to - self.marks_from or self.marks[at >> 6] >> (at & 63) & 1
+        cdef int64_t at = minus(offset, self.marks_from)
+        return not self.marks_from <= offset <= self.marks_to or self.marks[at >> 6] >> (at & 63) & 1
 
     cdef bint none_latest(self, int64_t first, int64_t last) noexcept nogil:
         """No record in [first, last], which have bits, is the latest of its key."""
@@ -326,12 +334,14 @@ cdef class KeyHashes(_Table):
         """
         cdef Py_ssize_t i = first
         cdef Batch *b
-        if first < 0 or last > batches.count or discarded.shape[0] < batches.count:
-            raise ValueError((first, last))
+        if first < 0 or last > batches.count or discarded.shape[0] < batches.count or from_offset < 0:
+            raise ValueError((first, last, from_offset))
         with nogil:
             while i < last:
                 b = batches.at(i)
-                if b.magic < 2 or b.start + b.size > buf.shape[0]:
+                if not lies_in(b, buf.shape[0]):
+                    foreign(i)
+                if b.magic < 2:
                     break
                 if not self._batch(offset_map, &buf[0], b, i, batches, discarded[i], from_offset):
                     break
@@ -346,14 +356,13 @@ cdef class KeyHashes(_Table):
         cdef Record r
         if discarded:
             return True
-        if b.count < 0 or b.count > (stop - p) // SMALLEST_RECORD:
+        if b.count < 0 or p > stop or b.count > (stop - p) // SMALLEST_RECORD:
             return False
         self._reserve(self.count + b.count)
         for k in range(b.count):
             if read_record(buf, &p, stop, &r, &delta, &soft) or soft & C_BAD_RECORD:
                 return False
-            self._key(offset_map, buf, &r, <int64_t>(<uint64_t>b.base_offset + <uint64_t>delta), b, row, batches,
-                      from_offset)
+            self._key(offset_map, buf, &r, plus(b.base_offset, delta), b, row, batches, from_offset)
         return p == stop
 
     cdef inline void _key(self, KeyMap offset_map, const uint8_t *buf, Record *r, int64_t offset, Batch *b,
@@ -381,12 +390,14 @@ cdef class KeyHashes(_Table):
         batch)."""
         cdef Py_ssize_t i
         cdef Record *r
-        if discarded.shape[0] < records.batches.count:
+        if discarded.shape[0] < records.batches.count or from_offset < 0:
             raise ValueError("one byte a batch")
         with nogil:
             self._reserve(self.count + records.count)
             for i in range(records.count):
                 r = records.at(i)
+                if r.batch >= records.batches.count:
+                    foreign(r.batch)
                 if not discarded[r.batch]:
                     self._key(offset_map, records.buf, r, r.offset, records.batches.at(r.batch), r.batch,
                               records.batches, from_offset)
@@ -488,8 +499,10 @@ cdef class CleanedTransactions:
         cdef bytearray out = bytearray(batches.count)
         for i in range(batches.count):
             b = batches.at(i)
+            if not lies_in(b, buf.shape[0]):
+                foreign(i)
             flags = 0
-            if b.last_offset + 1 == end_offset:
+            if plus(b.last_offset, 1) == end_offset:
                 flags = RETAIN_EMPTY
             if b.magic >= 2 and b.attributes & 0x30:
                 if b.attributes & 0x20:
@@ -518,17 +531,22 @@ cdef class CleanedTransactions:
         """Type of the first control record; -1 where there is none. A key without one marks the batch as faulty."""
         cdef Record r
         cdef int64_t delta = 0, soft = 0
+        cdef const uint8_t *base
         cdef const uint8_t *p
         if b.count == 0 or b.faults & (C_SHORT_HEADER | C_BAD_CODEC):
             return -1
-        p = &buf[0] + start if start < buf.shape[0] else NULL
-        if p == NULL or read_record(&buf[0], &p, &buf[0] + stop, &r, &delta, &soft):
+        if start >= stop:
             b.faults |= C_BAD_RECORD
             return -1
-        if r.key_length < 4 or <int16_t>be16(&buf[r.key_start]) < 0:
+        base = &buf[0]
+        p = base + start
+        if read_record(base, &p, base + stop, &r, &delta, &soft):
+            b.faults |= C_BAD_RECORD
+            return -1
+        if r.key_length < 4 or <int16_t>be16(base + r.key_start) < 0:
             b.faults |= C_CONTROL_KEY
             return -1
-        return be16(&buf[r.key_start + 2])
+        return be16(base + r.key_start + 2)
 
 
 CLEAN_DISCARD = DISCARD
@@ -585,34 +603,35 @@ cdef inline void put_field(TextBuffer out, const uint8_t *field, int64_t length)
         out.put(<const char *>field, length)
 
 
-cdef int put_record(TextBuffer out, const uint8_t *base, Record *r, int64_t offset_delta,
+cdef int put_record(TextBuffer out, const uint8_t *base, const uint8_t *end, Record *r, int64_t offset_delta,
                     int64_t timestamp_delta) except -1 nogil:
-    """A magic 2 record with the fields of row r, as DefaultRecord.writeTo: attributes 0, shortest varints."""
+    """A magic 2 record with the fields of row r, as DefaultRecord.writeTo: attributes 0, shortest varints. Its bytes lie
+    in [base, end)."""
     cdef const uint8_t *p
-    cdef int64_t k, body
-    cdef int32_t n = 0
+    cdef int64_t k, body, n
+    cdef int64_t key_length = max(r.key_length, <int64_t>-1), value_length = max(value_size(r), <int64_t>-1)
     body = (1 + zigzag_size(timestamp_delta) + zigzag_size(offset_delta) + zigzag_size(r.headers_count)
-            + zigzag_size(max(r.key_length, <int64_t>-1)) + max(r.key_length, <int64_t>0)
-            + zigzag_size(max(r.value_length, <int64_t>-1)) + max(r.value_length, <int64_t>0))
+            + zigzag_size(key_length) + max(key_length, <int64_t>0)
+            + zigzag_size(value_length) + max(value_length, <int64_t>0))
     p = base + r.headers_start
     for k in range(2 * r.headers_count):
-        read_varint(&p, p + 8, &n)
-        body += zigzag_size(max(n, <int32_t>-1)) + max(n, <int32_t>0)
-        p += max(n, <int32_t>0)
+        n = next_field(&p, end)
+        body += zigzag_size(n) + max(n, <int64_t>0)
+        p += max(n, <int64_t>0)
     out.need(body + 5)
     put_varint(out, body)
     out.data[out.size] = 0
     out.size += 1
     put_varint(out, timestamp_delta)
     put_varint(out, offset_delta)
-    put_field(out, base + r.key_start, max(r.key_length, <int64_t>-1))
-    put_field(out, base + r.value_start, max(r.value_length, <int64_t>-1))
+    put_field(out, base + r.key_start, key_length)
+    put_field(out, base + r.value_start, value_length)
     put_varint(out, r.headers_count)
     p = base + r.headers_start
     for k in range(2 * r.headers_count):
-        read_varint(&p, p + 8, &n)
-        put_field(out, p, max(n, <int32_t>-1))
-        p += max(n, <int32_t>0)
+        n = next_field(&p, end)
+        put_field(out, p, n)
+        p += max(n, <int64_t>0)
     return 0
 
 
@@ -623,7 +642,7 @@ cdef void put_header(uint8_t *p, int64_t size, Batch *head, int64_t base_timesta
     set_be32(p + 12, <uint32_t>head.leader_epoch)
     p[16] = 2
     set_be16(p + 21, <uint16_t>head.attributes)
-    set_be32(p + 23, <uint32_t>(head.last_offset - head.base_offset))
+    set_be32(p + 23, <uint32_t>minus(head.last_offset, head.base_offset))
     set_be64(p + 27, <uint64_t>base_timestamp)
     set_be64(p + 35, <uint64_t>head.max_timestamp)
     set_be64(p + 43, <uint64_t>head.producer_id)
@@ -691,20 +710,21 @@ cdef class BatchFilter:
         number of batches where all are done; the row of the batch with the fault where `fault` is set."""
         cdef Py_ssize_t i = first
         cdef Batch *b
+        cdef const uint8_t *at
         cdef int done = 1
         if flags.shape[0] < batches.count or first < 0:
             raise ValueError("one byte a batch")
         with nogil:
             while i < batches.count:
                 b = batches.at(i)
-                if b.start + b.size > buf.shape[0]:
-                    break
+                if not lies_in(b, buf.shape[0]):
+                    foreign(i)
                 if not self._gone(b, flags[i]):
                     if b.attributes & 7:
                         break
                     if b.magic >= 2:
-                        done = self._batch(&buf[0], &buf[b.start + V2_HEADER], &buf[b.start] + b.size, b, flags[i],
-                                           &buf[b.start], self.out)
+                        at = &buf[0] + b.start
+                        done = self._batch(&buf[0], at + V2_HEADER, at + b.size, b, flags[i], at, self.out)
                     else:
                         done = self._message(&buf[0], b, flags[i])
                     if done == 0:
@@ -720,13 +740,17 @@ cdef class BatchFilter:
         cdef Batch *b
         cdef int done
         cdef const uint8_t *p
-        if i < 0 or i >= batches.count or batches.at(i).start + batches.at(i).size > buf.shape[0]:
+        if i < 0 or i >= batches.count:
             raise IndexError(i)
         b = batches.at(i)
+        if not lies_in(b, buf.shape[0]):
+            foreign(i)
+        if b.magic < 2:
+            raise ValueError(f"row {i} is a message of magic {b.magic}")
         p = &payload[0] if payload.shape[0] else &buf[0]
         self.records.clear()
         with nogil:
-            done = self._batch(p, p, p + payload.shape[0], b, flags, &buf[b.start], self.records)
+            done = self._batch(p, p, p + payload.shape[0], b, flags, &buf[0] + b.start, self.records)
         if done == 0:
             self.fault_batch = i
         return done == 2
@@ -734,7 +758,10 @@ cdef class BatchFilter:
     def wrapped(self, RecordTable records not None, Py_ssize_t i, int flags):
         """Do the compressed magic 0 or 1 message i, all of whose records are in the table; as `payload`."""
         cdef Py_ssize_t k
-        cdef Batch *b = records.batches.at(i)
+        cdef Batch *b
+        if not records.payload or i != records.first or i >= records.batches.count:
+            raise ValueError(f"the records are not those of row {i}")
+        b = records.batches.at(i)
         self.records.clear()
         self._begin(b)
         self._need_bits(records.count)
@@ -748,15 +775,19 @@ cdef class BatchFilter:
             return False
         self._head(b, flags)
         for k in range(records.count):
-            if self.bits[k >> 3] >> (k & 7) & 1 and not self._append(self.records, records.buf, records.at(k)):
+            if self.bits[k >> 3] >> (k & 7) & 1 and not self._append(self.records, records.buf, records.end(),
+                                                                     records.at(k)):
                 return self._fail(self.fault, i)
         return True
 
     def finish(self, const uint8_t[::1] compressed not None):
         """Write the batch that `payload` or `wrapped` left, around its compressed records."""
+        if compressed.shape[0] > LARGEST_BATCH:
+            raise ValueError(f"{compressed.shape[0]} bytes are no batch")
         self.out.need(V2_HEADER + compressed.shape[0])
         self.out.size += V2_HEADER
-        self.out.put(<const char *>&compressed[0], compressed.shape[0])
+        if compressed.shape[0]:
+            self.out.put(<const char *>&compressed[0], compressed.shape[0])
         self._close(self.out.size - V2_HEADER - compressed.shape[0])
 
     cdef bint _fail(self, int fault, Py_ssize_t i):
@@ -859,7 +890,7 @@ cdef class BatchFilter:
         cdef bint hashed = not flags & (DISCARD | MARKER)
         cdef bint marked = hashed and not b.attributes & 0x30 and self.map.has_marks_for(b)
         cdef int64_t latest
-        if b.count < 0 or b.count > (stop - p) // SMALLEST_RECORD:
+        if b.count < 0 or p > stop or b.count > (stop - p) // SMALLEST_RECORD:
             self.fault = X_COUNT
             return 0
         self._begin(b)
@@ -878,9 +909,8 @@ cdef class BatchFilter:
                 if read_record(base, &at, stop, r, &delta, &soft) or soft & C_BAD_RECORD:
                     self.fault = X_RECORD
                     return 0
-                r.offset = <int64_t>(<uint64_t>b.base_offset + <uint64_t>delta)
-                r.timestamp = b.max_timestamp if append_time else <int64_t>(<uint64_t>b.base_timestamp
-                                                                            + <uint64_t>r.timestamp)
+                r.offset = plus(b.base_offset, delta)
+                r.timestamp = b.max_timestamp if append_time else plus(b.base_timestamp, r.timestamp)
                 r.batch = at - base - r.start           # its size
                 if hashed and not marked and r.key_length >= 0:
                     sip_hash(base + r.key_start, r.key_length, self.map.k0, self.map.k1, &self.high[n], &self.low[n])
@@ -890,7 +920,7 @@ cdef class BatchFilter:
                 r = &self.rows[k]
                 latest = -1
                 if marked:
-                    latest = -1 if self.map.is_latest(r.offset) else self.map.reach + 1
+                    latest = -1 if self.map.is_latest(r.offset) else MAX
                 elif hashed and r.key_length >= 0:
                     latest = self.map.latest(self.high[k], self.low[k])
                 kept = self._judge(b, flags, r, latest, r.batch)
@@ -922,10 +952,9 @@ cdef class BatchFilter:
                 at += length
                 continue
             read_record(base, &at, stop, r, &delta, &soft)
-            r.offset = <int64_t>(<uint64_t>b.base_offset + <uint64_t>delta)
-            r.timestamp = b.max_timestamp if append_time else <int64_t>(<uint64_t>b.base_timestamp
-                                                                        + <uint64_t>r.timestamp)
-            if not self._append(target, base, r):
+            r.offset = plus(b.base_offset, delta)
+            r.timestamp = b.max_timestamp if append_time else plus(b.base_timestamp, r.timestamp)
+            if not self._append(target, base, stop, r):
                 return 0
         if target is not self.out:
             return 2
@@ -949,7 +978,7 @@ cdef class BatchFilter:
         self._head(b, flags)
         self.out.need(V2_HEADER)
         self.out.size += V2_HEADER
-        if not self._append(self.out, base, r):
+        if not self._append(self.out, base, base + b.start + b.size, r):
             return 0
         self._close(start)
         return 1
@@ -961,7 +990,7 @@ cdef class BatchFilter:
         head[0] = b[0]
         self.horizon = b.base_timestamp if b.magic >= 2 and b.attributes & 0x40 else -1
         if (self.tombstone or flags & EMPTY_TXN) and not (b.magic >= 2 and b.attributes & 0x40):
-            self.horizon = <int64_t>(<uint64_t>self.now_ms + <uint64_t>self.delete_retention_ms)
+            self.horizon = plus(self.now_ms, self.delete_retention_ms)
             self.horizons_set += 1
         head.attributes = (b.attributes & (0x37 if b.magic >= 2 else 7)) | (8 if append_time else 0)
         if self.horizon >= 0:
@@ -972,18 +1001,18 @@ cdef class BatchFilter:
         if b.magic < 2:
             head.base_offset = self.first_offset
             head.leader_epoch = head.producer_id = head.producer_epoch = head.base_sequence = -1
-        self.last_offset = head.base_offset - 1
+        self.last_offset = minus(head.base_offset, 1)
 
-    cdef bint _append(self, TextBuffer target, const uint8_t *base, Record *r) except -1 nogil:
+    cdef bint _append(self, TextBuffer target, const uint8_t *base, const uint8_t *end, Record *r) except -1 nogil:
         """One more record of the batch being built. False, and a fault, where Kafka's builder refuses it."""
-        if (self.head.count and r.offset <= self.last_offset) or r.offset - self.head.base_offset > 0x7fffffff:
+        cdef int64_t delta = minus(r.offset, self.head.base_offset)
+        if (self.head.count and r.offset <= self.last_offset) or delta > 0x7fffffff:
             self.fault = X_OFFSETS
             return False
         if r.timestamp < -1 or self.head.base_timestamp < -1:
             self.fault = X_TIMESTAMP
             return False
-        put_record(target, base, r, r.offset - self.head.base_offset,
-                   <int64_t>(<uint64_t>r.timestamp - <uint64_t>self.head.base_timestamp))
+        put_record(target, base, end, r, delta, minus(r.timestamp, self.head.base_timestamp))
         self.last_offset = r.offset
         self.head.count += 1
         return True
@@ -1031,22 +1060,23 @@ cdef class SegmentIndexes:
         self.last_time = -1
 
     def add(self, const uint8_t[::1] batches not None):
-        """Whole magic 2 batches, end to end, that are appended now."""
+        """Whole magic 2 batches, end to end, that are appended now. Raises ValueError where they are not."""
         cdef int64_t at = 0, size, last_offset, timestamp
         cdef const uint8_t *p
         while at < batches.shape[0]:
+            size = whole_batch(batches, at)
             p = &batches[at]
-            size = LOG_OVERHEAD + <int64_t><int32_t>be32(p + 8)
-            last_offset = <int64_t>be64(p) + <int32_t>be32(p + 23)
+            last_offset = plus(<int64_t>be64(p), <int32_t>be32(p + 23))
             timestamp = <int64_t>be64(p + 35)
-            if last_offset - self.base_offset < 0 or last_offset - self.base_offset > 0x7fffffff:
+            if not fits_index(last_offset, self.base_offset) or self.position > 0x7fffffff:
                 self.overflow = True
             if timestamp > self.max_timestamp:
                 self.max_timestamp = timestamp
                 self.max_at = last_offset
             if self.since > self.interval:
                 self.offsets.need(8)
-                set_be32(<uint8_t *>self.offsets.data + self.offsets.size, <uint32_t>(last_offset - self.base_offset))
+                set_be32(<uint8_t *>self.offsets.data + self.offsets.size,
+                         <uint32_t>minus(last_offset, self.base_offset))
                 set_be32(<uint8_t *>self.offsets.data + self.offsets.size + 4, <uint32_t>self.position)
                 self.offsets.size += 8
                 self._time()
@@ -1063,7 +1093,7 @@ cdef class SegmentIndexes:
         if self.max_timestamp > self.last_time:
             self.times.need(12)
             set_be64(<uint8_t *>self.times.data + self.times.size, <uint64_t>self.max_timestamp)
-            set_be32(<uint8_t *>self.times.data + self.times.size + 8, <uint32_t>(self.max_at - self.base_offset))
+            set_be32(<uint8_t *>self.times.data + self.times.size + 8, <uint32_t>minus(self.max_at, self.base_offset))
             self.times.size += 12
             self.last_time = self.max_timestamp
         return 0

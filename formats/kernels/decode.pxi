@@ -222,6 +222,23 @@ cdef inline int read_message(const uint8_t *base, const uint8_t *p, int64_t size
     return R_NONE
 
 
+cdef inline int64_t next_field(const uint8_t **p, const uint8_t *end) noexcept nogil:
+    """The length of a header's key or value, -1 for null, and the place of its bytes in p[0].
+
+    The decoder has checked it. Where the bytes have changed since, and lead out of the buffer, all that follows is null.
+    """
+    cdef int32_t n = 0
+    if read_varint(p, end, &n) or n > end - p[0]:
+        p[0] = end
+        return -1
+    return max(n, <int32_t>-1)
+
+
+cdef inline int64_t value_size(const Record *r) noexcept nogil:
+    """The length of a record's value, -1 for null; also where a message of magic 0 or 1 states one that it has not."""
+    return r.value_length if r.value_start >= 0 else -1
+
+
 cdef class RecordTable(_Table):
     """Records of a run of batches, a slice of rows at a time.
 
@@ -253,6 +270,7 @@ cdef class RecordTable(_Table):
             raise ValueError(capacity)
         self.width = sizeof(Record) // sizeof(int64_t)
         self.limit = capacity
+        self.batches = BatchTable()
         self._reserve(capacity)
 
     cdef inline Record *at(self, Py_ssize_t i) noexcept nogil:
@@ -283,8 +301,11 @@ cdef class RecordTable(_Table):
         payload=True the decompressed payload of batch `first` alone."""
         if first < 0 or last > batches.count or first > last or (payload and last != first + 1):
             raise ValueError((first, last))
-        if not payload and first < last and batches.at(last - 1).start + batches.at(last - 1).size > buf.shape[0]:
-            raise ValueError("the batches are not of this buffer")
+        cdef Py_ssize_t i
+        if not payload:
+            for i in range(first, last):
+                if not lies_in(batches.at(i), buf.shape[0]):
+                    foreign(i)
         self.view = buf
         self.buf = &buf[0] if buf.shape[0] else NULL
         self.batches = batches
@@ -303,6 +324,8 @@ cdef class RecordTable(_Table):
         cdef Py_ssize_t before = self.batch
         if self.exports:
             raise BufferError("a view of the previous rows is still held")
+        if self.last > self.batches.count:
+            raise ValueError("batches have been taken out of the table")
         self.count = 0
         with nogil:
             self._fill()
@@ -332,13 +355,17 @@ cdef class RecordTable(_Table):
         """The last fault as text, with the byte in the buffer."""
         return FAULT_REASONS[self.fault_reason], self.fault_position
 
+    cdef inline const uint8_t *end(self) noexcept nogil:
+        """Behind the last byte that rows may point at."""
+        return self.buf + self.view.shape[0] if self.buf != NULL else NULL
+
     cdef void _fault(self, int reason, int64_t bit) noexcept nogil:
         self.fault_reason = reason
         self.fault_position = self.p - self.buf
         self.fault_batch = self.batch
         self.batches.at(self.batch).faults |= bit
 
-    cdef void _fill(self) noexcept nogil:
+    cdef int _fill(self) except -1 nogil:
         cdef Batch *b
         while self.batch < self.last and self.count < self.limit:
             b = self.batches.at(self.batch)
@@ -351,8 +378,9 @@ cdef class RecordTable(_Table):
                 self._messages(b)
             if not self.inside:
                 self.batch += 1
+        return 0
 
-    cdef bint _enter(self, Batch *b) noexcept nogil:
+    cdef bint _enter(self, Batch *b) except -1 nogil:
         """Set up for batch b; False where there is nothing to read in it."""
         if b.faults & (C_SHORT_HEADER | C_BAD_CODEC):
             return False
@@ -366,6 +394,8 @@ cdef class RecordTable(_Table):
         else:
             if b.attributes & 7:
                 return False                            # compressed: comes through its payload
+            if not lies_in(b, self.view.shape[0]):
+                foreign(self.batch)
             self.p = self.buf + b.start + (V2_HEADER if b.magic >= 2 else 0)
             self.stop = self.buf + b.start + b.size
         self.left = b.count
@@ -402,8 +432,8 @@ cdef class RecordTable(_Table):
                 self.inside = False
                 break
             r.batch = self.batch
-            r.offset = <int64_t>(<uint64_t>b.base_offset + <uint64_t>delta)
-            r.timestamp = b.max_timestamp if append_time else <int64_t>(<uint64_t>b.base_timestamp + <uint64_t>r.timestamp)
+            r.offset = plus(b.base_offset, delta)
+            r.timestamp = b.max_timestamp if append_time else plus(b.base_timestamp, r.timestamp)
             if r.timestamp > self.max_timestamp:
                 self.max_timestamp = r.timestamp
             if delta <= self.last_delta:
@@ -454,7 +484,7 @@ cdef class RecordTable(_Table):
             if b.base_offset < inner:
                 self._fault(R_WRAPPER_OFFSET, C_BAD_RECORD)
                 return False
-            self.inner_base = b.base_offset - inner
+            self.inner_base = minus(b.base_offset, inner)
         return True
 
     cdef void _messages(self, Batch *b) noexcept nogil:
@@ -483,7 +513,7 @@ cdef class RecordTable(_Table):
                 self._fault(why, C_BAD_RECORD)
                 self.inside = False
                 return
-            r.offset = self.inner_base + <int64_t>be64(self.p)
+            r.offset = plus(self.inner_base, <int64_t>be64(self.p))
             r.batch = self.batch
             r.valid = crc32_update(0, self.p + LOG_OVERHEAD + 4, size - 4) == be32(self.p + LOG_OVERHEAD)
             if not r.valid:
@@ -512,11 +542,11 @@ def payload_bounds(const uint8_t[::1] buf not None, BatchTable batches not None,
     if i < 0 or i >= batches.count:
         raise IndexError(i)
     b = batches.at(i)
-    if b.start + b.size > buf.shape[0]:
-        raise ValueError("the batches are not of this buffer")
+    if not lies_in(b, buf.shape[0]):
+        foreign(i)
     if b.magic >= 2:
-        return b.start + V2_HEADER, b.start + b.size
-    if read_message(&buf[0], &buf[b.start + LOG_OVERHEAD], b.size - LOG_OVERHEAD, &r) or r.value_length < 0:
+        return b.start + min(V2_HEADER, b.size), b.start + b.size
+    if read_message(&buf[0], &buf[0] + b.start + LOG_OVERHEAD, b.size - LOG_OVERHEAD, &r) or r.value_length < 0:
         b.faults |= C_BAD_RECORD
         return -1, -1
     return r.value_start, r.value_start + r.value_length

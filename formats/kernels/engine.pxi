@@ -29,12 +29,19 @@ cdef class AppendIndexer:
     def append(self, BatchTable table not None, int64_t position, int64_t offset_slots, int64_t time_slots):
         """The entries (bytes of both files) that the next batches bring, which begin at byte `position` of the log.
 
-        The slots are how many entries each file has room for; entries beyond are left out.
+        The slots are how many entries each file has room for; entries beyond are left out. Raises ValueError, with
+        nothing changed, where an index cannot hold a batch's offset or position.
         """
         cdef Py_ssize_t i
         cdef Batch *b
+        cdef int64_t end = position
         self.offsets.clear()
         self.times.clear()
+        for i in range(table.count):
+            b = table.at(i)
+            if not fits_index(b.last_offset, self.base) or not 0 <= end <= 0x7fffffff:
+                raise ValueError(f"offset {b.last_offset} at byte {end} is not within the segment at {self.base}")
+            end += b.size
         for i in range(table.count):
             b = table.at(i)
             if b.max_timestamp > self.max_timestamp:
@@ -55,6 +62,10 @@ cdef class AppendIndexer:
         return (PyBytes_FromStringAndSize(self.offsets.data, self.offsets.size),
                 PyBytes_FromStringAndSize(self.times.data, self.times.size))
 
+    cdef inline bint takes(self, int64_t position, int64_t first, int64_t count) noexcept nogil:
+        """Can the indexes hold a batch at this byte whose offsets these are?"""
+        return position <= 0x7fffffff and fits_index(first, self.base) and fits_index(first + count - 1, self.base)
+
     def last_time_entry(self):
         """The entry (bytes) that closes the time index, empty where it has the largest timestamp already."""
         self.times.clear()
@@ -63,6 +74,8 @@ cdef class AppendIndexer:
 
     cdef int _time_entry(self) except -1:
         if self.max_timestamp > self.indexed_timestamp:
+            if not fits_index(self.max_timestamp_offset, self.base):
+                raise ValueError(f"offset {self.max_timestamp_offset} is not within the segment at {self.base}")
             self.times.need(12)
             put_be32(self.times, <uint32_t>(<uint64_t>self.max_timestamp >> 32))
             put_be32(self.times, <uint32_t><uint64_t>self.max_timestamp)
@@ -114,6 +127,8 @@ def follow_producers(ProducerTable producers not None, BatchTable table not None
     waiting = []                # those behind whose marker no transaction of another producer is open
     for i in range(table.count):
         b = table.at(i)
+        if not lies_in(b, data.shape[0]):
+            foreign(i)
         if b.magic < 2 or b.producer_id < 0:
             continue
         open_before = producers.open_count
@@ -125,7 +140,7 @@ def follow_producers(ProducerTable producers not None, BatchTable table not None
                 completed[at] = completed[at][:3] + (b.base_offset, completed[at][4])
                 waiting.remove(at)
         if producers.completed_first >= 0:
-            if producers.completed_stable == b.base_offset + 1:
+            if producers.completed_stable == plus(b.base_offset, 1):
                 waiting.append(len(completed))
             completed.append((b.producer_id, producers.completed_first, b.base_offset, producers.completed_stable,
                               bool(producers.completed_abort)))
@@ -175,13 +190,16 @@ def check_plain_records(const uint8_t[::1] data not None, BatchTable table not N
     As RecordTable and check_append, but says only that all is well: (records, whether offset deltas count up by one,
     largest timestamp), or None where anything is amiss.
     """
-    cdef Batch *b = table.at(0)
+    cdef Batch *b
     cdef const uint8_t *p
     cdef const uint8_t *stop
     cdef Record r
     cdef int64_t delta, timestamp, soft = 0, seen = 0, newest = -1
-    cdef bint sound = not b.attributes & 15 and b.start + b.size <= data.shape[0] and b.size >= V2_HEADER
-    cdef bint consecutive = True
+    cdef bint sound, consecutive = True
+    if table.count != 1:
+        raise ValueError(f"{table.count} batches, not one")
+    b = table.at(0)
+    sound = not b.attributes & 15 and lies_in(b, data.shape[0]) and b.size >= V2_HEADER
     if not sound:
         return None
     with nogil:
@@ -191,7 +209,7 @@ def check_plain_records(const uint8_t[::1] data not None, BatchTable table not N
             if read_record(&data[0], &p, stop, &r, &delta, &soft) or soft & C_BAD_RECORD:
                 sound = False
                 break
-            timestamp = <int64_t>(<uint64_t>b.base_timestamp + <uint64_t>r.timestamp)
+            timestamp = plus(b.base_timestamp, r.timestamp)
             if (keyed and r.key_length < 0) or (
                     create_time and timestamp != -1 and (timestamp < earliest or timestamp > latest)):
                 sound = False
@@ -232,7 +250,7 @@ cdef void lead_batch(uint8_t[::1] data, Batch *b, int64_t next_offset, int32_t l
     for i in range(4):
         data[12 + i] = <uint8_t>(<uint32_t>leader_epoch >> (24 - 8 * i))
     b.base_offset = next_offset
-    b.last_offset = next_offset + b.count - 1
+    b.last_offset = plus(next_offset, b.count - 1)
     b.leader_epoch = leader_epoch
 
 
@@ -244,6 +262,8 @@ def accept_plain(uint8_t[::1] data not None, BatchTable table not None, int64_t 
     batch: that one has to be looked at in full.
     """
     if not plain_batch(data, table, keyed, earliest, latest, max_bytes):
+        return False
+    if next_offset < 0 or table.at(0).count > MAX - next_offset:
         return False
     lead_batch(data, table.at(0), next_offset, leader_epoch)
     return True
@@ -272,6 +292,8 @@ cdef class Runway:
     def __init__(self, ProducerTable producers not None, AppendIndexer indexer not None, int32_t leader_epoch, *,
                  int64_t position, int64_t size_max, int64_t offset_max, int64_t timestamp_max, int64_t offset_slots,
                  int64_t time_slots, bint keyed, int64_t before_max_ms, int64_t after_max_ms, int64_t max_message_bytes):
+        if position < 0 or before_max_ms < 0 or after_max_ms < 0:
+            raise ValueError((position, before_max_ms, after_max_ms))
         self.producers, self.indexer, self.table = producers, indexer, BatchTable()
         self.leader_epoch, self.position = leader_epoch, position
         self.size_max, self.offset_max, self.timestamp_max = size_max, offset_max, timestamp_max
@@ -288,15 +310,18 @@ cdef class Runway:
         cdef uint8_t[::1] data = batch
         cdef Batch *b
         cdef int64_t size = data.shape[0]
-        cdef int64_t latest = now_ms + self.after_max_ms if self.after_max_ms <= INT64_MAX - now_ms else INT64_MAX
-        if size < V2_HEADER or data[22] or self.position + size > self.size_max:
+        cdef int64_t now = max(now_ms, <int64_t>0)
+        cdef int64_t latest = now + self.after_max_ms if self.after_max_ms <= INT64_MAX - now else INT64_MAX
+        if size < V2_HEADER or data[22] or self.position > self.size_max or size > self.size_max - self.position:
             return None
         if not self.offset_slots or not self.time_slots:
             return None
-        if not plain_batch(data, self.table, self.keyed, now_ms - self.before_max_ms, latest, self.max_message_bytes):
+        if not plain_batch(data, self.table, self.keyed, now - self.before_max_ms, latest, self.max_message_bytes):
             return None
         b = self.table.at(0)
-        if next_offset + b.count - 1 > self.offset_max or b.max_timestamp > self.timestamp_max:
+        if not 0 <= next_offset <= self.offset_max or b.count - 1 > self.offset_max - next_offset:
+            return None
+        if b.max_timestamp > self.timestamp_max or not self.indexer.takes(self.position, next_offset, b.count):
             return None
         if b.producer_id != -1 and not comes_next(self.producers._find(b.producer_id), b):
             return None

@@ -16,6 +16,9 @@ from libc.stdint cimport INT64_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, 
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
+cdef extern from "Python.h":
+    const Py_ssize_t PY_SSIZE_T_MAX
+
 cdef extern from "crc.h" nogil:
     void crc_init()
     uint32_t crc32c_update(uint32_t crc, const uint8_t *p, size_t n)

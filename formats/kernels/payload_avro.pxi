@@ -33,6 +33,49 @@ cdef struct AvroOp:
     int32_t n_nulls
 
 
+cdef int check_index(int64_t index, Py_ssize_t count) except -1:
+    """Raises ValueError for an index that is none of so many things."""
+    if not 0 <= index < count:
+        raise ValueError(f"{index} is none of {count}")
+    return 0
+
+
+cdef bint is_sound_op(const AvroOp *op, const Table *table, int64_t n_symbols) noexcept nogil:
+    """Has the op what its code needs, and is its column of the kind that its values go to?"""
+    cdef const Column *column = NULL
+    if not -1 <= op.column < table.n_columns or not A_NULL <= op.code <= A_RAW:
+        return False
+    if op.column >= 0:
+        column = &table.columns[op.column]
+    if op.code == A_BOOLEAN or op.code == A_INT or op.code == A_LONG:
+        return (op.argument >= 1 or op.code == A_BOOLEAN) and (column == NULL or column.width > 0)
+    if op.code == A_FLOAT or op.code == A_DOUBLE:
+        return column == NULL or column.kind == K_FLOAT or column.kind == K_DOUBLE
+    if op.code == A_DECIMAL:
+        return column == NULL or column.kind == K_DECIMAL
+    if op.code == A_ENUM:
+        if op.argument < 0 or op.size < 0 or op.argument > n_symbols - op.size:
+            return False
+    if op.code == A_FIXED and op.argument < 0:
+        return False
+    if op.code == A_RECORD or op.code == A_MEMBER:
+        if op.code == A_MEMBER and (op.n_links != 1 or column == NULL):
+            return False
+        return column == NULL or column.kind == K_STRUCT
+    if op.code == A_ARRAY or op.code == A_MAP:
+        if op.n_links != (2 if op.code == A_MAP else 1):
+            return False
+        if column == NULL:
+            return True
+        return column.kind == K_LIST and (op.code == A_ARRAY or table.columns[
+            table.children[column.first_child]].kind == K_STRUCT and column.meaning == M_MAP)
+    if op.code == A_NULL or op.code == A_UNION:
+        return True
+    if op.code == A_RAW and (op.n_links != 1 or column == NULL):
+        return False
+    return column == NULL or column.kind == K_BINARY
+
+
 cdef class AvroProgram:
     """Ops as tuples (code, column, argument, size, links, nulls); symbols: of all enums; roots: first op by header."""
 
@@ -46,9 +89,11 @@ cdef class AvroProgram:
     cdef Routes routes
     cdef int header
 
-    def __cinit__(self, Shape shape, list ops, list symbols, dict roots, int header):
+    def __cinit__(self, Shape shape not None, list ops not None, list symbols not None, dict roots not None, int header):
+        """Raises ValueError for ops that lead beyond the ops, the columns or the symbols, or into a column of another
+        kind."""
         cdef int32_t i = 0, link = 0, null = 0
-        self.shape, self.symbols, self.routes, self.header = shape, symbols, Routes(roots), header
+        self.shape, self.symbols, self.routes, self.header = shape, symbols, Routes(roots, len(ops)), header
         self.ops = <AvroOp *> calloc(max(len(ops), 1), sizeof(AvroOp))
         self.links = <int32_t *> calloc(max(sum(len(op[4]) for op in ops), 1), sizeof(int32_t))
         self.nulls = <int32_t *> calloc(max(sum(len(op[5]) for op in ops), 1), sizeof(int32_t))
@@ -59,11 +104,15 @@ cdef class AvroProgram:
         for code, column, argument, size, links, nulls in ops:
             self.ops[i] = AvroOp(code, column, argument, size, link, len(links), null, len(nulls))
             for target in links:
+                check_index(target, len(ops))
                 self.links[link] = target
                 link += 1
             for target in nulls:
+                check_index(target, shape.table.n_columns)
                 self.nulls[null] = target
                 null += 1
+            if not is_sound_op(&self.ops[i], &shape.table, len(symbols)):
+                raise ValueError(f"op {i} cannot be: {(code, column, argument, size, links, nulls)}")
             i += 1
         i = 0
         for symbol in symbols:
@@ -78,7 +127,7 @@ cdef class AvroProgram:
         free(self.symbol_starts)
         free(self.symbol_sizes)
 
-    def decode(self, Payloads payloads):
+    def decode(self, Payloads payloads not None):
         """Decode a column of payloads: (columns, faults), see the module's functions for what they are."""
         return AvroDecoding(self).run(payloads, self.header, self.routes)
 
@@ -86,7 +135,7 @@ cdef class AvroProgram:
 cdef class AvroDecoding(Decoding):
     cdef AvroProgram program
 
-    def __cinit__(self, AvroProgram program):
+    def __cinit__(self, AvroProgram program not None):
         self.program = program
         self.columns = Columns(program.shape)
 

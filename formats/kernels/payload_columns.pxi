@@ -108,9 +108,9 @@ cdef inline Fault put_bytes(Column *column, const uint8_t *data, int64_t size) n
     """More bytes of the value that `append_bytes` will end."""
     cdef int64_t room
     cdef void *moved
+    if size > INT32_MAX - column.used:
+        return TOO_LARGE
     if column.used + size > column.bytes_room:
-        if column.used + size > INT32_MAX:
-            return TOO_LARGE
         room = max(column.bytes_room * 2, column.used + size + 256)
         moved = realloc(column.data, room)
         if moved == NULL:
@@ -210,12 +210,13 @@ cdef inline Fault append_int(Column *column, int64_t value) noexcept nogil:
 cdef void cut_back(Table *table, int32_t c, int64_t count) noexcept nogil:
     """Forget all values from the count-th on, those of the children with them."""
     cdef Column *column = &table.columns[c]
+    cdef int64_t kept = min(count, column.count)
     cdef int i
     if column.kind == K_BINARY:
-        column.used = column.offsets[count] if column.room else 0
+        column.used = column.offsets[kept] if column.room else 0
     elif column.kind == K_LIST:
         # Items come before their list, so the child may be ahead of the list where a payload broke off.
-        cut_back(table, table.children[column.first_child], column.offsets[count] if column.room else 0)
+        cut_back(table, table.children[column.first_child], column.offsets[kept] if column.room else 0)
     elif column.kind == K_STRUCT:
         for i in range(column.n_children):
             cut_back(table, table.children[column.first_child + i], count)
@@ -229,6 +230,13 @@ cdef void forget(Column *column) noexcept nogil:
     free(column.offsets)
     column.valid = column.data = NULL
     column.offsets = NULL
+    column.count = column.room = column.used = column.bytes_room = 0
+
+
+cdef bint is_key(const Table *table, const Column *entry) noexcept nogil:
+    """Can the first field of a map's entries be compared byte by byte?"""
+    cdef const Column *key = &table.columns[table.children[entry.first_child]]
+    return key.width > 0 or key.kind == K_BINARY
 
 
 cdef class Shape:
@@ -236,7 +244,7 @@ cdef class Shape:
 
     cdef Table table
 
-    def __cinit__(self, list rows):
+    def __cinit__(self, list rows not None):
         cdef int32_t n = len(rows), i, filled = 0, parent
         cdef list open_parents = []
         cdef Column *column
@@ -248,6 +256,10 @@ cdef class Shape:
         for i in range(n):
             column = &self.table.columns[i]
             column.kind, column.meaning, children, column.precision, column.scale = rows[i]
+            if not (0 <= column.kind <= K_STRUCT and 0 <= column.meaning <= M_MAP and 0 <= column.precision <= 38):
+                raise ValueError(f"row {i} is no column")
+            if children < 0 or (children != 1 if column.kind == K_LIST else children and column.kind != K_STRUCT):
+                raise ValueError(f"row {i} has {children} children")
             column.width = WIDTHS[column.kind]
             column.first_child = filled
             filled += children
@@ -264,6 +276,11 @@ cdef class Shape:
                 open_parents.append(i)
         if open_parents or not n:
             raise ValueError("rows do not make a tree")
+        for i in range(n):
+            if self.table.columns[i].kind == K_LIST and self.table.columns[i].meaning == M_MAP:
+                column = &self.table.columns[self.table.children[self.table.columns[i].first_child]]
+                if column.kind != K_STRUCT or column.n_children != 2 or not is_key(&self.table, column):
+                    raise ValueError(f"row {i} is no map")
 
     def __dealloc__(self):
         free(self.table.columns)
@@ -276,7 +293,7 @@ cdef class Columns:
     cdef Table table
     cdef Shape shape
 
-    def __cinit__(self, Shape shape):
+    def __cinit__(self, Shape shape not None):
         cdef size_t size = shape.table.n_columns * sizeof(Column)
         self.shape = shape
         self.table = shape.table
@@ -297,9 +314,10 @@ cdef class Columns:
 
     cdef tuple finish_column(self, Column *column):
         """(count, nulls, validity or None, data or None, offsets or None)"""
-        cdef int64_t nulls = 0, i
+        cdef int64_t nulls = 0, i, count
         for i in range(column.count):
             nulls += column.valid[i] == 0
+        count = column.count
         data = offsets = None
         if column.kind == K_BOOLEAN:
             data = pack_bits(column.data, column.count)
@@ -313,7 +331,7 @@ cdef class Columns:
                 offsets = PyBytes_FromStringAndSize(<char *> column.offsets, (column.count + 1) * sizeof(int32_t))
         validity = pack_bits(column.valid, column.count) if nulls else None
         forget(column)  # at once: else all values would be there twice
-        return column.count, nulls, validity, data, offsets
+        return count, nulls, validity, data, offsets
 
 
 cdef bytes pack_bits(const uint8_t *values, int64_t count):

@@ -102,7 +102,7 @@ cdef Fault header_size(const uint8_t *data, int64_t size, int header, int64_t *f
 cdef class Payloads:
     """A column of payloads: count + 1 offsets into the data, and whether each is there.
 
-    offsets: int32. valid: a byte each. The offsets must lie within the data and not decrease.
+    offsets: int32. valid: a byte each. Raises ValueError where the offsets do not lie within the data, or decrease.
     """
 
     cdef const int32_t[::1] offsets
@@ -111,11 +111,18 @@ cdef class Payloads:
     cdef const uint8_t *start
     cdef readonly int64_t count
 
-    def __cinit__(self, const int32_t[::1] offsets, const uint8_t[::1] data, const uint8_t[::1] valid):
+    def __cinit__(self, const int32_t[::1] offsets not None, const uint8_t[::1] data not None,
+                  const uint8_t[::1] valid not None):
+        cdef int64_t i
+        cdef bint fit
         self.offsets, self.data, self.valid = offsets, data, valid
         self.count = valid.shape[0]
         self.start = &data[0] if data.shape[0] else <const uint8_t *> b""
-        if offsets.shape[0] != self.count + 1 or (self.count and offsets[self.count] > data.shape[0]):
+        fit = offsets.shape[0] == self.count + 1 and offsets[0] >= 0 and offsets[self.count] <= data.shape[0]
+        if fit:
+            for i in range(self.count):
+                fit &= offsets[i] <= offsets[i + 1]
+        if not fit:
             raise ValueError("offsets do not fit the data")
 
     def headers(self, int header):
@@ -146,7 +153,8 @@ cdef class Routes:
     cdef int32_t *roots
     cdef int last
 
-    def __cinit__(self, dict roots):
+    def __cinit__(self, dict roots not None, Py_ssize_t programs):
+        """programs: how many beginnings there are. Raises ValueError for a root beyond them."""
         cdef int i = 0
         self.headers = list(roots)
         self.n = len(roots)
@@ -159,6 +167,8 @@ cdef class Routes:
             self.starts[i] = <const uint8_t *> <const char *> (<bytes> header)
             self.sizes[i] = len(header)
             self.roots[i] = roots[header]
+            if not 0 <= self.roots[i] < programs:
+                raise ValueError(f"no program begins at {self.roots[i]}")
             i += 1
 
     def __dealloc__(self):

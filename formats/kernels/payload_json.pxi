@@ -350,14 +350,19 @@ cdef class JsonProgram:
     cdef int header
     cdef Routes routes
 
-    def __cinit__(self, Shape shape, list names, bint strict, dict roots, int header):
+    def __cinit__(self, Shape shape not None, list names not None, bint strict, dict roots not None, int header):
+        """Raises ValueError where a struct's fields have not as many names."""
         cdef int32_t c
-        self.shape, self.names, self.strict, self.header, self.routes = shape, names, strict, header, Routes(roots)
+        self.shape, self.names, self.strict, self.header, self.routes = shape, names, strict, header, Routes(roots, 1)
+        if len(names) != shape.table.n_columns:
+            raise ValueError(f"names of {len(names)} columns, not {shape.table.n_columns}")
         self.starts = <const uint8_t ***> calloc(max(len(names), 1), sizeof(void *))
         self.sizes = <int64_t **> calloc(max(len(names), 1), sizeof(void *))
         if self.starts == NULL or self.sizes == NULL:
             raise MemoryError
         for c in range(<int32_t> len(names)):
+            if shape.table.columns[c].kind == K_STRUCT and len(names[c]) != shape.table.columns[c].n_children:
+                raise ValueError(f"{len(names[c])} names for {shape.table.columns[c].n_children} fields")
             self.starts[c] = <const uint8_t **> calloc(max(len(names[c]), 1), sizeof(void *))
             self.sizes[c] = <int64_t *> calloc(max(len(names[c]), 1), sizeof(int64_t))
             if self.starts[c] == NULL or self.sizes[c] == NULL:
@@ -375,7 +380,7 @@ cdef class JsonProgram:
         free(self.starts)
         free(self.sizes)
 
-    def decode(self, Payloads payloads):
+    def decode(self, Payloads payloads not None):
         """Decode a column of payloads: (columns, faults)."""
         return JsonDecoding(self).run(payloads, self.header, self.routes)
 
@@ -384,7 +389,7 @@ cdef class JsonDecoding(Decoding):
     cdef JsonProgram program
     cdef Scratch scratch
 
-    def __cinit__(self, JsonProgram program):
+    def __cinit__(self, JsonProgram program not None):
         self.program = program
         self.columns = Columns(program.shape)
 

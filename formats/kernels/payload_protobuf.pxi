@@ -3,7 +3,7 @@
 # A message is (column of its struct or -1, count of oneofs, fields, columns that get null); a field is
 #
 #   number, code       code: how its value is written, PROTO_INT32 .. PROTO_TIMESTAMP below
-#   column             of its values; of a repeated field and a map: of the list
+#   column             of its values; of a repeated field and a map: of the list; -1: only found, of a TIMESTAMP
 #   label              OPTIONAL: null if not there; DEFAULT: zero, empty; REPEATED
 #   message            of MESSAGE, GROUP, TIMESTAMP: which one
 #   oneof              -1, or its number in the message: a later member takes the place of an earlier one
@@ -68,6 +68,42 @@ cdef struct ProtoMemory:
     int64_t stack_room
 
 
+cdef bint is_timestamp(const ProtoMessage *message) noexcept nogil:
+    return message.n_fields == 2 and message.n_oneofs == 0
+
+
+cdef bint is_sound_field(
+    const ProtoField *field, const Table *table, int64_t n_messages, int64_t n_symbols
+) noexcept nogil:
+    """Does the field lead to what is there, and is its column of the kind that its values go to?"""
+    cdef const Column *column
+    if not -1 <= field.column < table.n_columns or not P_INT32 <= field.code <= P_TIMESTAMP:
+        return False
+    if not L_OPTIONAL <= field.label <= L_REPEATED or field.oneof < -1:
+        return False
+    if field.column < 0:                                # found, not written: of a timestamp, see is_written
+        return field.code < P_STRING
+    column = &table.columns[field.column]
+    if field.label == L_REPEATED:
+        if column.kind != K_LIST:
+            return False
+        column = &table.columns[table.children[column.first_child]]
+    if field.code == P_MESSAGE or field.code == P_GROUP or field.code == P_TIMESTAMP:
+        if not 0 <= field.message < n_messages:
+            return False
+        return field.code != P_TIMESTAMP or column.width > 0
+    if field.code == P_ENUM and (
+            field.first_symbol < 0 or field.n_symbols < 0 or field.first_symbol > n_symbols - field.n_symbols):
+        return False
+    if field.code == P_STRING or field.code == P_BYTES or field.code == P_RAW or field.code == P_ENUM:
+        return column.kind == K_BINARY
+    if field.code == P_FLOAT or field.code == P_DOUBLE:
+        return column.kind == K_FLOAT or column.kind == K_DOUBLE
+    if field.code == P_UINT64 or field.code == P_FIXED64:
+        return column.kind == K_DECIMAL or column.kind == K_FLOAT or column.kind == K_DOUBLE
+    return column.width > 0
+
+
 cdef class ProtoProgram:
     """messages: tuples as above, fields as tuples; symbols: (number, name) of all enums, each enum sorted by number."""
 
@@ -82,9 +118,13 @@ cdef class ProtoProgram:
     cdef Routes routes
     cdef int header
 
-    def __cinit__(self, Shape shape, list messages, list symbols, dict roots, int header):
+    def __cinit__(
+        self, Shape shape not None, list messages not None, list symbols not None, dict roots not None, int header
+    ):
+        """Raises ValueError for fields that lead beyond the messages, the columns or the symbols, or into a column of
+        another kind."""
         cdef int32_t i = 0, filled = 0, null = 0
-        self.shape, self.symbols, self.routes, self.header = shape, symbols, Routes(roots), header
+        self.shape, self.symbols, self.routes, self.header = shape, symbols, Routes(roots, len(messages)), header
         self.messages = <ProtoMessage *> calloc(max(len(messages), 1), sizeof(ProtoMessage))
         self.fields = <ProtoField *> calloc(max(sum(len(message[2]) for message in messages), 1), sizeof(ProtoField))
         self.nulls = <int32_t *> calloc(max(sum(len(message[3]) for message in messages), 1), sizeof(int32_t))
@@ -98,19 +138,40 @@ cdef class ProtoProgram:
             raise MemoryError
         for column, oneofs, fields, nulls in messages:
             self.messages[i] = ProtoMessage(column, oneofs, filled, len(fields), null, len(nulls))
+            if not -1 <= column < shape.table.n_columns or oneofs < 0 or (
+                    column >= 0 and shape.table.columns[<int>column].kind != K_STRUCT):
+                raise ValueError(f"message {i} has no struct")
             for number, code, target, label, message, oneof, first, count in fields:
                 self.fields[filled] = ProtoField(number, code, target, label, message, oneof, first, count)
+                if oneof >= oneofs or not is_sound_field(&self.fields[filled], &shape.table, len(messages), len(symbols)):
+                    raise ValueError(f"field {number} of message {i} cannot be")
                 filled += 1
             for target in nulls:
+                check_index(target, shape.table.n_columns)
                 self.nulls[null] = target
                 null += 1
             i += 1
+        for i in range(filled):
+            if self.fields[i].code == P_TIMESTAMP and not is_timestamp(&self.messages[self.fields[i].message]):
+                raise ValueError(f"message {self.fields[i].message} is not seconds and nanos")
+            if self.fields[i].code == P_MESSAGE or self.fields[i].code == P_GROUP:
+                self.check_written(self.fields[i].message)
+        for number in roots.values():
+            self.check_written(number)
         i = 0
         for number, name in symbols:
             self.symbol_numbers[i] = number
             self.symbol_starts[i] = <const uint8_t *> <const char *> (<bytes> name)
             self.symbol_sizes[i] = len(name)
             i += 1
+
+    cdef int check_written(self, int32_t m) except -1:
+        """Raises ValueError for a message with fields that have no column: only a timestamp's are read so."""
+        cdef const ProtoMessage *message = &self.messages[m]
+        for i in range(message.n_fields):
+            if self.fields[message.first_field + <int32_t> i].column < 0:
+                raise ValueError(f"message {m} has a field without a column")
+        return 0
 
     def __dealloc__(self):
         free(self.messages)
@@ -120,7 +181,7 @@ cdef class ProtoProgram:
         free(self.symbol_starts)
         free(self.symbol_sizes)
 
-    def decode(self, Payloads payloads):
+    def decode(self, Payloads payloads not None):
         """Decode a column of payloads: (columns, faults)."""
         return ProtoDecoding(self).run(payloads, self.header, self.routes)
 
@@ -129,7 +190,7 @@ cdef class ProtoDecoding(Decoding):
     cdef ProtoProgram program
     cdef ProtoMemory memory
 
-    def __cinit__(self, ProtoProgram program):
+    def __cinit__(self, ProtoProgram program not None):
         self.program = program
         self.columns = Columns(program.shape)
 

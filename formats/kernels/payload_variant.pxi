@@ -290,7 +290,10 @@ cdef class VariantDecoding(Decoding):
 
     cdef VariantBuffers buffers
 
-    def __cinit__(self, Shape shape, uint64_t seed):
+    def __cinit__(self, Shape shape not None, uint64_t seed):
+        """Raises ValueError for another shape."""
+        if [shape.table.columns[i].kind for i in range(shape.table.n_columns)] != [K_STRUCT, K_BINARY, K_BINARY]:
+            raise ValueError("the shape is not a struct of two binaries")
         self.columns = Columns(shape)
         self.buffers.seed = seed
         if make_room(&self.buffers.names, 1) != OK or make_room(&self.buffers.value, 1) != OK:
@@ -304,9 +307,9 @@ cdef class VariantDecoding(Decoding):
         free(self.buffers.slots)
         free(self.buffers.fields)
 
-    def decode(self, Payloads payloads):
+    def decode(self, Payloads payloads not None):
         """Decode a column of payloads, once: (columns, faults)."""
-        return self.run(payloads, H_NONE, Routes({b"": 0}))
+        return self.run(payloads, H_NONE, Routes({b"": 0}, 1))
 
     cdef Fault decode_one(self, Cursor *cursor, int32_t root) noexcept nogil:
         cdef VariantBuffers *b = &self.buffers

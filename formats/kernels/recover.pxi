@@ -50,7 +50,7 @@ cdef inline int32_t sequence_after(int64_t sequence, int64_t more) noexcept nogi
 cdef inline void set_last(LastBatch *last, Batch *b) noexcept nogil:
     last.last_offset = b.last_offset
     last.timestamp = b.max_timestamp
-    last.offset_delta = <int32_t>(b.last_offset - b.base_offset)
+    last.offset_delta = <int32_t>minus(b.last_offset, b.base_offset)
     last.last_sequence = -1
     if b.base_sequence != -1:
         last.last_sequence = sequence_after(b.base_sequence, last.offset_delta)
@@ -175,6 +175,8 @@ cdef class ProducerTable:
             with nogil:
                 for i in range(table.count):
                     b = table.at(i)
+                    if not lies_in(b, data.shape[0]):
+                        foreign(i)
                     if b.magic >= 2 and b.producer_id >= 0:
                         how = self._batch(b, &data[b.start])
                         if how:
@@ -230,7 +232,7 @@ cdef class ProducerTable:
             if be16(key) == 0 and be16(key + 2) <= 1 and not data[r.value_start] & 0x80:
                 kind[0] = be16(key + 2)
                 coordinator_epoch[0] = <int32_t>be32(data + r.value_start + 2)
-                timestamp[0] = b.max_timestamp if b.attributes & 8 else b.base_timestamp + r.timestamp
+                timestamp[0] = b.max_timestamp if b.attributes & 8 else plus(b.base_timestamp, r.timestamp)
                 return G_MORE
         with gil:
             how, kind[0], coordinator_epoch[0], timestamp[0], self.reason = self.control(
@@ -249,7 +251,7 @@ cdef class ProducerTable:
         p.txn_first = -1
         if first < 0:
             return G_MORE
-        self.completed_stable = b.base_offset + 1
+        self.completed_stable = plus(b.base_offset, 1)
         for i in range(self.open_count):
             if self.open[i].producer_id != p.id:
                 self.completed_stable = self.open[i].first_offset
@@ -351,6 +353,8 @@ cdef class SegmentRecovery:
 
     def __init__(self, ProducerTable producers not None, int64_t base, int64_t latest_epoch=-1, *,
                  int64_t index_interval_bytes=4096, int64_t max_index_bytes=10485760):
+        if base < 0:
+            raise ValueError(base)
         self.producers = producers
         self.base = base
         self.latest_epoch = latest_epoch
@@ -373,6 +377,8 @@ cdef class SegmentRecovery:
             with nogil:
                 for i in range(table.count):
                     b = table.at(i)
+                    if not lies_in(b, data.shape[0]):
+                        foreign(i)
                     how = self._batch(b, &data[b.start])
                     if how:
                         self.fault_position = b.position
@@ -392,7 +398,7 @@ cdef class SegmentRecovery:
                 else:
                     self.reason = f"a batch of {b.size} bytes is smaller than its header"
             return G_INVALID
-        if b.last_offset < self.base or b.last_offset - self.base > 0x7fffffff:
+        if not fits_index(b.last_offset, self.base):
             with gil:
                 self.reason = f"last offset {b.last_offset} is not within an int32 above the base offset {self.base}"
             return G_OVERFLOW
@@ -405,7 +411,7 @@ cdef class SegmentRecovery:
                 return how
         self.valid_bytes += b.size
         self.batch_count += 1
-        self.next_offset = b.last_offset + 1
+        self.next_offset = plus(b.last_offset, 1)
         if b.magic < 2:
             return G_MORE
         if b.leader_epoch >= 0 and b.leader_epoch > self.latest_epoch:
@@ -426,11 +432,15 @@ cdef class SegmentRecovery:
                     self.last_aborted = b.base_offset
                     self.aborted.append((b.producer_id, self.producers.completed_first, b.base_offset,
                                          self.producers.completed_stable))
-        self.map_end = b.last_offset + 1
+        self.map_end = plus(b.last_offset, 1)
         return G_MORE
 
     cdef int _entries(self, Batch *b) except -1 nogil:
         cdef int how
+        if self.valid_bytes > 0x7fffffff:
+            with gil:
+                self.reason = f"the batch begins behind the {0x7fffffff} bytes that an index can point into"
+            return G_REFUSED
         if self.offset_index.size >= 8 * self.offset_entries_max:
             with gil:
                 self.reason = "the offset index is full"

@@ -82,6 +82,31 @@ cdef int64_t MAX = 0x7fffffffffffffff
 cdef int64_t MIN = -MAX - 1
 
 
+# Offsets and timestamps come from files: sums and differences of them wrap as Java's longs do, where C says nothing.
+
+cdef inline int64_t plus(int64_t a, int64_t b) noexcept nogil:
+    return <int64_t>(<uint64_t>a + <uint64_t>b)
+
+
+cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
+    return <int64_t>(<uint64_t>a - <uint64_t>b)
+
+
+cdef inline bint fits_index(int64_t offset, int64_t base) noexcept nogil:
+    """Is the offset an int32 at or above the base offset, as entries of indexes hold it?"""
+    return offset >= base and <uint64_t>offset - <uint64_t>base <= 0x7fffffff
+
+
+cdef inline bint lies_in(const Batch *b, Py_ssize_t size) noexcept nogil:
+    """Is all of the batch in a buffer of so many bytes? `scan` has made the row, of some buffer: start is not negative."""
+    return b.size <= size and b.start <= size - b.size
+
+
+cdef int foreign(Py_ssize_t i) except -1 nogil:
+    with gil:
+        raise ValueError(f"row {i}: the batches are not of this buffer")
+
+
 cdef class _Table:
     """Rows of int64 in C memory, shown to Python as a read-only two-dimensional buffer of the rows in use."""
 
@@ -104,6 +129,9 @@ cdef class _Table:
         cdef Py_ssize_t capacity
         if rows <= self.capacity:
             return 0
+        if rows > PY_SSIZE_T_MAX // 2 // (self.width * <Py_ssize_t>sizeof(int64_t)):
+            with gil:
+                raise MemoryError
         if self.exports:
             with gil:
                 raise BufferError("the table cannot grow while a view of it is held")

@@ -69,6 +69,16 @@ cdef inline void read_legacy_header(const uint8_t *p, int64_t size, Batch *b) no
         b.faults |= C_BAD_CODEC
 
 
+cdef int64_t whole_batch(const uint8_t[::1] batches, int64_t at) except -1:
+    """The size of the magic 2 batch at a byte. Raises ValueError where no whole one is there."""
+    cdef int64_t left = batches.shape[0] - at, size
+    if left >= V2_HEADER:
+        size = LOG_OVERHEAD + <int64_t><int32_t>be32(&batches[at + 8])
+        if V2_HEADER <= size <= left:
+            return size
+    raise ValueError(f"no whole batch at byte {at} of {batches.shape[0]}")
+
+
 cdef int scan_window(const uint8_t *buf, int64_t start, int64_t stop, int64_t file_position, BatchTable table,
                      bint check_crc, bint stop_at_bad_crc, int64_t *next_start, int64_t *needed) except -1 nogil:
     cdef int64_t p = start, left, length, size
@@ -93,7 +103,7 @@ cdef int scan_window(const uint8_t *buf, int64_t start, int64_t stop, int64_t fi
         table._reserve(table.count + 1)
         b = table.at(table.count)
         memset(b, 0, sizeof(Batch))
-        b.position = file_position + (p - start)
+        b.position = plus(file_position, p - start)
         b.start = p
         b.size = size
         b.base_offset = <int64_t>be64(buf + p)
@@ -182,7 +192,7 @@ def find_batch(const uint8_t[::1] buf not None, int64_t start, int64_t stop, int
                 p += 1
                 continue
             allowed = (1 << 28) + 8 * (p - start)
-            if work + size > allowed:
+            if work > allowed - size:
                 p += 1
                 continue
             if size > stop - p:

@@ -7,6 +7,7 @@ cdef enum:
     STYLE_LABEL = 3
     STYLE_VALUE = 4
     STYLE_FAULT = 5
+    STYLES = 6
 
 
 cdef int64_t YEAR_1_MS = -62135596800000
@@ -159,6 +160,8 @@ cdef class TablePrinter:
 
     def __init__(self, *, styles=None, int64_t fold=-1, bint raw_time=False, bint batches_only=False, bint sparse=False,
                  control_text=None, decode=None, explain=None):
+        if styles is not None and len(styles) != STYLES:
+            raise ValueError(f"{len(styles)} styles, not {STYLES}")
         self.styled = styles is not None
         self.opening = [before for before, _ in styles or ()]
         self.closing = [after for _, after in styles or ()]
@@ -172,6 +175,8 @@ cdef class TablePrinter:
 
     def begin(self, Py_ssize_t first):
         """A new run of batches, from row `first` on, is coming through `records`."""
+        if first < 0:
+            raise IndexError(first)
         self.headed = first
         self.closed = first
 
@@ -188,12 +193,12 @@ cdef class TablePrinter:
                     self.headed = self.closed = r.batch
                 self._head(records, r.batch + 1, out)
                 if not self.batches_only:
-                    self._record(table.at(r.batch), r, records.buf, out)
+                    self._record(table.at(r.batch), r, records.buf, records.end(), out)
             if self.sparse:
-                self._close(table, min(self.headed, records.batch), out)
+                self._close(table, min(self.headed, records.batch, table.count), out)
             else:
-                self._head(records, records.batch, out)
-                self._close(table, records.batch, out)
+                self._head(records, min(records.batch, table.count), out)
+                self._close(table, min(records.batch, table.count), out)
 
     cdef int _head(self, RecordTable records, Py_ssize_t until, TextBuffer out) except -1 nogil:
         while self.headed < until:
@@ -290,7 +295,7 @@ cdef class TablePrinter:
                     put_text(out, b" sequence ")
                     out.put_int(b.base_sequence)
                     put_text(out, b"..")
-                    out.put_int(increment_sequence(b.base_sequence, b.last_offset - b.base_offset))
+                    out.put_int(increment_sequence(b.base_sequence, minus(b.last_offset, b.base_offset)))
             if b.attributes & 16:
                 put_text(out, b"  transactional")
             if b.attributes & 32:
@@ -302,7 +307,8 @@ cdef class TablePrinter:
         put_text(out, b"\n")
         return 0
 
-    cdef int _record(self, Batch *b, Record *r, const uint8_t *buf, TextBuffer out) except -1 nogil:
+    cdef int _record(self, Batch *b, Record *r, const uint8_t *buf, const uint8_t *end,
+                     TextBuffer out) except -1 nogil:
         out.need(100)
         put_text(out, b"  ")
         self._open(STYLE_OFFSET, out)
@@ -322,9 +328,9 @@ cdef class TablePrinter:
             self._labelled(b"key", out)
             self._value(buf + r.key_start, r.key_length, out)
             self._labelled(b"value", out)
-            self._value(buf + r.value_start, r.value_length if r.value_start >= 0 else -1, out)
+            self._value(buf + r.value_start, value_size(r), out)
         if r.headers_count:
-            self._headers(r, buf, out)
+            self._headers(r, buf, end, out)
         out.need(1)
         put_text(out, b"\n")
         return 0
@@ -346,25 +352,22 @@ cdef class TablePrinter:
             out.put_object(payload)
         return 0
 
-    cdef int _headers(self, Record *r, const uint8_t *buf, TextBuffer out) except -1 nogil:
+    cdef int _headers(self, Record *r, const uint8_t *buf, const uint8_t *end, TextBuffer out) except -1 nogil:
         cdef const uint8_t *p = buf + r.headers_start
-        cdef const uint8_t *end = p + (<int64_t>1 << 40)
-        cdef int64_t k
-        cdef int32_t n = 0
+        cdef int64_t k, n
         self._labelled(b"headers", out)
         for k in range(r.headers_count):
             out.need(2)
             if k:
                 put_text(out, b" ")
-            read_varint(&p, end, &n)
+            n = next_field(&p, end)
             put_shown(out, p, n, self.fold)
-            p += n
-            read_varint(&p, end, &n)
+            p += max(n, <int64_t>0)
+            n = next_field(&p, end)
             out.need(1)
             put_text(out, b"=")
             put_shown(out, p, n, self.fold)
-            if n > 0:
-                p += n
+            p += max(n, <int64_t>0)
         return 0
 
 
@@ -414,9 +417,9 @@ cdef class LogSummary:
             r = records.at(i)
             if self.first_offset == -1:
                 self.first_offset = r.offset
-            elif r.offset > self.last_offset + 1:
+            elif r.offset > self.last_offset and r.offset != plus(self.last_offset, 1):
                 self.gaps += 1
-                self.missing_offsets += r.offset - self.last_offset - 1
+                self.missing_offsets = plus(self.missing_offsets, minus(r.offset, self.last_offset) - 1)
             self.last_offset = r.offset
             if r.timestamp != -1:
                 if self.min_timestamp == -1 or r.timestamp < self.min_timestamp:
@@ -437,9 +440,9 @@ cdef class LogSummary:
         if other.first_offset != -1:
             if self.first_offset == -1:
                 self.first_offset = other.first_offset
-            elif other.first_offset > self.last_offset + 1:
+            elif other.first_offset > self.last_offset and other.first_offset != plus(self.last_offset, 1):
                 self.gaps += 1
-                self.missing_offsets += other.first_offset - self.last_offset - 1
+                self.missing_offsets = plus(self.missing_offsets, minus(other.first_offset, self.last_offset) - 1)
             self.last_offset = other.last_offset
         if other.min_timestamp != -1 and (self.min_timestamp == -1 or other.min_timestamp < self.min_timestamp):
             self.min_timestamp = other.min_timestamp
@@ -450,7 +453,7 @@ cdef class LogSummary:
         self.bytes_stored += other.bytes_stored
         self.bytes_decompressed += other.bytes_decompressed
         self.gaps += other.gaps
-        self.missing_offsets += other.missing_offsets
+        self.missing_offsets = plus(self.missing_offsets, other.missing_offsets)
         self.crc_faults += other.crc_faults
         self.faulty_batches += other.faulty_batches
         self.producers |= other.producers

@@ -230,7 +230,7 @@ cdef int put_kafka_batch(TextBuffer out, Batch *b) except -1 nogil:
         if b.base_sequence == -1:
             out.put_int(-1)
         else:
-            out.put_int(increment_sequence(b.base_sequence, b.last_offset - b.base_offset))
+            out.put_int(increment_sequence(b.base_sequence, minus(b.last_offset, b.base_offset)))
         put_text(out, b" producerId: ")
         out.put_int(b.producer_id)
         put_text(out, b" producerEpoch: ")
@@ -316,6 +316,8 @@ cdef class KafkaPrinter:
 
     def begin(self, Py_ssize_t first):
         """A new run of batches, from row `first` on, is coming through `records`."""
+        if first < 0:
+            raise IndexError(first)
         self.headed = first
 
     def records(self, RecordTable records not None, TextBuffer out not None):
@@ -335,18 +337,19 @@ cdef class KafkaPrinter:
                 b = table.at(r.batch)
                 if self.first_offset == -1:
                     self.first_offset = r.offset
-                elif r.offset != self.last_offset + 1:
+                elif r.offset != plus(self.last_offset, 1):
                     self.gap_count += 1
                     if self.gap_count <= 1000:
                         with gil:
                             self.gaps.append((self.last_offset, r.offset))
                 self.last_offset = r.offset
-                self._record(b, r, records.buf, out)
-            while self.headed < records.batch and not self.sparse:
+                self._record(b, r, records.buf, records.end(), out)
+            while self.headed < min(records.batch, table.count) and not self.sparse:
                 put_kafka_batch(out, table.at(self.headed))
                 self.headed += 1
 
-    cdef int _record(self, Batch *b, Record *r, const uint8_t *buf, TextBuffer out) except -1 nogil:
+    cdef int _record(self, Batch *b, Record *r, const uint8_t *buf, const uint8_t *end,
+                     TextBuffer out) except -1 nogil:
         cdef bint control = b.magic >= 2 and b.attributes & 32 != 0
         out.need(300)
         if self.metadata:
@@ -363,11 +366,11 @@ cdef class KafkaPrinter:
             if b.magic >= 2:
                 put_text(out, b" sequence: ")
                 if b.base_sequence >= 0:
-                    out.put_int(increment_sequence(b.base_sequence, r.offset - b.base_offset))
+                    out.put_int(increment_sequence(b.base_sequence, minus(r.offset, b.base_offset)))
                 else:
                     out.put_int(-1)
                 put_text(out, b" headerKeys: [")
-                self._header_keys(r, buf, out)
+                self._header_keys(r, buf, end, out)
                 out.need(100)
                 put_text(out, b"]")
             else:
@@ -387,25 +390,20 @@ cdef class KafkaPrinter:
         put_text(out, b"\n")
         return 0
 
-    cdef int _header_keys(self, Record *r, const uint8_t *buf, TextBuffer out) except -1 nogil:
+    cdef int _header_keys(self, Record *r, const uint8_t *buf, const uint8_t *end, TextBuffer out) except -1 nogil:
         cdef const uint8_t *p
-        cdef const uint8_t *end
-        cdef int64_t k
-        cdef int32_t n = 0
+        cdef int64_t k, n
         if r.headers_count == 0:
             return 0
         p = buf + r.headers_start
-        end = p + (<int64_t>1 << 40)                    # the decoder has checked every length
         for k in range(r.headers_count):
             if k:
                 out.need(1)
                 put_text(out, b",")
-            read_varint(&p, end, &n)
+            n = max(next_field(&p, end), <int64_t>0)
             put_java_text(out, p, n)
             p += n
-            read_varint(&p, end, &n)
-            if n > 0:
-                p += n
+            p += max(next_field(&p, end), <int64_t>0)
         return 0
 
     cdef int _control(self, Record *r, const uint8_t *buf, TextBuffer out) except -1 nogil:
@@ -536,9 +534,10 @@ cdef class JsonPrinter:
         cdef Py_ssize_t i
         with nogil:
             for i in range(records.count):
-                self._record(records.batches.at(records.at(i).batch), records.at(i), records.buf, out)
+                self._record(records.batches.at(records.at(i).batch), records.at(i), records.buf, records.end(), out)
 
-    cdef int _record(self, Batch *b, Record *r, const uint8_t *buf, TextBuffer out) except -1 nogil:
+    cdef int _record(self, Batch *b, Record *r, const uint8_t *buf, const uint8_t *end,
+                     TextBuffer out) except -1 nogil:
         cdef bint control = b.magic >= 2 and b.attributes & 32 != 0
         out.need(self.lead_length + 200)
         out.put(self.lead_start, self.lead_length)
@@ -552,10 +551,10 @@ cdef class JsonPrinter:
         put_json_bytes(out, buf + r.key_start, r.key_length)
         out.need(20)
         put_text(out, b',"value":')
-        put_json_bytes(out, buf + r.value_start, r.value_length if r.value_start >= 0 else -1)
+        put_json_bytes(out, buf + r.value_start, value_size(r))
         out.need(20)
         put_text(out, b',"headers":[')
-        self._headers(r, buf, out)
+        self._headers(r, buf, end, out)
         out.need(500)
         put_text(out, b'],"producer_id":')
         out.put_int(b.producer_id)
@@ -563,7 +562,7 @@ cdef class JsonPrinter:
         out.put_int(b.producer_epoch)
         put_text(out, b',"sequence":')
         if b.base_sequence >= 0:
-            out.put_int(increment_sequence(b.base_sequence, r.offset - b.base_offset))
+            out.put_int(increment_sequence(b.base_sequence, minus(r.offset, b.base_offset)))
         else:
             out.put_int(-1)
         put_text(out, b',"leader_epoch":')
@@ -592,29 +591,25 @@ cdef class JsonPrinter:
             out.put_object(',"decoded":' + text)
         return 0
 
-    cdef int _headers(self, Record *r, const uint8_t *buf, TextBuffer out) except -1 nogil:
+    cdef int _headers(self, Record *r, const uint8_t *buf, const uint8_t *end, TextBuffer out) except -1 nogil:
         cdef const uint8_t *p
-        cdef const uint8_t *end
-        cdef int64_t k
-        cdef int32_t n = 0
+        cdef int64_t k, n
         if r.headers_count == 0:
             return 0
         p = buf + r.headers_start
-        end = p + (<int64_t>1 << 40)
         for k in range(r.headers_count):
             out.need(4)
             if k:
                 put_text(out, b",")
             put_text(out, b"[")
-            read_varint(&p, end, &n)
+            n = next_field(&p, end)
             put_json_bytes(out, p, n)
-            p += n
-            read_varint(&p, end, &n)
+            p += max(n, <int64_t>0)
+            n = next_field(&p, end)
             out.need(2)
             put_text(out, b",")
             put_json_bytes(out, p, n)
-            if n > 0:
-                p += n
+            p += max(n, <int64_t>0)
             out.need(1)
             put_text(out, b"]")
         return 0

@@ -28,10 +28,11 @@ cdef enum:
     K_FIXED, K_SIZED, K_STRUCT, K_ARRAY_FIXED, K_ARRAY_SIZED, K_ARRAY_STRUCT
 
 cdef enum Fault:
-    OK, CUT, NULL_FOUND, LONG_VARINT, NEGATIVE, TOO_MANY
+    OK, CUT, NULL_FOUND, LONG_VARINT, NEGATIVE, TOO_MANY, NO_SCHEMA
 
 cdef struct Walk:
     const int32_t *schema
+    int64_t schema_size
     const uint8_t *data
     int64_t position
     int64_t end
@@ -40,7 +41,7 @@ cdef struct Walk:
 
 
 cdef inline Fault skip(Walk *walk, int64_t size) noexcept nogil:
-    if size > walk.end - walk.position:
+    if not 0 <= size <= walk.end - walk.position:
         return CUT
     walk.position += size
     return OK
@@ -71,10 +72,10 @@ cdef inline Fault length_or_null(Walk *walk, int width, bint flexible, int64_t *
             return fault
         found[0] -= 1
     else:
-        at = walk.data + walk.position
         fault = skip(walk, width)
         if fault != OK:
             return fault
+        at = walk.data + walk.position - width
         found[0] = <int32_t>(<uint32_t>at[0] << 24 | <uint32_t>at[1] << 16)
         if width == 4:
             found[0] |= at[2] << 8 | at[3]
@@ -124,7 +125,7 @@ cdef Fault field(Walk *walk, int kind, int argument, bint nullable, bint flexibl
     if fault != OK:
         return fault
     if kind == K_ARRAY_FIXED:
-        return skip(walk, count * argument)
+        return skip(walk, count * argument)             # a count is at most the bytes there are, an argument an int32
     while count > 0 and fault == OK:
         count -= 1
         if kind == K_ARRAY_STRUCT:
@@ -136,10 +137,15 @@ cdef Fault field(Walk *walk, int kind, int argument, bint nullable, bint flexibl
 
 cdef Fault structure(Walk *walk, int at) noexcept nogil:
     cdef const int32_t *schema = walk.schema + at
-    cdef int fields = schema[0], flexible = schema[1], known = schema[2], i
     cdef const int32_t *each = schema + 3
+    cdef int fields, flexible, known, i
     cdef int64_t count, tag, size, behind
     cdef Fault fault
+    if walk.schema_size - at < 3:
+        return NO_SCHEMA
+    fields, flexible, known = schema[0], schema[1], schema[2]
+    if fields < 0 or known < 0 or 3 * <int64_t>fields + 4 * <int64_t>known > walk.schema_size - at - 3:
+        return NO_SCHEMA
     for i in range(fields):
         fault = field(walk, each[0], each[1], each[2], flexible)
         if fault != OK:
@@ -178,13 +184,14 @@ def check(const int32_t[::1] schema not None, const uint8_t[::1] data not None, 
     """Walk over the struct at the schema's begin, from byte `position` of the data on. items_max: of all arrays.
 
     Returns whether there are tagged fields that the schema does not know. Raises Truncated, BadCount, BadValue (null
-    where there must be a value), BadVarint, LimitExceeded.
+    where there must be a value), BadVarint, LimitExceeded; ValueError for numbers that are no schema.
     """
     cdef Walk walk
     cdef Fault fault
     if not 0 <= position <= data.shape[0]:
         raise Truncated("nothing is there", position)
-    walk.schema, walk.data = &schema[0], &data[0]
+    walk.schema, walk.schema_size = &schema[0] if schema.shape[0] else NULL, schema.shape[0]
+    walk.data = &data[0] if data.shape[0] else <const uint8_t *>b""
     walk.position, walk.end, walk.items_left, walk.unknown_tags = position, data.shape[0], items_max, False
     fault = structure(&walk, 0)
     if fault != OK:
@@ -199,12 +206,14 @@ cdef int raise_fault(Fault fault, int64_t position, int64_t items_max) except -1
         raise BadValue("null where there must be a value", position)
     if fault == LONG_VARINT:
         raise BadVarint("a varint of more than 5 bytes", position)
+    if fault == NO_SCHEMA:
+        raise ValueError("the numbers are no schema")
     if fault == NEGATIVE:
         raise BadCount("a negative length", position)
     raise LimitExceeded(f"more than {items_max:,} items in all arrays", position)
 
 
-cdef int32_t *ONLY_TAGS = [0, 1, 0]  # a flexible struct without a field, none of whose tags is known
+cdef int32_t[3] ONLY_TAGS = [0, 1, 0]  # a flexible struct without a field, none of whose tags is known
 
 
 cdef class Reader:
@@ -221,9 +230,10 @@ cdef class Reader:
         return 0
 
     cdef int64_t number(self, int size) except? -1:
-        cdef const uint8_t *at = self.walk.data + self.walk.position
+        cdef const uint8_t *at
         cdef uint32_t value = 0
         self.ended(skip(&self.walk, size))
+        at = self.walk.data + self.walk.position - size
         for i in range(size):
             value = value << 8 | at[i]
         return <int16_t>value if size == 2 else <int32_t>value
@@ -245,7 +255,7 @@ cdef class Reader:
 
     cdef int skip_tags(self) except -1:
         if self.flexible:
-            self.walk.schema = ONLY_TAGS
+            self.walk.schema, self.walk.schema_size = ONLY_TAGS, 3
             self.ended(structure(&self.walk, 0))
         return 0
 
@@ -263,7 +273,7 @@ def read_produce(frame not None, int64_t position, int version, int64_t items_ma
     if not 0 <= position <= data.shape[0]:
         raise Truncated("nothing is there", position)
     reader.frame, reader.items_max, reader.flexible = frame, items_max, version >= 9
-    reader.walk.data = &data[0]
+    reader.walk.data = &data[0] if data.shape[0] else <const uint8_t *>b""
     reader.walk.position, reader.walk.end, reader.walk.items_left = position, data.shape[0], items_max
     transactional_id = reader.slice(2)
     if transactional_id is not None:

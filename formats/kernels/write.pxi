@@ -41,7 +41,7 @@ def write_batch(records not None, int64_t timestamp_ms, *, int64_t base_offset=0
 
     attributes: formats.record_batch.TRANSACTIONAL and CONTROL.
     """
-    cdef list pairs = list(records)
+    cdef list pairs = [(key, value) for key, value in records]  # measured, then written: nobody may change them between
     cdef int64_t size = V2_HEADER, body, count = 0
     cdef uint8_t *p
     cdef Batch head
@@ -62,7 +62,7 @@ def write_batch(records not None, int64_t timestamp_ms, *, int64_t base_offset=0
         p[0] = 0
         p += 1
         count += 1
-    head.base_offset, head.last_offset, head.leader_epoch = base_offset, base_offset + count - 1, leader_epoch
+    head.base_offset, head.last_offset, head.leader_epoch = base_offset, plus(base_offset, count - 1), leader_epoch
     head.attributes, head.max_timestamp, head.count = attributes, timestamp_ms, count
     head.producer_id, head.producer_epoch, head.base_sequence = producer_id, producer_epoch, base_sequence
     put_header(<uint8_t *>PyByteArray_AS_STRING(out), size, &head, timestamp_ms)

@@ -235,7 +235,7 @@ class _PartitionWriter:
 
     def _build(self, rows: pa.RecordBatch, segments: _Segments) -> None:
         builder = self._builder
-        builder.start(rows.select(BUILD_SCHEMA.names).__arrow_c_array__()[1])
+        builder.start(*rows.select(BUILD_SCHEMA.names).__arrow_c_array__())
         while (how := builder.run()) != BUILD_ROWS_DONE:
             if how == BUILD_COMPRESS:
                 self._compress()

@@ -70,7 +70,7 @@ def _batches(log: Log) -> Iterator[bytearray]:
     noise = random.integers(ord("A"), ord("Z") + 1, NOISE_BYTES, dtype=np.uint8).tobytes()
     for first in range(0, log.records, ROWS):
         rows = _rows(log, first, min(ROWS, log.records - first), noise, random)
-        builder.start(rows.__arrow_c_array__()[1])
+        builder.start(*rows.__arrow_c_array__())
         while builder.run():  # a batch is complete: the only thing that can be, for none is compressed
             yield _taken(builder)
     builder.end()

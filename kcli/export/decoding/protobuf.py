@@ -304,8 +304,8 @@ class _Compiler:
     def timestamp(self) -> int:
         """Seconds and nanoseconds, which the kernel puts together."""
         fields = [
-            (1, kernel.PROTO_INT64, 0, kernel.DEFAULT, 0, -1, 0, 0),
-            (2, kernel.PROTO_INT32, 0, kernel.DEFAULT, 0, -1, 0, 0),
+            (1, kernel.PROTO_INT64, -1, kernel.DEFAULT, 0, -1, 0, 0),
+            (2, kernel.PROTO_INT32, -1, kernel.DEFAULT, 0, -1, 0, 0),
         ]
         self.messages.append([-1, 0, fields, []])
         return len(self.messages) - 1

@@ -262,7 +262,7 @@ class CleanedSegment:
         position = self._indexes.position
         self._indexes.add(batches)
         if self._indexes.overflow:
-            raise Uncleanable(self.segment.path(), "offsets further apart than a segment can hold")
+            raise Uncleanable(self.segment.path(), "offsets or bytes further apart than a segment can hold")
         self._file.write([batches], position)
 
     def finish(self, aborted: tuple[AbortedTxn, ...], modified_ms: int) -> None:

@@ -107,7 +107,7 @@ def built(made: list[dict[str, Any]], cuts: list[int], builder: BatchBuilder | N
             builder.compressed(compress(builder.codec, records))
 
     for first, stop in pairwise(bounds):
-        builder.start(table.slice(first, stop - first).__arrow_c_array__()[1])
+        builder.start(*table.slice(first, stop - first).__arrow_c_array__())
         while (how := builder.run()) != BUILD_ROWS_DONE:
             if how == BUILD_COMPRESS:
                 finish()
@@ -242,5 +242,5 @@ def test_wrong_use() -> None:
     with pytest.raises(ValueError, match="no batch is to be compressed"):
         builder.compressed(b"")
     with pytest.raises(ValueError, match="the columns are those of BUILD_COLUMNS"):
-        builder.start(pa.record_batch({"offset": [1]}).__arrow_c_array__()[1])
+        builder.start(*pa.record_batch({"offset": [1]}).__arrow_c_array__())
     assert not builder.end()
