@@ -12,6 +12,7 @@ import re
 from kcli.broker.api import BROKER_APIS, CONTROLLER_APIS
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.features import SUPPORTED_FEATURES
+from kcli.metadata.image import KRAFT_VERSION
 
 ALL_FEATURES_VERSION = 4
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -41,6 +42,12 @@ def api_versions(call: Call) -> Entity:
         finalized_features_epoch=image.features_epoch,
         finalized_features=tuple(
             call.new("FinalizedFeatureKey", name=name, min_version_level=level, max_version_level=level)
-            for name, level in image.features.items()
+            for name, level in _finalized(call).items()
         ),
     )
+
+
+def _finalized(call: Call) -> dict[str, int]:
+    """The features' levels; that of kraft.version is in the log's control records, and not among them at 0."""
+    level = call.broker.metadata.kraft_version
+    return {**call.broker.image.features, **({KRAFT_VERSION: level} if level else {})}
