@@ -38,7 +38,7 @@ from kcli.broker.metadata.alone import LoneMetadataLog
 from kcli.broker.metadata.log import MetadataLog
 from kcli.broker.network.peers import Network, NoNetwork
 from kcli.broker.network.server import Server
-from kcli.broker.quorum_config import is_only_voter, metadata_config, raft_config
+from kcli.broker.quorum_config import is_only_voter, metadata_config, own_endpoints, raft_config
 from kcli.broker.quotas import Quotas
 from kcli.broker.unattended import Steps, begin
 from kcli.errors import KcliError, error_text
@@ -305,6 +305,7 @@ class Node:
             dirs.metadata.path,
             node_id=self.config.node_id,
             directory_id=from_uuid(dirs.metadata.id),
+            endpoints=own_endpoints(self.config),
             config=metadata_config(self.config),
             disk=self._disk,
             clock=self._clock,

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 from kcli.broker.config.listeners import parse_bootstrap_server, parse_voter
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.metadata.partition import from_uuid
+from kcli.raft.voters import Endpoint
 
 if TYPE_CHECKING:
     from kcli.broker.addresses import Addresses
     from kcli.broker.config import BrokerConfig
     from kcli.broker.logs.directories import LogDirs
     from kcli.raft.config import RaftConfig
+    from kcli.raft.voters import Endpoints
 
 VOTERS = "controller.quorum.voters"
 BOOTSTRAP = "controller.quorum.bootstrap.servers"
@@ -32,10 +34,16 @@ def is_only_voter(config: BrokerConfig) -> bool:
     return config.is_controller and voters == {config.node_id} and not config.words(BOOTSTRAP)
 
 
+def own_endpoints(config: BrokerConfig) -> Endpoints:
+    """Where controller.quorum.voters says that this node is reached as a voter."""
+    voters = map(parse_voter, config.words(VOTERS))
+    listener = config.controller_listener_names[0]
+    return tuple(Endpoint(listener, host, port) for voter, host, port in voters if voter == config.node_id)
+
+
 def raft_config(config: BrokerConfig, dirs: LogDirs, bound: Addresses) -> RaftConfig:
     """bound: controller listener -> where other nodes reach it."""
     from kcli.raft.config import RaftConfig
-    from kcli.raft.voters import Endpoint
 
     voters = {voter: (host, port) for voter, host, port in map(parse_voter, config.words(VOTERS))}
     return RaftConfig(

@@ -76,15 +76,15 @@ def update_features(
     updates: Sequence[FeatureUpdate],
     *,
     node_id: int,
+    upgrade_kraft: Callable[[int], None],
     kraft_version: int = 0,
     min_insync_replicas: int = 1,
     validate_only: bool = False,
-    upgrade_kraft: Callable[[int], None] | None = None,
 ) -> Result[None]:
     """Set levels, all of them or none.
 
     node_id: of this controller; kraft_version: its log's; min_insync_replicas: of its properties; upgrade_kraft: how
-    the quorum raises its level, which may raise Refused; None where that cannot be. Raises
+    the quorum raises its level, which may raise Refused. Raises
     Refused(INVALID_UPDATE_VERSION), whose message names the first feature that cannot be set.
     """
     wanted = {update.name: update for update in updates}
@@ -96,13 +96,15 @@ def update_features(
         if update.name == METADATA_VERSION:
             _check_metadata_version(update, current)
         elif update.name == KRAFT_VERSION:
-            _check_kraft_version(update, current, upgrade_kraft)
+            _check_kraft_version(update, current)
             continue
         elif update.name not in SUPPORTED_FEATURES:
             raise _invalid(update, f"Feature {update.name} not found.")
         else:
             _check_needs(update, proposed)
         records.append(("FeatureLevelRecord", 0, {"name": update.name, "featureLevel": update.level}))
+    if KRAFT_VERSION in wanted:
+        upgrade_kraft(wanted[KRAFT_VERSION].level)
     if validate_only:
         return Result([], None)
     if wanted.get(ELR_VERSION, FeatureUpdate(ELR_VERSION, 0)).level > 0:
@@ -153,13 +155,9 @@ def _check_metadata_version(update: FeatureUpdate, current: int) -> None:
     raise Refused(ErrorCode.INVALID_UPDATE_VERSION, message)
 
 
-def _check_kraft_version(update: FeatureUpdate, current: int, upgrade: Callable[[int], None] | None) -> None:
+def _check_kraft_version(update: FeatureUpdate, current: int) -> None:
     if update.level < current:
         raise _invalid(update, "Can't downgrade the version of this feature.")
-    if upgrade is not None:
-        upgrade(update.level)
-    elif update.level > current:
-        raise _invalid(update, "The voters of this node's quorum are those of its properties.")
 
 
 def _check_needs(update: FeatureUpdate, proposed: Mapping[str, int]) -> None:

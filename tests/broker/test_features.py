@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from tests.broker.metadata_dirs import golden_copy
-from tests.broker.running import Client, running_node
+from formats.control_record import ControlType
+from kcli.log.log_directory import read_meta_properties
+from tests.broker.metadata_dirs import batches, golden_copy
+from tests.broker.running import Client, RunningNode, running_node
 
 SOFTWARE = {"client_software_name": "test", "client_software_version": "1"}
 
@@ -38,6 +41,55 @@ def test_a_node_that_nobody_can_join_tells_of_no_controller_address(tmp_path: Pa
             "describe_quorum", 2, topics=[{"topic_name": "__cluster_metadata", "partitions": partitions}]
         )
     assert answer["nodes"] == [{"node_id": 1, "listeners": []}]
+
+
+def take_snapshot(node: RunningNode) -> None:
+    _ = node.node.broker.metadata.take_snapshot()
+
+
+RELEASE = {
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "kraft.version": 1,
+    "metadata.version": 30,
+    "transaction.version": 2,
+}
+
+
+def update(
+    client: Client, levels: dict[str, int], *, validate_only: bool = False, upgrade_type: int = 1
+) -> dict[str, Any]:
+    updates = [
+        {"feature": name, "max_version_level": level, "upgrade_type": upgrade_type} for name, level in levels.items()
+    ]
+    return client.call("update_features", 2, timeout=10_000, feature_updates=updates, validate_only=validate_only)
+
+
+def test_a_single_node_goes_to_kraft_version_1(tmp_path: Path) -> None:
+    """`kafka-features upgrade --release-version 4.3`: the voters are in the log then, and there is no way back."""
+    with running_node(tmp_path) as node, node.client() as client:
+        assert update(client, RELEASE, validate_only=True)["error_code"] == 0
+        assert "kraft.version" not in features(client)[1]
+        refused = update(client, {**RELEASE, "group.version": 9})
+        assert refused["error_code"] == 95
+        assert "kraft.version" not in features(client)[1], "all of a request or none"
+        assert update(client, RELEASE)["error_code"] == 0
+        assert features(client)[1] == RELEASE
+        assert update(client, {"kraft.version": 1})["error_code"] == 0
+        down = update(client, {"kraft.version": 0}, upgrade_type=2)
+        assert down["error_message"].endswith("Can't downgrade the version of this feature.")
+        node.run(lambda: take_snapshot(node))
+        client.create_topic("made", 1)
+    controls = [control for batch in batches(tmp_path) for control in batch.controls]
+    (voters,) = [each.value["voters"] for each in controls if each.type is ControlType.KRAFT_VOTERS]
+    (voter,) = voters
+    meta = read_meta_properties(tmp_path)
+    assert meta is not None
+    assert (voter["voterId"], voter["voterDirectoryId"]) == (1, meta.directory_id)
+    assert [(each["name"], each["host"]) for each in voter["endpoints"]] == [("CONTROLLER", "localhost")]
+    with running_node(tmp_path) as node, node.client() as client:
+        assert features(client)[1] == RELEASE
+        assert [each["name"] for each in client.call("metadata", 12, topics=None)["topics"]] == ["made"]
 
 
 def test_a_directory_of_kafka_keeps_its_features(tmp_path: Path) -> None:

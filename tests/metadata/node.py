@@ -49,8 +49,14 @@ class Metadata:
 
     high_watermark = next_offset
 
-    def kraft_upgrade(self, *, validate_only: bool) -> None:
-        """There is no quorum."""
+    def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None]:
+        """Of a quorum of one."""
+
+        def upgrade(level: int) -> None:
+            if not validate_only:
+                self.kraft_version = level
+
+        return upgrade
 
     @property
     def view(self) -> QuorumView:

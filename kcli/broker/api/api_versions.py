@@ -12,6 +12,7 @@ import string
 from kcli.broker.api import BROKER_APIS, CONTROLLER_APIS
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.features import SUPPORTED_FEATURES
+from kcli.metadata.image import KRAFT_VERSION
 
 ALL_FEATURES_VERSION = 4
 ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
@@ -42,7 +43,7 @@ def api_versions(call: Call) -> Entity:
         finalized_features_epoch=image.features_epoch,
         finalized_features=tuple(
             call.new("FinalizedFeatureKey", name=name, min_version_level=level, max_version_level=level)
-            for name, level in image.features.items()
+            for name, level in _finalized(call).items()
         ),
     )
 
@@ -50,3 +51,9 @@ def api_versions(call: Call) -> Entity:
 def _is_software(text: str) -> bool:
     """Letters and digits, between them `-` and `.` too."""
     return text != "" and OF_SOFTWARE.issuperset(text) and ALPHANUMERIC.issuperset(text[0] + text[-1])
+
+
+def _finalized(call: Call) -> dict[str, int]:
+    """The features' levels; that of kraft.version is in the log's control records, and not among them at 0."""
+    level = call.broker.metadata.kraft_version
+    return {**call.broker.image.features, **({KRAFT_VERSION: level} if level else {})}

@@ -10,11 +10,13 @@ Within a turn nothing else changes the log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from formats.batch_writer import Pair, write_batch
+from formats.control_record import parse
 from kcli.broker.clock import Clock
 from kcli.broker.metadata.activation import activation, read_bootstrap
 from kcli.broker.metadata.config import MetadataLogConfig
@@ -27,6 +29,7 @@ from kcli.broker.metadata.snapshots import SnapshotId
 from kcli.log.disk import Disk
 from kcli.log.validator import Origin
 from kcli.metadata.image import MetadataImage
+from kcli.raft.voters import Endpoints
 
 TIMESTAMP: Final = slice(35, 43)
 """Where a batch has its largest timestamp."""
@@ -41,17 +44,19 @@ class LoneMetadataLog(MetadataLog):
         *,
         node_id: int,
         directory_id: str,
+        endpoints: Endpoints = (),
         config: MetadataLogConfig | None = None,
         disk: Disk | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Open, or begin, the log in metadata.log.dir, which must be formatted and locked; lead it in a new epoch.
 
-        directory_id: that of meta.properties in log_directory. Blocks for some flushes. Raises StartRefused,
+        directory_id: that of meta.properties in log_directory. endpoints: what controller.quorum.voters says of this
+        node. Blocks for some flushes. Raises StartRefused,
         UnreadableInput, NotTheOnlyVoter, OSError.
         """
         super().__init__(log_directory, config=config, disk=disk, clock=clock)
-        self.quorum = Quorum(node_id, directory_id)
+        self.quorum = Quorum(node_id, directory_id, endpoints)
         self._draft = draft = MetadataImage()
         self._clean_due = False
         self._turn: asyncio.Task[None] | None = None
@@ -108,6 +113,21 @@ class LoneMetadataLog(MetadataLog):
     def kraft_version(self) -> int:
         return self.quorum.kraft_version
 
+    def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None]:
+        return partial(self._upgrade_kraft, validate_only=validate_only)
+
+    def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
+        """The voters go into the log; `append` of nothing waits for that."""
+        if level == self.kraft_version or validate_only or any(each.controls for each in self._queue):
+            return
+        records = self.quorum.upgrade()
+        batch = write_batch(records, self._clock.now_ms(), attributes=CONTROL)
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        controls = [parse(key, value) for key, value in records]
+        self._queue.append(Append((), self.next_offset, [batch], done, controls))
+        self.next_offset += len(controls)
+        self._take_turns()
+
     @property
     def view(self) -> QuorumView:
         quorum = self.quorum
@@ -155,6 +175,7 @@ class LoneMetadataLog(MetadataLog):
         self._log.update_high_watermark(self._log.log_end_offset)
         for each in group:
             apply(self.image, each.records, each.first_offset)
+            self.quorum.follow(each.controls, each.first_offset)
             if each.records:
                 self._tell(each.records)
             if not each.done.done():

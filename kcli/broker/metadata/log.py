@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from formats.batch_writer import Pair, write_batch
+from formats.control_record import ControlRecord
 from formats.file_name import METADATA_DIRECTORY
 from kcli.broker.clock import Clock
 from kcli.broker.metadata.activation import BEGIN, END, TRANSACTIONS
@@ -54,17 +55,18 @@ logger = logging.getLogger("kcli.broker")
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Records on their way. first_offset: of the first of them."""
+    """Records, or control records, on their way. first_offset: of the first of them."""
 
     records: Sequence[Record]
     first_offset: int
     batches: Sequence[bytearray]
     done: asyncio.Future[int]
+    controls: Sequence[ControlRecord] = ()
 
     @property
     def end_offset(self) -> int:
         """Behind the last of them."""
-        return self.first_offset + len(self.records)
+        return self.first_offset + len(self.records) + len(self.controls)
 
 
 class MetadataLog(ABC):
@@ -146,9 +148,9 @@ class MetadataLog(ABC):
     def kraft_version(self) -> int:
         """The level of kraft.version."""
 
-    def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None] | None:  # noqa: ARG002
-        """How to raise kraft.version; None where the quorum stays as it is."""
-        return None
+    @abstractmethod
+    def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None]:
+        """How to raise kraft.version, which may raise Refused; `append` waits for it."""
 
     @property
     @abstractmethod

@@ -2,6 +2,7 @@
 
     kraft.version 0   the voters are those of controller.quorum.voters, known by their ids
     kraft.version 1   the voters are in control records of the log, known by id and directory (KIP-853)
+    the upgrade to 1  both records in one batch, with this node as the only voter; there is no way back
     a start           a new epoch, above that of quorum-state and that of the log; the state is written before anything
                       is appended in it, then a LeaderChange record begins the epoch
 
@@ -25,7 +26,9 @@ from kcli.broker.metadata.quorum_state import read_quorum_state
 from kcli.broker.metadata.records import encode_control
 from kcli.errors import KcliError
 from kcli.log.disk import Disk
+from kcli.raft.controls import kraft_version, kraft_voters
 from kcli.raft.election import next_epoch
+from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoints, ReplicaKey, VoterNode, VoterSet
 
 NOT_IN_LOG: Final = -1
 _NO_ID: Final = -1
@@ -40,10 +43,12 @@ class NotTheOnlyVoter(KcliError):
 
 @dataclass
 class Quorum:
-    """The quorum as its control records say. voters_offset: where the last voters are; -1: not in the log."""
+    """The quorum as its control records say. endpoints: where this node is reached, as the voter that it becomes with
+    kraft.version 1. voters_offset: where the last voters are; -1: not in the log."""
 
     node_id: int
     directory_id: str
+    endpoints: Endpoints = ()
     kraft_version: int = 0
     voters: list[dict[str, Any]] = field(default_factory=list)
     voters_offset: int = NOT_IN_LOG
@@ -97,6 +102,12 @@ class Quorum:
         return (
             [version, encode_control(ControlType.KRAFT_VOTERS, {"voters": self.voters})] if self.voters else [version]
         )
+
+    def upgrade(self) -> list[Pair]:
+        """The control records with which kraft.version becomes 1; once they are committed, `follow` takes them in."""
+        least, most = SUPPORTED_KRAFT_VERSIONS
+        own = VoterNode(ReplicaKey(self.node_id, self.directory_id), self.endpoints, least, most)
+        return [kraft_version(most), kraft_voters(VoterSet.of([own]))]
 
     def _check_alone(self) -> None:
         if not self.kraft_version:

@@ -161,7 +161,7 @@ class ReplicatedMetadataLog(MetadataLog):
     def kraft_version(self) -> int:
         return self._raft.kraft_version
 
-    def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None] | None:
+    def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None]:
         return partial(self._upgrade_kraft, validate_only=validate_only)
 
     def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:

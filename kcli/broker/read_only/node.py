@@ -98,6 +98,11 @@ class ReadOnlyMetadata:
         return of_only_voter(self._node_id, None, self.epoch, self.next_offset, self.high_watermark)
 
     @property
+    def kraft_version(self) -> int:
+        """The voters are none but this node, whatever the log says of them."""
+        return 0
+
+    @property
     def next_offset(self) -> int:
         """Where it ends."""
         return 0 if self._log is None else self._log.log_end_offset
