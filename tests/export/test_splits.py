@@ -80,3 +80,16 @@ def test_what_comes_behind_the_high_watermark_is_no_damage(tmp_path: Path) -> No
         file.write(b"torn")
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\nmixed 0 298\n")
     assert len(load(tmp_path, columns="offset")) == 298
+
+
+def test_an_index_that_leads_behind_the_last_offset_there_can_be(tmp_path: Path) -> None:
+    """Named near 2^63, the entries of an index are no offsets: it tells nothing, and the log is read from its begin."""
+    source = CODECS / "java-none-0"
+    (log,) = sorted(source.glob("*.log"))[:1]
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    for suffix in (".log", ".index"):
+        shutil.copyfile(log.with_suffix(suffix), partition / f"{2**63 - 1:020}{suffix}")
+    (partition / f"{2**63 - 1:020}.index").write_bytes((2**31 - 1).to_bytes(4) + (1).to_bytes(4))
+    splits = plan(SourceOptions.parse({"path": str(partition), "minPartitions": "50"}))
+    assert sum(split.size for split in splits) <= log.stat().st_size

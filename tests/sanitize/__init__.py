@@ -9,9 +9,9 @@
     logs         a window of a log through every kernel of formats.kernels.log
     payloads     values of records through formats.kernels.payload
     requests     frames through formats.kernels.wire
-    directories  partitions through verify, recover, compact, dump, read-only serving, the export's reading
+    directories  partitions through verify, recover, compact, dump-segment, serve --read-only, the export's reading
     run          the loop in the process that has the build; what ends it is a report
 
-Start with `run`. A report is a sanitizer's abort, an exception that is none of formats' or kcli's, one that C code could
-not raise, or an input that takes longer than a minute.
+Start with `run`. A report is a sanitizer's abort, an exception that is none of formats' or kcli's, one that C code
+could not raise, or fifty inputs that take longer than a minute.
 """

@@ -34,7 +34,8 @@ def feed(build: Build, place: Path, seed: int, first: int, count: int, seconds: 
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         note = Path(scratch, "input")
-        command = [sys.executable, "-m", "tests.sanitize.run", str(place), str(note), *map(str, (seed, first, count, seconds))]
+        numbers = map(str, (seed, first, count, seconds))
+        command = [sys.executable, "-m", "tests.sanitize.run", str(place), str(note), *numbers]
         done = subprocess.run(
             command, cwd=ROOT, env=build.environment(), capture_output=True, text=True, errors="replace", check=False
         )
@@ -82,7 +83,8 @@ def run(build: Build, place: Path, seed: int, first: int, count: int) -> list[Ou
     for part in parts:
         outcome = feed(build, place, *part)
         what = "whole" if part[0] == AS_IT_IS else "mutated"
-        print(f"{build.name}: {outcome.inputs:,} {what} inputs in {outcome.seconds:,.0f} s {outcome.report}", flush=True)
+        done = f"{outcome.inputs:,} {what} inputs in {outcome.seconds:,.0f} s"
+        print(f"{build.name}: {done} {outcome.report}".rstrip(), flush=True)
         outcomes.append(outcome)
     return outcomes
 

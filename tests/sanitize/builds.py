@@ -122,7 +122,8 @@ def _compile(build: Build, place: Path, name: str) -> None:
             assert UNCHECKED in text, f"{path} does not open with the directives that all kernels have"
             text = text.replace(UNCHECKED, CHECKED if build.checked else UNCHECKED)
         (work / path.name).write_text(text)
-    _output([sys.executable, "-m", "cython", "-3", "--module-name", f"formats.kernels.{name}", str(work / f"{name}.pyx")])
+    module = f"formats.kernels.{name}"
+    _output([sys.executable, "-m", "cython", "-3", "--module-name", module, str(work / f"{name}.pyx")])
     include = sysconfig.get_path("include")
     target = place / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
     flags = ["-shared", "-fPIC", *build.flags, f"-I{include}", f"-I{work}"]

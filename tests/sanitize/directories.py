@@ -83,7 +83,8 @@ def _dump(path: Path) -> None:
         source = FileSource(path)
         print_table(source, file.topic, nothing, TableOptions())
         selection = ALL.narrowed(from_offset=120, limit=3)
-        print_jsonl(source, file.topic, file.partition, nothing, start=start_position(path, selection), selection=selection)
+        start = start_position(path, selection)
+        print_jsonl(source, file.topic, file.partition, nothing, start=start, selection=selection)
         source.close()
     else:
         for entry in file_entries(path, file.type):

@@ -26,8 +26,8 @@ def schemas() -> list[array[int]]:
     from kio.schema.metadata.v1.request import MetadataRequest
     from kio.schema.vote.v2.request import VoteRequest
 
-    types = (ConsumerGroupHeartbeatRequest, CreateTopicsRequest, FetchRequest, JoinGroupRequest, MetadataRequest, VoteRequest)
-    return [schema(each) for each in types]
+    newer = (ConsumerGroupHeartbeatRequest, CreateTopicsRequest, FetchRequest, JoinGroupRequest, VoteRequest)
+    return [schema(each) for each in (*newer, MetadataRequest)]
 
 
 def frame(random: Random) -> bytes:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import faulthandler
+import logging
 import os
 import sys
 import time
@@ -29,6 +30,7 @@ def main(build: Path, note: Path, seed: int, first: int, count: int, seconds: fl
         assert Path(str(module.__file__)).parent == build, f"{module.__file__} is not of {build}"
     from tests.sanitize import inputs
 
+    logging.disable(logging.CRITICAL)  # what is passed over is told to nobody here
     unraisable: list[str] = []
     sys.unraisablehook = lambda each: unraisable.append(f"{each.err_msg}: {each.exc_value!r}")
     until = time.monotonic() + seconds

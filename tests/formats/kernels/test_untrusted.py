@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from formats.batch_writer import write_batch
-from formats.kernels import payload
+from formats.kernels import log, payload
 from formats.kernels.log import (
     CLEAN_MARKER,
     RECOVERY_OVERFLOW,
@@ -18,7 +19,6 @@ from formats.kernels.log import (
     BatchFilter,
     BatchTable,
     CleanedTransactions,
-    IndexCursor,
     JsonPrinter,
     KafkaPrinter,
     KeyHashes,
@@ -143,7 +143,7 @@ def test_rows_of_another_buffer() -> None:
     table = scanned(DATA)
     producers = ProducerTable(read_control)
     offset_map = new_map()
-    uses = [
+    uses: list[Callable[[], object]] = [
         lambda: RecordTable().start(SHORT, table, 0, 2),
         lambda: LogCheck(check_control).batches(table, SHORT),
         lambda: SegmentRecovery(producers, 0).batches(table, SHORT),
@@ -227,7 +227,7 @@ def test_tables_of_no_size() -> None:
     with pytest.raises(ValueError, match="5 styles"):
         TablePrinter(styles=[(b"", b"")] * 5)
     with pytest.raises(ValueError, match="0"):
-        IndexCursor(b"", 0)  # type: ignore[attr-defined]
+        log.IndexCursor(b"", 0)  # type: ignore[attr-defined]
 
 
 def test_a_check_that_was_not_begun_has_no_entries() -> None:
@@ -345,7 +345,7 @@ TEXT = (payload.BINARY, payload.TEXT, 0, 0, 0)
 @pytest.mark.parametrize("ends", [[0, 3], [-1, 2], [2, 1], [0, 1, 2]])
 def test_payloads_outside_of_their_data(ends: list[int]) -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        payload.Payloads(memoryview(np.array(ends, dtype=np.int32)), b"ab", b"\x01")
+        payload.Payloads(np.array(ends, dtype=np.int32).data, b"ab", b"\x01")
 
 
 @pytest.mark.parametrize(
@@ -396,9 +396,10 @@ def test_roots_and_names_that_are_not_there() -> None:
     shape = payload.Shape([STRUCT, LONG])
     with pytest.raises(ValueError, match="no program begins"):
         payload.AvroProgram(shape, [], [], {b"": 0}, payload.NO_HEADER)
-    for names in ([], [[], []], [[b"a", b"b"], []]):
+    wrong: list[list[list[bytes]]] = [[], [[], []], [[b"a", b"b"], []]]
+    for names in wrong:
         with pytest.raises(ValueError, match="names"):
-            payload.JsonProgram(shape, names, False, {b"": 0}, payload.NO_HEADER)
+            payload.JsonProgram(shape, names, strict=False, roots={b"": 0}, header=payload.NO_HEADER)
     with pytest.raises(ValueError, match="two binaries"):
         payload.VariantDecoding(shape, 1)
 
@@ -406,7 +407,7 @@ def test_roots_and_names_that_are_not_there() -> None:
 def test_a_decoding_that_is_used_again() -> None:
     shape = payload.Shape([(payload.STRUCT, payload.PLAIN, 2, 0, 0), TEXT, TEXT])
     decoding = payload.VariantDecoding(shape, 1)
-    once = payload.Payloads(memoryview(np.array([0, 1], dtype=np.int32)), b"1", b"\x01")
+    once = payload.Payloads(np.array([0, 1], dtype=np.int32).data, b"1", b"\x01")
     assert decoding.decode(once) == decoding.decode(once)
 
 
