@@ -7,14 +7,15 @@ DEPS := $(VENV)/.stamp-dependencies
 BUILT := $(VENV)/.stamp-built
 KERNELS := $(wildcard formats/kernels/*.pyx formats/kernels/*.pxi formats/kernels/*.pxd formats/kernels/*.h)
 
-.PHONY: help demo test lint bench soak chaos wheel lock clean
+.PHONY: help demo test lint bench soak sanitize chaos wheel lock clean
 
 help:
 	@echo "make demo    the commands on the samples, a broker, and a cluster that loses a node"
 	@echo "make test    ruff, mypy, import-linter and every test"
 	@echo "make lint    ruff, mypy and import-linter"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
-	@echo "make soak    the property tests with many more examples"
+	@echo "make soak    the property tests with many more examples, and make sanitize"
+	@echo "make sanitize  1,000,000 damaged inputs through the kernels with bounds checks and sanitizers (INPUTS=..., SEED=...)"
 	@echo "make chaos   30 minutes of a cluster whose nodes, disks and network fail while clients work (as root)"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
 	@echo "make lock    resolve the dependencies anew into .ci/*.lock"
@@ -41,6 +42,10 @@ bench: $(BUILT)
 
 soak: $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak
+	$(MAKE) sanitize
+
+sanitize: $(BUILT)
+	$(BIN)/python -m tests.sanitize $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED))
 
 chaos: $(BUILT)
 	$(BIN)/python -m tests.chaos

@@ -1,4 +1,5 @@
-"""Dumps of damaged files, of every type and in every format: typed errors only, soon, in little memory.
+"""Dumps of damaged files, of every type and in every format, and every command on directories whose files do not go
+together: typed errors only, soon, in little memory.
 
 A run of the suite tries a fixed sample of damage and some that Hypothesis makes; `make soak` makes far more.
 """
@@ -6,16 +7,18 @@ A run of the suite tries a fixed sample of damage and some that Hypothesis makes
 import json
 import random
 import resource
+import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from formats.errors import FormatError
-from formats.kernels.log import BatchTable, crc32, crc32c, scan
 from kcli.errors import KcliError
 from kcli.inspector.file_entries import file_entries
 from kcli.inspector.file_type import FileType
@@ -26,9 +29,19 @@ from kcli.inspector.log_records import TableOptions, print_jsonl, print_table
 from kcli.inspector.seek import start_position
 from kcli.inspector.selection import ALL
 from kcli.log.source import FileSource
-from tests.conftest import GOLDEN
+from tests.conftest import GOLDEN, examples
+from tests.damage import DISORDERS, disordered, mended, segments
+from tests.sanitize.directories import COMMANDS, run
+from tests.sanitize.inputs import copied
 
 SECONDS = 10
+PARTITIONS = [
+    GOLDEN / "compact/before/c-txn-0",
+    GOLDEN / "txn/data/t-txn-0",
+    GOLDEN / "codecs/data/mixed-0",
+    GOLDEN / "unclean/crashed/u-txn-0",
+    GOLDEN / "kraft/controller-100/__cluster_metadata-0",
+]
 MEMORY_BYTES = 300 << 20
 FILES = [
     "codecs/data/java-none-0/00000000000000000108.log",
@@ -65,16 +78,7 @@ def damaged(data: bytes, flips: list[tuple[int, int]], cut: int | None, *, mend:
         changed[place % len(changed)] ^= bits
     if cut is not None:
         del changed[cut % (len(changed) + 1) :]
-    if mend:
-        table = BatchTable()
-        scan(changed, 0, len(changed), 0, table)
-        for i in range(len(table)):
-            start, size, magic = (table.field(i, column) for column in (1, 2, 6))
-            at, behind, checksum = (17, 21, crc32c) if magic >= 2 else (12, 16, crc32)
-            if size > behind:
-                covered = bytes(changed[start + behind : start + size])
-                changed[start + at : start + behind] = checksum(covered).to_bytes(4)
-    return bytes(changed)
+    return mended(changed) if mend else bytes(changed)
 
 
 def dump(path: Path) -> None:
@@ -162,3 +166,38 @@ def test_anything_under_the_name_of_a_file(data: bytes, name: str, tmp_path: Pat
 def test_every_type_of_file_is_fuzzed() -> None:
     types = {file.type for name in FILES for file in input_files(GOLDEN / name, None)}
     assert types == set(FileType)
+
+
+def check_commands(partition: Path, commands: list[str]) -> None:
+    """Each command ends soon, in little memory, and but for a typed error without one; none changes a file."""
+    before = {path.name: path.read_bytes() for path in partition.iterdir()}
+    for command in commands:
+        began = time.process_time()
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        run(command, partition)
+        assert time.process_time() - began < SECONDS, command
+        assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) << 10 < MEMORY_BYTES, command
+    assert {path.name: path.read_bytes() for path in partition.iterdir()} == before
+
+
+@pytest.mark.parametrize("how", DISORDERS, ids=lambda how: how.__name__)
+@pytest.mark.parametrize("source", PARTITIONS, ids=lambda path: path.name)
+def test_every_command_on_a_directory_in_disorder(
+    how: Callable[[Path, Random], None], source: Path, tmp_path: Path
+) -> None:
+    for seed in range(3):
+        partition = copied(source, tmp_path / str(seed) / source.name)
+        how(partition, Random(f"{source.name} {seed}"))
+        check_commands(partition, list(COMMANDS))
+
+
+@given(source=st.sampled_from(PARTITIONS), seed=st.integers(0, 2**32 - 1), command=st.sampled_from(list(COMMANDS)))
+@examples(60, soak=20_000)
+def test_any_command_on_any_disorder(source: Path, seed: int, command: str) -> None:
+    random = Random(seed)
+    with tempfile.TemporaryDirectory() as scratch:
+        partition = copied(source, Path(scratch) / random.choice((source.name, "t-0")))
+        if random.random() < 0.5:  # what there is may be cleaned: another segment follows
+            (partition / f"{int(segments(partition)[-1].stem) + 10**6:020}.log").touch()
+        disordered(partition, random)
+        check_commands(partition, [command])

@@ -263,7 +263,7 @@ class SparseIndex:
         relative, positions = cells[::2], cells[1::2]
         used = next((i for i, each in enumerate(positions) if each == 0), len(positions))  # zeros are slack
         del relative[used:], positions[used:]
-        if used and min(positions[0], relative[0]) < 0:
+        if used and (min(positions[0], relative[0]) < 0 or self._base + relative[-1] > MAX_OFFSET):
             return
         if all(map(gt, islice(positions, 1, None), positions)) and all(map(gt, islice(relative, 1, None), relative)):
             self.offsets = array("q", (self._base + each for each in relative))

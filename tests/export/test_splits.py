@@ -99,3 +99,16 @@ def test_names_that_are_not_there(tmp_path: Path) -> None:
     assert planned(path=str(tmp_path), subscribe="empty") == []
     with pytest.raises(UsageError, match=r"no topic 'mixed' in .*, which has empty$"):
         planned(path=str(tmp_path), subscribe="mixed")
+
+
+def test_an_index_that_leads_behind_the_last_offset_there_can_be(tmp_path: Path) -> None:
+    """Named near 2^63, the entries of an index are no offsets: it tells nothing, and the log is read from its begin."""
+    source = CODECS / "java-none-0"
+    (log,) = sorted(source.glob("*.log"))[:1]
+    partition = tmp_path / "t-0"
+    partition.mkdir()
+    for suffix in (".log", ".index"):
+        shutil.copyfile(log.with_suffix(suffix), partition / f"{2**63 - 1:020}{suffix}")
+    (partition / f"{2**63 - 1:020}.index").write_bytes((2**31 - 1).to_bytes(4) + (1).to_bytes(4))
+    splits = plan(SourceOptions.parse({"path": str(partition), "minPartitions": "50"}))
+    assert sum(split.size for split in splits) <= log.stat().st_size

@@ -1,0 +1,98 @@
+"""What the kernels are fed with: golden logs and those of the samples, in pieces, and the n-th input of a seed.
+
+An input is decided by (seed, n) alone, so that it can be run again. Of a hundred, 70 are windows of logs, 16 columns of
+payloads, 10 frames of requests and 4 directories, which take as long as all the others.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from tests.conftest import GOLDEN, SAMPLES
+from tests.damage import changed, disordered, frames, segments
+from tests.sanitize import directories, logs, payloads, requests
+
+WINDOW_BYTES = 3_000
+PARTITION_BYTES = 40_000
+PIECES_MAX = 3_000
+
+
+@cache
+def windows() -> list[bytes]:
+    """Runs of batches of every log, a few kilobytes each; what is framed nowhere is taken from its beginning."""
+    found: dict[bytes, None] = {}
+    for path in sorted([*GOLDEN.rglob("*.log"), *GOLDEN.rglob("*.checkpoint"), *SAMPLES.rglob("*.log")]):
+        data = path.read_bytes()
+        batches = frames(data)
+        starts = [start for start, _ in batches[:: max(1, len(batches) // 4)]][:5] or [0]
+        for start in starts:
+            stop = max((at + size for at, size in batches if at + size <= start + WINDOW_BYTES), default=0)
+            piece = data[start : stop if stop > start else start + WINDOW_BYTES]
+            if piece:
+                found[piece] = None
+    pieces = list(found)
+    return [*pieces[:: max(1, len(pieces) // PIECES_MAX)], b"", bytes(100)]
+
+
+@cache
+def partitions() -> list[Path]:
+    """Directories with a log in them that are not large; damaged ones among them."""
+    found = {path.parent for path in [*GOLDEN.rglob("*.log"), *SAMPLES.rglob("*.log")]}
+    return sorted(each for each in found if sum(path.stat().st_size for path in each.iterdir()) <= PARTITION_BYTES)
+
+
+def copied(source: Path, target: Path) -> Path:
+    """A partition's files in a directory that may be written to."""
+    target.mkdir(parents=True)
+    for path in source.iterdir():
+        if path.is_file():
+            (target / path.name).write_bytes(path.read_bytes())
+    return target
+
+
+def run(seed: int, n: int) -> None:
+    """The n-th input of a seed. What it raises is a report."""
+    random = Random(f"{seed}:{n}")
+    kind = random.random()
+    if kind < 0.70:
+        logs.run(changed(random.choice(windows()), random, random.choice(windows())), random)
+    elif kind < 0.86:
+        payloads.run(random)
+    elif kind < 0.96:
+        requests.run(random)
+    else:
+        directory(random)
+
+
+def directory(random: Random) -> None:
+    """A damaged partition through one command."""
+    scratch = Path(tempfile.mkdtemp(prefix="kcli-sanitize-"))
+    try:
+        partition = copied(random.choice(partitions()), scratch / random.choice(("t-0", "t-0", "__consumer_offsets-0")))
+        if random.random() < 0.5:  # what there is may be cleaned: another segment follows
+            base = max((int(path.stem) for path in segments(partition)), default=0) + random.choice((1, 50, 10**6))
+            (partition / f"{min(base, 2**63 - 1):020}.log").touch()
+        disordered(partition, random)
+        directories.run(random.choice(list(directories.COMMANDS)), partition)
+    finally:
+        shutil.rmtree(scratch)
+
+
+def run_whole(n: int) -> bool:
+    """The n-th of the data as it is: every window through every step, every partition through every command. False
+    where there is none."""
+    random = Random(n)
+    if n < len(windows()):
+        logs.run(windows()[n], random, steps=len(logs.STEPS))
+        return True
+    n -= len(windows())
+    if n >= len(partitions()):
+        return False
+    for command in directories.COMMANDS:
+        with tempfile.TemporaryDirectory(prefix="kcli-sanitize-") as scratch:
+            directories.run(command, copied(partitions()[n], Path(scratch) / "t-0"))
+    return True

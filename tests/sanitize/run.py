@@ -1,0 +1,64 @@
+"""The loop in the process whose kernels are a sanitizer's build: which input is at hand is always in a file.
+
+    python -m tests.sanitize.run BUILD_DIRECTORY NOTE SEED FIRST COUNT SECONDS
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+
+import formats.kernels
+
+INPUT_SECONDS_MAX = 60
+
+
+class Report(Exception):
+    """Something that Python told and nobody caught."""
+
+
+def main(build: Path, note: Path, seed: int, first: int, count: int, seconds: float) -> None:
+    """Run `count` inputs from `first` on, or as many as `seconds` allow; a seed below 0: the data as it is."""
+    formats.kernels.__path__.insert(0, str(build))
+    from formats.kernels import log, payload, wire
+
+    for module in (log, payload, wire):
+        assert Path(str(module.__file__)).parent == build, f"{module.__file__} is not of {build}"
+    from tests.sanitize import inputs
+
+    logging.disable(logging.CRITICAL)  # what is passed over is told to nobody here
+    unraisable: list[str] = []
+    sys.unraisablehook = lambda each: unraisable.append(f"{each.err_msg}: {each.exc_value!r}")
+    until = time.monotonic() + seconds
+    at = os.open(note, os.O_WRONLY | os.O_CREAT, 0o644)
+    done = 0
+    for n in range(first, first + count):
+        os.pwrite(at, f"{n:12}".encode(), 0)
+        if n % 50 == 0:
+            faulthandler.dump_traceback_later(INPUT_SECONDS_MAX, exit=True)
+            if time.monotonic() > until:
+                break
+        if seed >= 0:
+            inputs.run(seed, n)
+        elif not inputs.run_whole(n):
+            break
+        if unraisable:
+            raise Report(unraisable[0])
+        done += 1
+    faulthandler.cancel_dump_traceback_later()
+    print(done)
+
+
+if __name__ == "__main__":
+    main(
+        Path(sys.argv[1]),
+        Path(sys.argv[2]),
+        int(sys.argv[3]),
+        int(sys.argv[4]),
+        int(sys.argv[5]),
+        float(sys.argv[6]),
+    )
