@@ -2,7 +2,12 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/pip --disable-pip-version-check --quiet
+# Where stderr is a terminal pip shows how far it is.
+PIP := $(BIN)/pip --disable-pip-version-check $(shell test -t 2 || echo --quiet)
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
+LOCKED := install --require-hashes --only-binary :all:
+RUN := $(VENV)/.stamp-run
+SPARK := $(VENV)/.stamp-spark
 DEPS := $(VENV)/.stamp-dependencies
 BUILT := $(VENV)/.stamp-built
 KERNELS := $(wildcard formats/kernels/*.pyx formats/kernels/*.pxi formats/kernels/*.pxd formats/kernels/*.h)
@@ -21,18 +26,19 @@ help:
 	@echo "make lock    resolve the dependencies anew into .ci/*.lock"
 	@echo "make clean   remove what was built; make clean-all removes .venv too"
 
-demo: $(BUILT)
+demo:
+	@$(MAKE) --no-print-directory -j2 $(BUILT) $(SPARK)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash samples/demo.sh
 
 test: lint
 	$(BIN)/pytest -n auto --dist worksteal
 
-lint: $(BUILT)
+lint: $(DEPS) $(BUILT)
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(BUILT)
+bench: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.serve
 	$(BIN)/python -m tests.bench.cluster
@@ -40,25 +46,27 @@ bench: $(BUILT)
 	$(BIN)/python -m tests.bench.decoding
 	$(BIN)/python -m tests.bench.export --why
 
-soak: $(BUILT)
+soak: $(DEPS) $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak
 	$(MAKE) sanitize
 
 sanitize: $(BUILT)
 	$(BIN)/python -m tests.sanitize $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED))
 
-chaos: $(BUILT)
+chaos: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.chaos
 
-wheel: $(BUILT)
+wheel: $(DEPS) $(BUILT)
 	rm -rf dist build
 	.ci/with-compiler $(VENV) $(BIN)/python -m build --no-isolation
 	.ci/check-wheel
 
 lock: $(DEPS)
 	$(PIP) install uv
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --extra dev --extra spark -o .ci/dev.lock pyproject.toml
-	printf 'ziglang>=0.13\n' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header -o .ci/zig.lock -
+	$(COMPILE) --upgrade --extra dev --extra spark -o .ci/dev.lock pyproject.toml
+	printf 'cython\nduckdb\nsetuptools\n' | $(COMPILE) --extra spark --no-emit-package pyspark --no-emit-package py4j -c .ci/dev.lock -o .ci/run.lock pyproject.toml -
+	printf 'pyspark\n' | $(COMPILE) -c .ci/dev.lock -o .ci/spark.lock -
+	printf 'ziglang>=0.13\n' | $(COMPILE) --upgrade -o .ci/zig.lock -
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -69,12 +77,27 @@ clean:
 clean-all: clean
 	rm -rf $(VENV) tests/bench/.work
 
-$(DEPS): .ci/dev.lock
+$(VENV)/pyvenv.cfg:
 	@python=$$(PYTHON="$(PYTHON)" .ci/find-python) && echo "Setting up $(VENV) with $$python" && "$$python" -m venv $(VENV)
-	$(PIP) install --require-hashes --only-binary :all: --no-binary pyspark -r .ci/dev.lock
+
+# In the order in which the demo needs them, and what it does not need last.
+$(RUN): .ci/run.lock | $(VENV)/pyvenv.cfg
+	@echo "Fetching what kcli runs on and is built with: 30 packages, 200 MB"
+	@$(PIP) $(LOCKED) -r .ci/run.lock
+	@touch $@
+
+$(SPARK): .ci/spark.lock $(RUN)
+	@echo "Fetching Spark: 456 MB; PyPI has no wheel of it, so pip packs one, half a minute of one core"
+	@$(PIP) $(LOCKED) --no-binary pyspark --no-build-isolation -r .ci/spark.lock
+	@touch $@
+
+$(DEPS): .ci/dev.lock $(SPARK)
+	@echo "Fetching what the tests need besides: 75 packages, 150 MB"
+	@$(PIP) $(LOCKED) --no-binary pyspark -r .ci/dev.lock
 	@touch $@
 
 # Plain path entry (compat): kcli starts 15 ms sooner than through setuptools' import hook.
-$(BUILT): $(DEPS) pyproject.toml setup.py $(KERNELS)
-	.ci/with-compiler $(VENV) $(PIP) install --no-build-isolation --no-deps --config-settings editable_mode=compat --editable .
+$(BUILT): $(RUN) pyproject.toml setup.py $(KERNELS)
+	@echo "Compiling the kernels: half a minute of one core, less of several"
+	@.ci/with-compiler $(VENV) $(PIP) install --no-build-isolation --no-deps --config-settings editable_mode=compat --editable .
 	@touch $@

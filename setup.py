@@ -1,5 +1,6 @@
 """The compiled part of the build: each formats/kernels/*.pyx becomes an extension module. The rest: pyproject.toml."""
 
+import os
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -17,4 +18,7 @@ def extension(source: Path) -> Extension:
 
 
 kernels = [extension(source) for source in sorted(KERNELS.glob("*.pyx"))]
-setup(ext_modules=cythonize(kernels, compiler_directives={"language_level": "3"}))
+setup(
+    ext_modules=cythonize(kernels, compiler_directives={"language_level": "3"}),
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+)

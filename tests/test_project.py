@@ -101,6 +101,24 @@ def test_lock_holds(line: str) -> None:
     assert version in requirement.specifier, "run make lock"
 
 
+def locked_lines(lock: str) -> set[str]:
+    """The requirements of a lock, each with its hashes on one line; on what systems it holds differs between locks."""
+    text = (ROOT / ".ci" / lock).read_text(encoding="utf-8").replace("\\\n", "")
+    lines = (" ".join(line.split()) for line in text.splitlines() if "==" in line)
+    return {re.sub(r" ;.*? --hash", " --hash", line, count=1) for line in lines}
+
+
+def test_locks_agree() -> None:
+    """What the demo installs is what the tests run with."""
+    assert locked_lines("run.lock") | locked_lines("spark.lock") <= locked_lines("dev.lock")
+
+
+@pytest.mark.parametrize("line", [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["spark"]])
+def test_demo_has_what_kcli_needs(line: str) -> None:
+    needed = canonicalize_name(Requirement(line).name)
+    assert any(each.startswith(f"{needed}==") for each in locked_lines("run.lock") | locked_lines("spark.lock"))
+
+
 def test_version_is_one() -> None:
     assert importlib.metadata.version(DISTRIBUTION) == PROJECT["version"]
 

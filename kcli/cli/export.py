@@ -142,6 +142,10 @@ def run(
         if debug and error.trace:
             note(error.trace.rstrip())
         raise
+    except KeyboardInterrupt:
+        line.clear()
+        note(f"kcli: interrupted: {options.out} is as it was")
+        raise
     finally:
         line.clear()
     for topic, partition, first, last in outcome.lost:

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Self
 
 from kcli.errors import KcliError, UnreadableInput, UsageError
+from kcli.export.interrupts import held
 from kcli.log.disk import Disk
 
 INTENT = "_kcli_intent.json"
@@ -107,7 +108,8 @@ class Staging:
             raise UsageError(f"{self.directory} is the top of a file system: give a directory in it")
 
     def __exit__(self, *_: object) -> None:
-        self._leave()
+        with held():
+            self._leave()
 
     def _leave(self) -> None:
         """Nothing of this run is needed any more, unless its intent stands."""
@@ -135,15 +137,16 @@ class Staging:
     def commit(self, renames: Mapping[Path, Path], writes: Mapping[Path, bytes]) -> None:
         """Put files in place (staged path -> place) and write others whole, as one. Raises OSError: before the intent
         stands nothing has changed; later the next run finishes it."""
-        self._disk.make_directory(self.directory)
-        self._disk.sync_directory(self.directory.parent)
         intent = Intent(
             self._run,
             {str(staged): str(place) for staged, place in renames.items()},
             {str(path): data.decode() for path, data in writes.items()},
         )
-        self._disk.write_file(self.directory / INTENT, intent.to_json())
-        self._finish(intent)
+        with held():  # Ctrl-C comes too late, by the moment that this takes
+            self._disk.make_directory(self.directory)
+            self._disk.sync_directory(self.directory.parent)
+            self._disk.write_file(self.directory / INTENT, intent.to_json())
+            self._finish(intent)
 
     def _finish(self, intent: Intent) -> None:
         places = [Path(place) for place in intent.renames.values()]

@@ -46,7 +46,7 @@ from kcli.export.manifest import (
 )
 from kcli.export.offsets import MAX_OFFSET
 from kcli.export.options import Bound, SourceOptions
-from kcli.export.session import QUICK_START, SparkSettings, spark_context
+from kcli.export.session import QUICK_START, SparkSettings, interruptible, spark_context
 from kcli.export.shape import PLACE, Shape
 from kcli.export.splits import Split, plan
 from kcli.export.state import State, read_state
@@ -200,7 +200,7 @@ class Job:
                     (staging.run / DAMAGE).mkdir()
                 splits = plan(replace(source, min_partitions=SPLITS_PER_CORE * (os.cpu_count() or 1)))
                 if isinstance(self._spark, SparkSettings) and splits:
-                    with spark_context(self._quick(self._spark)) as spark:
+                    with spark_context(self._quick(self._spark)) as spark, interruptible(spark):
                         done = self._work(spark, staging, splits)
                 elif splits:
                     done = self._work(self._spark, staging, splits)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ this Python (PYSPARK_PYTHON); executors that are to have one of their own get it
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import re
 import shlex
@@ -16,13 +17,14 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kcli.errors import KcliError, NotInstalled, UsageError
 from kcli.export import class_archive
+from kcli.export.interrupts import held
 from kcli.export.java import Java, find_java
 
 if TYPE_CHECKING:
@@ -141,11 +143,14 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
     settings = replace(settings, master=_checked_master(settings.master))
     scratch = Path(tempfile.mkdtemp(prefix="kcli-spark-"))
     log = scratch / "spark.log"
+    root = logging.getLogger()
+    root.addFilter(_is_not_py4j)
     try:
         java = find_java()
-        with _environment(settings, java, scratch):
+        with _environment(settings, java, scratch), held() as interrupt:
             context = _start(settings, java, scratch, log)
         try:
+            interrupt.deliver()
             yield context
         except KcliError:
             raise
@@ -157,7 +162,33 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
         finally:
             _stop(context)
     finally:
+        root.removeFilter(_is_not_py4j)
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    """py4j logs each call that is interrupted, or whose JVM has gone, with its trace, and raises the error as well."""
+    return "py4j" not in Path(record.pathname).parts
+
+
+@contextmanager
+def interruptible(context: SparkContext) -> Iterator[None]:
+    """Ctrl-C inside the `with` stops Spark, which ends the call that waits for it; then it is a KeyboardInterrupt.
+
+    Raised where it comes, it meets py4j in the middle of a call, and becomes one of several other errors.
+    """
+
+    def stop() -> None:
+        with suppress(Exception):  # a JVM that ends meanwhile
+            context._jsc.stop()  # noqa: SLF001 (context.stop() also forgets the JVM, which the waiting thread talks to)
+
+    with held(stop) as interrupt:
+        try:
+            yield
+        except Exception:
+            interrupt.deliver()
+            raise
+    interrupt.deliver()
 
 
 @contextmanager
@@ -227,16 +258,17 @@ def _start(settings: SparkSettings, java: Java, scratch: Path, log: Path) -> Spa
 
 def _stop(context: SparkContext) -> None:
     gateway: Any = context._gateway  # noqa: SLF001 (there is no other way to end the JVM)
-    try:
-        context.stop()
-        gateway.shutdown()
-    except Exception:  # noqa: BLE001, S110 (a JVM that has died cannot be stopped)
-        pass
-    process = getattr(gateway, "proc", None)
-    if process is not None:
-        process.stdin.close()
-        process.wait()
-    _forget_gateway()
+    with held():
+        try:
+            context.stop()
+            gateway.shutdown()
+        except Exception:  # noqa: BLE001, S110 (a JVM that has died cannot be stopped)
+            pass
+        process = getattr(gateway, "proc", None)
+        if process is not None:
+            process.stdin.close()
+            process.wait()
+        _forget_gateway()
 
 
 def _forget_gateway() -> None:

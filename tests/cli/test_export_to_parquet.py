@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
 
-from tests.cli.run import kcli
+from tests.cli.run import KCLI, kcli
 from tests.conftest import GOLDEN
+from tests.export.logs import append
 
 MIXED = GOLDEN / "codecs/data/mixed-0"
 
@@ -89,6 +95,79 @@ def test_master_that_does_not_answer(tmp_path: Path) -> None:
     assert done.status == 1
     assert "no Spark master answers: 127.0.0.1" in done.complaint
     assert list(tmp_path.iterdir()) == []
+
+
+def long_log(directory: Path) -> Path:
+    """A log that takes far longer to export, with the slowest codec, than a test may."""
+    log = directory / "t-0"
+    log.mkdir()
+    append(log, range(1000), [os.urandom(1000) for _ in range(1000)])
+    (batch,) = (path.read_bytes() for path in log.iterdir())
+    with (log / f"{0:020}.log").open("ab") as file:
+        for first in range(1000, 40_000, 1000):
+            file.write(first.to_bytes(8, "big") + batch[8:])  # the base offset is not in the CRC
+    return log
+
+
+def in_session(leader: int) -> list[str]:
+    """The processes of a session, by their commands."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
+            with suppress(OSError):
+                state, _, _, session = (path / "stat").read_text().rpartition(")")[2].split()[:4]
+                if int(session) == leader and state != "Z":
+                    found.append((path / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return found
+
+
+STAGES: dict[str, Callable[[int, Path], bool]] = {
+    "Spark starts": lambda leader, _: any("java" in command.split(" ")[0] for command in in_session(leader)),
+    "workers write": lambda _, directory: any(directory.glob(".out.kcli/*/*.parquet")),
+}
+
+
+@pytest.mark.parametrize("has_begun", STAGES.values(), ids=STAGES)
+def test_interrupted(has_begun: Callable[[int, Path], bool], tmp_path: Path) -> None:
+    """Ctrl-C is one line, and leaves neither a process nor a part of a table."""
+    temporary, place = tmp_path / "tmp", tmp_path / "place"
+    for each in (temporary, place):
+        each.mkdir()
+    arguments: list[str | Path] = [
+        long_log(tmp_path),
+        "--out",
+        place / "out",
+        "--codec",
+        "brotli",
+        "--level",
+        "11",
+        "--file-mb",
+        "1",
+    ]
+    export = subprocess.Popen(
+        [*KCLI, "export-to-parquet", *arguments, "--master", "local[2]"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    try:
+        ends = time.monotonic() + 60
+        while not has_begun(export.pid, place):
+            assert export.poll() is None
+            assert time.monotonic() < ends
+            time.sleep(0.02)
+        os.killpg(export.pid, signal.SIGINT)
+        stdout, stderr = export.communicate(timeout=60)
+        assert (stdout, stderr) == ("", f"kcli: interrupted: {place / 'out'} is as it was\n")
+        assert export.returncode == 130
+        assert in_session(export.pid) == []
+        assert [*place.iterdir(), *temporary.iterdir()] == []
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(export.pid, signal.SIGKILL)
+        export.wait()
 
 
 def test_check_shows_what_is_wrong(tmp_path: Path) -> None:
