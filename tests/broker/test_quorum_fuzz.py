@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from kcli.broker.metadata.raft_asks import Wire
 from kcli.broker.tasks import in_background
 from tests.broker.cluster import running_cluster
 from tests.broker.quorum_fuzz import METADATA_ID, METADATA_TOPIC, NODES, RSS_MAX, Victims, run, send, vote
-from tests.broker.running import Client
+from tests.broker.running import Client, Closed
 from tests.conftest import examples
 
 SEED = 15
@@ -104,6 +105,22 @@ def test_a_fetch_of_an_old_version_is_answered(victims: Victims, version: int) -
         found.get("error_code", 0)
     }
     assert codes <= {0, INVALID_REQUEST}
+
+
+def test_a_forwarded_request_closes_nobody_elses_connection(victims: Victims) -> None:
+    """All clients of a broker share its connection to the active controller: an ACL of an unknown kind, which only a
+    closed connection answers, was sent there again and again for a minute, and closed it each time."""
+    leader = victims.cluster.leader()
+    follower = next(each for each in NODES if each != leader)
+    unknown = {"resource_type": 0, "resource_name": "", "resource_pattern_type": 0}
+    unknown |= {"principal": "", "host": "", "operation": 0, "permission_type": 0}
+    for _ in range(20):
+        with victims.cluster.client(follower) as client:
+            began = time.monotonic()
+            with pytest.raises(Closed):
+                client.call("create_acls", 3, creations=[unknown])
+            assert victims.cluster.quorum(follower)["leader_id"] == leader
+            assert time.monotonic() - began < WAIT_MAX_MS / 1000
 
 
 @pytest.mark.hypothesis
