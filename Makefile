@@ -14,7 +14,7 @@ help:
 	@echo "make test    ruff, mypy, import-linter and every test"
 	@echo "make lint    ruff, mypy and import-linter"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
-	@echo "make soak    the property tests with many more examples"
+	@echo "make soak    the property tests with many more examples, 100,000 hostile frames against a quorum"
 	@echo "make chaos   30 minutes of a cluster whose nodes, disks and network fail while clients work (as root)"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
 	@echo "make lock    resolve the dependencies anew into .ci/*.lock"
@@ -41,6 +41,7 @@ bench: $(BUILT)
 
 soak: $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak
+	$(BIN)/python -m tests.broker.quorum_fuzz --frames 100000
 
 chaos: $(BUILT)
 	$(BIN)/python -m tests.chaos
