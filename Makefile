@@ -19,7 +19,7 @@ help:
 	@echo "make test    ruff, mypy, import-linter and every test"
 	@echo "make lint    ruff, mypy and import-linter"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
-	@echo "make soak    the property tests with many more examples, and make sanitize"
+	@echo "make soak    the property tests with many more examples, 100,000 hostile frames against a quorum, make sanitize"
 	@echo "make sanitize  1,000,000 damaged inputs through the kernels with bounds checks and sanitizers (INPUTS=..., SEED=...)"
 	@echo "make chaos   30 minutes of a cluster whose nodes, disks and network fail while clients work (as root)"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
@@ -48,6 +48,7 @@ bench: $(DEPS) $(BUILT)
 
 soak: $(DEPS) $(BUILT)
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile=soak
+	$(BIN)/python -m tests.broker.quorum_fuzz --frames 100000
 	$(MAKE) sanitize
 
 sanitize: $(BUILT)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kcli.broker.api import handler
 from kcli.broker.metadata.errors import NotController
 from kcli.broker.network.failures import failed
-from kcli.broker.network.messages import Call, Entity, ErrorCode, RequestHeader, messages
+from kcli.broker.network.messages import Call, Entity, ErrorCode, HangUp, RequestHeader, messages
 from kcli.broker.network.peers import (
     FETCH,
     Channel,
@@ -79,7 +79,8 @@ class ToController:
         return await self._ask(api, PURPOSES.get(api, api), here, there, timeout_s)
 
     async def forward(self, call: Call) -> Entity:
-        """The active controller's answer to a client's request, or its error where there is none in time."""
+        """The active controller's answer to a client's request, or its error where there is none in time. Raises HangUp
+        where the client is to be told by a closed connection."""
 
         async def here() -> Entity:
             answer = handler(call.messages.api_key)(call)
@@ -93,6 +94,8 @@ class ToController:
             code = error_of(found)
             if code is ErrorCode.not_controller:
                 raise NotController("not the active controller")
+            if code is ErrorCode.invalid_request:
+                raise HangUp("the active controller refuses it")
             if code is not ErrorCode.none:
                 return failed(call, ErrorCode.unknown_server_error)
             response = read_response(call.messages, memoryview(found.response_data))

@@ -50,6 +50,8 @@ HEALTH_S = 30.0
 MIB = 1 << 20
 RSS_MAX = 400 * MIB
 """Of one node: kcli itself takes a quarter of it."""
+WAIT_MAX_MS = 2_000
+"""Of another connection, where the machine does ten things at a time; how long it was is printed."""
 COMPLAINTS = re.compile(r"Traceback|never retrieved|never awaited|Exception in callback| failed: ")
 
 
@@ -354,6 +356,7 @@ class Victims:
         self._append()
         self._add(waits := self._pings.waits())
         assert waits.answers, "others were answered"
+        assert waits.longest_ms < WAIT_MAX_MS, f"another connection waited for {waits.longest_ms:.0f} ms"
         for each in NODES:
             self.rss_max = max(self.rss_max, rss := self._rss(each))
             assert rss < RSS_MAX, f"node {each} has {rss / MIB:.0f} MiB"
