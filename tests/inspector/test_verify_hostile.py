@@ -79,6 +79,19 @@ def test_bombs_stay_below_300_mb(case: Path) -> None:
     assert kinds in (["decompression"], ["record-structure"], ["record-count"])
 
 
+@pytest.mark.parametrize("name", ["00000000000000000000", "09223372036854775807", "09223372036854775000"])
+def test_highest_base_offset(tmp_path: Path, name: str) -> None:
+    """A batch at 2^63 - 1, in a file of that name and in others, alone and behind sound batches."""
+    data = (GOLDEN / "corrupt" / "cases" / "index-intact" / "00000000000000000000.log").read_bytes()
+    batch = (2**63 - 1).to_bytes(8) + data[8 : 12 + int.from_bytes(data[8:12])]
+    log = tmp_path / f"{name}.log"
+    log.with_suffix(".index").write_bytes(bytes(8))
+    for before in (b"", data):
+        log.write_bytes(before + batch)
+        for path in (tmp_path, log):
+            assert any(finding.severity == "error" for finding in Verification([path]).findings())
+
+
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*KCLI, "verify", *arguments], capture_output=True, text=True, check=False)
 

@@ -172,8 +172,8 @@ class LogVerifier:
         if self._txn is not None:
             self._found += self._txn.take(aborted)
 
-    def _next_snapshot(self) -> int:
-        return self._snapshots[self._reached][0] if self._reached < len(self._snapshots) else NEVER
+    def _next_snapshot(self) -> int | None:
+        return self._snapshots[self._reached][0] if self._reached < len(self._snapshots) else None
 
     def _compare_snapshot(self) -> None:
         """The log has come to the offset of the next snapshot."""
