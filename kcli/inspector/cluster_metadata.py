@@ -12,7 +12,7 @@ from typing import Any
 from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind, parse
 from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import RecordTable
+from formats.kernels.log import FAULT_BAD_CRC, RecordTable
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.segment_reader import Window, read_segment
@@ -73,6 +73,8 @@ def _values(path: Path) -> Iterator[tuple[int, bytes]]:
                 for i in range(records.count):
                     row = RecordRow._make(records.row(i))
                     batch = BatchRow._make(part.batches.row(row.batch))
+                    if batch.faults & FAULT_BAD_CRC:
+                        return
                     if not batch.is_control and not batch.faults & UNREADABLE:
                         yield row.offset, row.value(buffer) or b""
     finally:

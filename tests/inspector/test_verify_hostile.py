@@ -100,7 +100,7 @@ def test_exit_status_and_streams(tmp_path: Path) -> None:
     cases = GOLDEN / "corrupt" / "cases"
     sound = run("--format", "jsonl", cases / "index-intact")
     assert (sound.returncode, sound.stdout, sound.stderr) == (0, "", "")
-    note = run("--format", "jsonl", cases / "batch-removed")
+    note = run("--format", "jsonl", cases / "index-zero-filled")
     assert (note.returncode, note.stderr) == (0, "")
     assert {json.loads(line)["severity"] for line in note.stdout.splitlines()} == {"info"}
     bad = run("--format", "jsonl", cases / "crc-field-flip")
