@@ -1,8 +1,12 @@
 """Damage of every kind in whole log directories: the first line names the cause, which counts what follows from it."""
 
+import json
 import os
+import shlex
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from kcli.inspector.verify import Finding, Verification
 from kcli.inspector.verify.findings import rank
 from tests.conftest import GOLDEN
 
+KCLI = [sys.executable, "-m", "kcli"]
 SOURCE = GOLDEN / "codecs" / "data"
 PARTITION = "java-none-0"
 OTHER = "java-gzip-0"
@@ -359,4 +364,99 @@ def test_unclean_shutdown_is_a_note(directory: Path) -> None:
     (directory / ".kafka_cleanshutdown").unlink()
     kinds = {finding.kind for finding in Verification([directory]).findings()}
     assert "unclean-shutdown" in kinds
+    assert loud(directory) == []
+
+
+# the command
+
+
+def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*KCLI, "verify", *arguments], capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_a_crashed_directory_is_calm() -> None:
+    shown = run(GOLDEN / "unclean" / "crashed")
+    assert shown.returncode == 0
+    first, *more = shown.stdout.splitlines()
+    assert first.startswith("sound in 158 files, ")
+    assert more[0].endswith(" notes not shown (--severity info shows them)")
+    assert more[1] == "not shut down in order, or running: Kafka checks the logs when it starts"
+    quiet = run("--quiet", GOLDEN / "unclean" / "crashed")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+
+
+def test_severity_filters_both_formats_and_the_status(directory: Path) -> None:
+    remove_epochs(directory)
+    for arguments, status, severities in (
+        ((), 1, {"warning", "info"}),
+        (("--severity", "warning"), 1, {"warning"}),
+        (("--severity", "error"), 0, set()),
+    ):
+        done = run("--format", "jsonl", *arguments, directory)
+        assert done.returncode == status
+        assert {json.loads(line)["severity"] for line in done.stdout.splitlines()} == severities
+        assert run(*arguments, directory).returncode == status
+    summary = run("--severity", "error", directory).stdout
+    assert summary.startswith("no errors in ")
+    assert "1 warning and " in summary
+    assert run("--severity", "fatal", directory).returncode == 2
+
+
+def test_quiet_is_a_line_a_file(directory: Path) -> None:
+    swap_logs(directory)
+    remove_epochs(directory)
+    lines = run("--quiet", directory).stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [["error", "file-name"], ["warning", "checkpoint-missing"]]
+
+
+def nexts(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if line.startswith("        Next: "):
+            yield line.removeprefix("        Next: ")
+
+
+EVERY = [*ONE, flip_metadata_log, foreign_index]
+
+
+@pytest.mark.parametrize("damage", EVERY, ids=lambda damage: damage.__name__)
+def test_next_runs_in_a_shell(directory: Path, tmp_path: Path, damage: Callable[[Path], Path]) -> None:
+    """As it is printed, in the directory where verify was run, for paths that need quotes."""
+    damage(directory)
+    shown = run(directory.name, cwd=tmp_path)
+    commands = list(nexts(shown.stdout))
+    assert commands
+    (tmp_path / "kcli").write_text(f'#!/bin/sh\nexec {shlex.join(KCLI)} "$@"\n')
+    (tmp_path / "kcli").chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+    for command in commands:
+        done = subprocess.run(
+            ["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+        )
+        assert done.returncode in (0, 1), (command, done.stderr)
+        assert "Traceback" not in done.stderr
+        assert "No such file" not in done.stderr, command
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        swap_logs,
+        swap_segments,
+        rename_log,
+        rename_segment_below,
+        copy_log,
+        foreign_name,
+        remove_topic_id,
+        flip_topic_id,
+    ],
+    ids=lambda damage: damage.__name__,
+)
+def test_next_mends(directory: Path, tmp_path: Path, damage: Callable[[Path], Path]) -> None:
+    damage(directory)
+    (command,) = nexts(run(directory.name, cwd=tmp_path).stdout)
+    subprocess.run(["sh", "-c", command], check=True, cwd=tmp_path)
     assert loud(directory) == []

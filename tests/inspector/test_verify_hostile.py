@@ -116,7 +116,7 @@ def test_table() -> None:
     shown = run(GOLDEN / "corrupt" / "cases" / "index-position-mid-batch")
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("error   index-position  ")
-    assert lines[0].endswith("00000000000000000000.index  byte 16  offset 37")
+    assert "00000000000000000000.index  byte 16  offset 37  offset 37, position 4,899; expected " in lines[0]
     assert lines[2].startswith("        Next: ")
     assert lines[-1].startswith("1 error in 3 files, 7.7 kB, ")
 
