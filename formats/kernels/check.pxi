@@ -206,6 +206,7 @@ cdef class LogCheck:
     cdef OpenTxn *open
     cdef Py_ssize_t open_head, open_count, open_slots
     cdef readonly bint complete         # everything since offset 0 was seen
+    cdef readonly bint cleaned          # a batch has fewer records than offsets: only the cleaner makes such
     cdef readonly int64_t breaks        # gaps and faults so far
     cdef int64_t last_offset            # of the partition so far; -1 before its first batch
     cdef Spot previous                  # the batch before, as a spot
@@ -297,11 +298,13 @@ cdef class LogCheck:
         return self.offsets.more, self.times.more
 
     def batches(self, BatchTable table not None, const uint8_t[::1] data not None, Py_ssize_t first=0,
-                int64_t until_offset=MAX):
-        """Take rows from `first` on, up to the first one whose base offset is until_offset (the largest number: none) or
-        more. Returns the row reached. Raises ValueError for rows that are not of `data`."""
+                until_offset=None):
+        """Take rows from `first` on, up to the first one whose base offset is until_offset or more. Returns the row
+        reached. Raises ValueError for rows that are not of `data`."""
         cdef Py_ssize_t i = first
         cdef Batch *b
+        cdef bint has_until = until_offset is not None
+        cdef int64_t until = until_offset if has_until else MAX
         if first < 0 or first > table.count:
             raise ValueError(first)
         with nogil:
@@ -309,7 +312,7 @@ cdef class LogCheck:
                 b = table.at(i)
                 if not lies_in(b, data.shape[0]):
                     foreign(i)
-                if b.base_offset >= until_offset != MAX and not b.faults & (C_BAD_CRC | C_SHORT_HEADER):
+                if has_until and b.base_offset >= until and not b.faults & (C_BAD_CRC | C_SHORT_HEADER):
                     break
                 self._batch(b, &data[b.start], b + 1 if i + 1 < table.count else NULL)
                 i += 1
@@ -429,9 +432,9 @@ cdef class LogCheck:
             with gil:
                 self._event(E_NAME, here, self.base, first)
             self.before_previous = first - 1
-        if last - self.base > 0x7fffffff:
-            return self._misplaced(E_BEYOND_INT, here, self.base + 0x7fffffff, last)
-        if last >= self.next_base and self.next_base != MAX:
+        if last - self.base > 0x7fffffff or last == MAX:    # no offset comes behind MAX
+            return self._misplaced(E_BEYOND_INT, here, min(self.base, MAX - <int64_t>0x80000000) + <int64_t>0x7fffffff, last)
+        if last >= self.next_base:
             return self._misplaced(E_NEXT_SEGMENT, here, self.next_base - 1, last)
         if self.has_previous and first <= self.last_offset:
             if first > self.previous.base_offset and self.previous_count > 0 and (
@@ -460,6 +463,7 @@ cdef class LogCheck:
                         self.gap_expected = expected
         if b.magic == 2 and b.count != last - first + 1:
             self.complete = False                       # compacted: records of it are gone
+            self.cleaned = True
             self.breaks += 1
         self.before_previous = self.last_offset if self.has_previous else self.before_previous
         self.previous = here[0]

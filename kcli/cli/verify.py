@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,99 +24,155 @@ Examples:
 
 kcli verify /var/lib/kafka
 
-kcli verify orders-0/00000000000000368769.log
+kcli verify --severity info orders-0/00000000000000368769.log
+
+kcli verify --quiet --severity error --config server.properties /disk1/kafka /disk2/kafka
 
 kcli verify --format jsonl /var/lib/kafka | jq 'select(.severity == "error")'
 """
+
+
+class Least(StrEnum):
+    """The least severity that is shown."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
 
 
 def verify(
     paths: Annotated[
         list[Path], typer.Argument(metavar="FILE|DIR...", help="Files, partition directories, log directories.")
     ],
+    severity: Annotated[
+        Least | None,
+        typer.Option(help="The least that is shown and counts; info is notes. Default: warning, for jsonl info."),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only one line a file; nothing if all is sound.")
+    ] = False,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="The broker's server.properties.")
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to show findings.")] = Format.TABLE,
 ) -> None:
     """Check logs, and all that Kafka keeps beside them, byte for byte and against each other.
 
-    A directory is checked with everything in it, a file alone (an index beside its log). Goes on behind damage.
+    A directory is checked with everything in it, a file alone (an index beside its log). Goes on behind damage. The
+    worst comes first; what follows from it is counted with it.
+
     Exit status: 0 sound, 1 errors or warnings, 2 something could not be read. Only standard output is written to.
     """
     from kcli.inspector.verify import Verification
+    from kcli.inspector.verify.findings import SEVERITIES
+    from kcli.log.log_directory import read_properties
 
     progress = Progress(lambda: _total_bytes(paths))
-    verification = Verification(paths, advance=progress.advance)
-    raise typer.Exit(_show(verification, progress, as_json=output is Format.JSONL))
+    server = {} if config is None else read_properties(config)
+    verification = Verification(paths, server=server, advance=progress.advance)
+    as_json = output is Format.JSONL
+    least = severity or (Least.INFO if as_json else Least.WARNING)
+    shown = SEVERITIES[: SEVERITIES.index(least.value) + 1]
+    if as_json:
+        raise typer.Exit(_show_lines(verification, progress, shown))
+    raise typer.Exit(_show(verification, progress, shown, quiet=quiet))
 
 
-def _show(verification: Verification, progress: Progress, *, as_json: bool) -> int:
+def _show_lines(verification: Verification, progress: Progress, shown: Sequence[str]) -> int:
+    """One JSON object a finding, as they are found."""
+    is_sound = True
+    for finding in verification.findings():
+        if finding.severity in shown:
+            is_sound = is_sound and finding.severity == "info"
+            progress.clear()
+            write_text(json_line(finding.to_dict()))
+    progress.clear()
+    return _status(verification, is_sound=is_sound)
+
+
+def _show(verification: Verification, progress: Progress, shown: Sequence[str], *, quiet: bool) -> int:
+    """Files with findings, the worst first, then one line with the sums."""
+    from kcli.inspector.verify.findings import rank
+
     began = time.monotonic()
     found: Counter[str] = Counter()
-    coloured = on_terminal()
-    repeated = _Repeated()
+    files: dict[str, _File] = {}
     for finding in verification.findings():
         found[finding.severity] += 1
-        progress.clear()
-        if as_json:
-            write_text(_json(finding))
-        else:
-            write_text(repeated.text(finding, _text(finding, coloured=coloured)))
+        if finding.severity in shown:
+            files.setdefault(finding.path, _File()).add(finding)
     progress.clear()
-    write_text(repeated.rest())
+    status = _status(verification, is_sound=not any(found[each] for each in shown if each != "info"))
+    coloured = on_terminal()
+    for file in sorted(files.values(), key=lambda each: (*rank(each.worst), each.worst.path)):
+        write_text(file.text(coloured=coloured, quiet=quiet))
+    if not quiet and (verification.files or not verification.unreadable):
+        write_text(_summary(found, shown, verification, time.monotonic() - began))
+    return status
+
+
+def _status(verification: Verification, *, is_sound: bool) -> int:
     for error in verification.unreadable:
         note(f"kcli: {error}")
-    if not as_json and (verification.files or not verification.unreadable):
-        write_text(_summary(found, verification, time.monotonic() - began))
-    if verification.unreadable:
-        return 2
-    return 1 if found["error"] or found["warning"] else 0
+    return 2 if verification.unreadable else 0 if is_sound else 1
 
 
-class _Repeated:
-    """Of many notes of one kind in one file (gaps in a compacted log) people want the first and the number."""
+class _File:
+    """The findings of one file: of many, people want the worst, and to know that there are more."""
 
     def __init__(self) -> None:
-        self._last: tuple[str, str] | None = None
-        self._more = 0
+        self._worst: Finding | None = None
+        self._count = 0
 
-    def text(self, finding: Finding, text: str) -> str:
-        """What to print of a finding, whose text is given."""
-        this = (finding.path, finding.kind) if finding.severity == "info" else None
-        if this is not None and this == self._last:
-            self._more += 1
-            return ""
-        before = self.rest()
-        self._last = this
-        return before + text
+    @property
+    def worst(self) -> Finding:
+        """The finding that is told; there is one."""
+        assert self._worst is not None, "a file is made for a finding"
+        return self._worst
 
-    def rest(self) -> str:
-        """What is to be said of the notes left out."""
-        more, self._more = self._more, 0
-        return f"        and {more:,} more in this file (--format jsonl lists them)\n" if more else ""
+    def add(self, finding: Finding) -> None:
+        """Take one more."""
+        from kcli.inspector.verify.findings import rank
 
+        self._count += 1
+        if self._worst is None or rank(finding) < rank(self._worst):
+            self._worst = finding
 
-def _json(finding: Finding) -> str:
-    return json_line(finding.to_dict())
+    def text(self, *, coloured: bool, quiet: bool) -> str:
+        """What to print: one line, and below it what stands around the damage and what to do."""
+        finding = self.worst
+        lines = [_headline(finding, coloured=coloured)]
+        if not quiet:
+            lines += [f"        {line}" for line in self._details(finding)]
+        return "\n".join(lines) + "\n"
+
+    def _details(self, finding: Finding) -> Iterator[str]:
+        if finding.severity == "error" and finding.valid_batches_behind is not None:
+            yield _around(finding)
+        if finding.consequences:
+            kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(finding.consequences.items()))
+            yield f"{kinds} follow{'' if sum(finding.consequences.values()) > 1 else 's'} from it"
+        if self._count > 1:
+            yield f"{self._count - 1:,} more in this file (--format jsonl lists them)"
+        yield finding.action
+        if finding.command is not None:
+            yield f"Next: {finding.command}"
 
 
 COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "info": "\x1b[36m"}
 
 
-def _text(finding: Finding, *, coloured: bool) -> str:
+def _headline(finding: Finding, *, coloured: bool) -> str:
     severity = f"{finding.severity:7}"
     if coloured:
         severity = f"{COLOURS[finding.severity]}{severity}\x1b[0m"
     place = [printable(finding.path)]
-    if finding.position is not None:
+    if finding.position:
         place.append(f"byte {finding.position:,}")
     if finding.offset is not None:
         place.append(f"offset {finding.offset:,}")
-    lines = [f"{severity} {finding.kind}  {'  '.join(place)}"]
     expected = "" if finding.expected is None else f"; expected {finding.expected}"
-    lines.append(f"        {finding.found}{expected}")
-    if finding.severity == "error" and finding.valid_batches_before is not None:
-        lines.append(f"        {_around(finding)}")
-    lines.append(f"        Next: {finding.action}")
-    return "\n".join(lines) + "\n"
+    return f"{severity} {finding.kind}  {'  '.join(place)}  {printable(f'{finding.found}{expected}')}"
 
 
 def _around(finding: Finding) -> str:
@@ -126,12 +184,29 @@ def _around(finding: Finding) -> str:
     return f"{before}{behind}, the next at byte {finding.next_valid_position:,}"
 
 
-def _summary(found: Counter[str], verification: Verification, seconds: float) -> str:
-    parts = [f"{found[key]:,} {name}{'' if found[key] == 1 else 's'}" for key, name in NAMES.items() if found[key]]
-    return (
-        f"{', '.join(parts) or 'sound'} in {verification.files:,} file{'' if verification.files == 1 else 's'}, "
+def _summary(found: Counter[str], shown: Sequence[str], verification: Verification, seconds: float) -> str:
+    parts = [_number(found[key], name) for key, name in NAMES.items() if found[key] and key in shown]
+    sound = "no errors" if "warning" not in shown else "sound"
+    unreadable = len(verification.unreadable)
+    if unreadable:
+        parts.append(f"{unreadable:,} not readable")
+    text = (
+        f"{', '.join(parts) or sound} in {_number(verification.files, 'file')}, "
         f"{size_text(verification.bytes)}, {seconds:.2f} s\n"
     )
+    hidden = [_number(found[key], name) for key, name in NAMES.items() if found[key] and key not in shown]
+    if hidden:
+        least = [key for key in NAMES if found[key]][-1]
+        text += f"{' and '.join(hidden)} not shown (--severity {least} shows them)\n"
+    if verification.unclean:
+        text += "not shut down in order, or running: Kafka checks the logs when it starts\n"
+    if verification.unknown:
+        text += "no metadata log: partitions that are gone do not show (--config names metadata.log.dir)\n"
+    return text
+
+
+def _number(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 NAMES = {"error": "error", "warning": "warning", "info": "note"}

@@ -37,9 +37,8 @@ UNSEEN = {
     "index-length-not-multiple": "the golden file holds whole entries only: its bytes are those of index-intact",
 }
 
-# Legal in some logs, so only worth a note: a gap, and what a crash or a large index interval leaves.
+# Legal in some logs, so only worth a note: what a crash or a large index interval leaves.
 NOTES = {
-    "batch-removed",
     "index-cut-mid-entry",  # the golden file holds whole entries only: it lacks the last one
     "index-zero-filled",
     "timeindex-zero-filled",
@@ -156,6 +155,10 @@ def test_damage_says_what_is_sound_around_it() -> None:
         "valid_batches_behind": 3,
         "valid_bytes_behind": 1196,
         "next_valid_position": 6399,
+        "lost_first_offset": None,
+        "lost_last_offset": None,
+        "command": finding.command,
+        "consequences": {},
     }
 
 
@@ -212,10 +215,13 @@ def test_leftovers_are_named(tmp_path: Path) -> None:
 def test_checkpoints_beside_the_logs(tmp_path: Path) -> None:
     root = tmp_path / "logs"
     copied("corrupt/cases/index-intact", root).rename(root / "orders-0")
+    (root / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    (root / "orders-0" / "partition.metadata").write_text("version: 0\ntopic_id: 82a778a9cb694b41879c54")
+    (root / "orders-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     for name, offset, kinds in (
         ("recovery-point-offset-checkpoint", 47, []),
-        ("recovery-point-offset-checkpoint", 48, ["checkpoint-offset"]),
-        ("replication-offset-checkpoint", 99, ["checkpoint-offset"]),
+        ("recovery-point-offset-checkpoint", 48, ["log-end"]),
+        ("replication-offset-checkpoint", 99, ["log-end"]),
         ("log-start-offset-checkpoint", -1, ["checkpoint-negative"]),
         ("cleaner-offset-checkpoint", 0, []),
     ):
@@ -223,7 +229,8 @@ def test_checkpoints_beside_the_logs(tmp_path: Path) -> None:
         assert [finding.kind for finding in loud(verify(root))] == kinds
         (root / name).unlink()
     (root / "recovery-point-offset-checkpoint").write_text("0\n2\norders 0 1\ngone 3 9\n")
-    assert [finding.kind for finding in verify(root)] == ["checkpoint-absent"]
+    found = {finding.kind for finding in verify(root)}
+    assert found == {"checkpoint-absent", "unclean-shutdown", "metadata-log-absent"}
 
 
 def test_segments_that_overlap(tmp_path: Path) -> None:
@@ -232,9 +239,9 @@ def test_segments_that_overlap(tmp_path: Path) -> None:
     (tmp_path / first.name).write_bytes(data)
     (tmp_path / "00000000000000000038.log").write_bytes(data[6059:])
     findings = loud(verify(tmp_path))
-    assert {finding.kind for finding in findings} == {"offsets-overlap"}
-    assert findings[0].position == 6059
-    assert len(findings) == len(batch_ends(data[6059:]))
+    (finding,) = findings
+    assert (finding.kind, finding.position) == ("offsets-overlap", 6059)
+    assert finding.consequences == {"offsets-overlap": len(batch_ends(data[6059:])) - 1}
 
 
 def test_unreadable_inputs_are_told_and_the_rest_verified(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def loud(directory: Path) -> list[Finding]:
         (Log().batch(7, 0, 0).batch(7, 0, 0), [("producer-sequence", "error")]),
         (Log().batch(7, 0, 0).batch(7, 0, 1), [("producer-sequence", "error")]),
         (Log().batch(7, 0, 0).batch(7, 0, 9), [("producer-sequence", "warning")]),
-        (Log().batch(7, 0, 0).skip(3).batch(7, 0, 9), []),
+        (Log().batch(7, 0, 0).skip(3).batch(7, 0, 9), [("offset-gap", "warning")]),
         (Log().batch(7, 0, 4).batch(7, 1, 0), []),
         (Log().batch(7, 1, 0).batch(7, 0, 0), [("producer-epoch", "warning")]),
         (Log().batch(7, 0, -1), [("producer-sequence", "error")]),

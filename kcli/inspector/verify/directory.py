@@ -4,50 +4,105 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from formats.file_name import DirectoryName, FileKind, FileName, parse, parse_directory
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import (
+    METADATA_DIRECTORY,
+    METADATA_TOPIC,
+    DirectoryName,
+    FileKind,
+    FileName,
+    parse,
+    parse_directory,
+)
 from kcli.errors import UnreadableInput
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.broker_directory import (
+    WRITE_ANEW,
+    BrokerDirectory,
+    Here,
+    broken_link,
+    here,
+    odd_name,
+    partition_metadata_command,
+)
+from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.partition import INDEX_KINDS, LogBounds, LogVerifier, Segment
+from kcli.inspector.verify.lost_offsets import Known
+from kcli.inspector.verify.partition import LogBounds, LogVerifier, no_log
+from kcli.inspector.verify.segment_names import INDEX_KINDS, Segment
+from kcli.inspector.verify.small_files import REMOVE_EPOCHS
+from kcli.inspector.verify.surroundings import Gaps, Surroundings
+from kcli.log.log_directory import REMOTE_INDEX_CACHE, Partition, is_log_directory
+from kcli.log.source import read_whole
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
 MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
 
-INDEX_CACHE = "remote-log-index-cache"
-
 Entry = tuple[Path, FileName]
 Key = tuple[int, str]  # base offset; id in tiered storage or ""
+Logs = dict[Partition, LogBounds]
 
 
 class Verification:
     """Files and directories to verify. Run `findings`; the counters say what has been looked at so far.
 
-    advance(bytes) is called as bytes of logs have been read. What could not be read is in `unreadable`, and the rest is
-    verified all the same. `kafka_files` counts files of kinds that Kafka writes.
+    server: the broker's own properties, of which log.cleanup.policy and metadata.log.dir matter. advance(bytes) is
+    called as bytes of logs have been read. What could not be read is in `unreadable`, and the rest is verified all the
+    same. `files` counts files of kinds that Kafka writes, `unclean` log directories that no orderly stop has left,
+    `unknown` those of which no metadata log says what should be in them.
     """
 
-    def __init__(self, paths: list[Path], *, advance: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        paths: list[Path],
+        *,
+        server: Mapping[str, str] | None = None,
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._paths = paths
+        self._server = server or {}
         self._advance = advance
+        self._seen: set[tuple[int, int]] = set()
         self.files = 0
         self.bytes = 0
+        self.unclean = 0
+        self.unknown = 0
         self.unreadable: list[UnreadableInput] = []
 
     def findings(self) -> Iterator[Finding]:
-        """Everything that is wrong or worth knowing, path by path."""
+        """Everything that is wrong or worth knowing, path by path; in a partition, causes before what they leave."""
         for path in self._paths:
             before = self.files, len(self.unreadable)
+            self._seen.clear()
             if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
-                yield from self._directory(path, 0, {})
+                yield from self._directory(path, 0, _Inside(self._around_partition(path)))
                 if (self.files, len(self.unreadable)) == before:
                     self.unreadable.append(UnreadableInput(str(path), "no file in it that Kafka writes"))
             else:
                 yield from self._guarded(path, self._file)
+
+    def _around_partition(self, path: Path) -> Surroundings | None:
+        """What surrounds a partition's directory that is looked at alone."""
+        absolute = path.absolute()
+        if parse_directory(absolute.name) is None:
+            return None
+        return self._around(absolute.parent)
+
+    def _around(self, path: Path) -> Surroundings | None:
+        """What a log directory says of its partitions; None where the directory is none."""
+        try:
+            is_one = is_log_directory(path) or (path / METADATA_DIRECTORY).is_dir()
+        except (UnreadableInput, OSError):
+            return None
+        return Surroundings(path, self._server, self._paths) if is_one else None
 
     def _guarded(self, path: Path, verify: Callable[[Path], Iterator[Finding]]) -> Iterator[Finding]:
         try:
@@ -56,7 +111,8 @@ class Verification:
             self.unreadable.append(error)
 
     def _run(self, path: Path, verifier: LogVerifier) -> Iterator[Finding]:
-        return self._guarded(path, lambda _: verifier.findings())
+        yield from self._guarded(path, lambda _: verifier.findings())
+        self.unreadable += verifier.unreadable
 
     def _count(self, size: int) -> None:
         self.files += 1
@@ -66,7 +122,7 @@ class Verification:
 
     def _file(self, path: Path) -> Iterator[Finding]:
         name = parse(path.name)
-        size = _size(path)
+        size = _status(path).st_size
         if name is None:
             raise UnreadableInput(str(path), "not named like any file that Kafka writes")
         self._count(size)
@@ -87,7 +143,7 @@ class Verification:
         """An index beside its log: what is wrong in the log is not told."""
         log = path.with_name(path.name.replace(name.kind, FileKind.LOG))
         if not log.exists():
-            yield _no_log(path, log)
+            yield no_log(path, log)
             return
         segment = Segment(name.base_offset or 0, {FileKind.LOG: log, name.kind: path})
         for finding in LogVerifier([segment], [], self._advance, is_whole=False).findings():
@@ -103,7 +159,7 @@ class Verification:
         self,
         path: Path,
         kind: FileKind,
-        logs: dict[tuple[str, int], LogBounds],
+        logs: Logs,
         bounds: LogBounds | None,
         epochs: list[tuple[int, int]],
     ) -> Iterator[Finding]:
@@ -120,66 +176,179 @@ class Verification:
 
     # directories
 
-    def _directory(self, path: Path, depth: int, logs: dict[tuple[str, int], LogBounds]) -> Iterator[Finding]:
-        """A directory and those in it. What it learns of its own log goes into the parent's `logs`."""
+    def _directory(self, path: Path, depth: int, inside: _Inside) -> Iterator[Finding]:
+        """A directory and those in it. inside: the one that it is in, which takes what is learnt of the log here."""
         try:
             with os.scandir(path) as entries:
-                listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+                listed = sorted((entry.name, entry.is_dir(), entry.is_symlink()) for entry in entries)
+            status = path.stat()
         except OSError as error:
             self.unreadable.append(UnreadableInput(str(path), error.strerror or str(error)))
             return
-        here: list[Entry] = []
+        if (status.st_dev, status.st_ino) in self._seen:
+            return  # a symbolic link back to it
+        self._seen.add((status.st_dev, status.st_ino))
+        mine: list[Entry] = []
         unknown: list[Path] = []
-        below: dict[tuple[str, int], LogBounds] = {}
-        for name, is_directory in listed:
+        around = self._around(path)
+        below = _Inside(around)
+        found: list[Finding] = []
+        # The metadata log comes first: what it says, or no longer says, is about the others.
+        for name, is_directory, is_link in sorted(listed, key=lambda each: each[0] != METADATA_DIRECTORY):
             if is_directory:
                 if depth < MAX_DEPTH:
                     yield from self._directory(path / name, depth + 1, below)
-            elif (parsed := parse(name)) is None:
-                unknown.append(path / name)
+                odd = odd_name(path / name) if around is not None and around.is_broker else None
+                found += [] if odd is None else [odd]
+            elif (parsed := parse(name)) is not None:
+                mine.append((path / name, parsed))
+            elif is_link and parse_directory(name) is not None:
+                found.append(broken_link(path / name))
             else:
-                here.append((path / name, parsed))
-        name_says = parse_directory(path.name)
+                unknown.append(path / name)
+        name_says = parse_directory(path.absolute().name)
         if name_says is not None and name_says.state in ("delete", "future", "stray"):
-            yield _leftover_directory(path, name_says)
-        if here or name_says is not None:
-            for other in unknown:
-                yield _unknown(other)
-        yield from self._logs(path, name_says, here, below, logs)
+            found.append(_leftover_directory(path, name_says))
+        if mine or name_says is not None:
+            found += map(_unknown, unknown)
+        found += self._logs(path, name_says, mine, below, inside)
+        if around is not None:
+            yield from self._as_broker(around, below, found)
+        else:
+            yield from found
+
+    def _as_broker(self, around: Surroundings, below: _Inside, found: list[Finding]) -> Iterator[Finding]:
+        """What shows in a log directory as a whole, and what of it follows from damage in the metadata log."""
+        damage = below.metadata_damage
+        broker = BrokerDirectory(around, below.partitions, is_metadata_sound=damage is None)
+        whole = [*broker.findings(), *found]
+        self.unclean += any(each.kind == "unclean-shutdown" for each in whole)
+        self.unknown += any(each.kind == "metadata-log-absent" for each in whole)
+        missing = [each for each in whole if each.kind == "partition-missing"]
+        causes = Causes()
+        if damage is not None:
+            causes.add(damage, lambda other: other.kind in ("partition-stray", "partition-missing"))
+        for cause in whole:
+            if cause.kind == "meta-properties-node":
+                causes.add(cause, lambda other: other.kind == "partition-stray")
+            elif cause.kind == "partition-metadata-topic":
+                name = Path(cause.path).parent.name
+                causes.add(cause, lambda other, name=name: f"{name}: " in f"{other.expected}")  # type: ignore[misc]
+        for cause in missing:
+            name = Path(cause.path).name
+            causes.add(cause, lambda other, name=name: f"{name}: " in f"{other.expected}")  # type: ignore[misc]
+        alone = ("partition-missing", "meta-properties-node", "partition-metadata-topic")
+        yield from causes.settle(each for each in whole if each.kind not in alone)
 
     def _logs(
-        self,
-        path: Path,
-        name_says: DirectoryName | None,
-        here: list[Entry],
-        below: dict[tuple[str, int], LogBounds],
-        logs: dict[tuple[str, int], LogBounds],
+        self, path: Path, name_says: DirectoryName | None, mine: list[Entry], below: _Inside, inside: _Inside
     ) -> Iterator[Finding]:
-        """The files of one directory; `below` are the logs in its directories, `logs` takes its own."""
-        contents = _Contents()
-        for entry, name in here:
-            try:
-                self._count(_size(entry))
-            except UnreadableInput as error:
-                self.unreadable.append(error)
-            else:
-                contents.add(entry, name)
-        yield from (_leftover(entry, name) for entry, name in contents.leftovers)
-        if path.name != INDEX_CACHE:
-            for orphan in contents.orphans():
-                yield _no_log(orphan, orphan.with_suffix(FileKind.LOG))
-        verifier = LogVerifier(contents.local_segments(), contents.local_snapshots(), self._advance)
-        yield from self._run(path, verifier)
+        """The files of one directory; `below` has the logs in its directories, `inside` takes its own."""
+        contents, own = self._sorted_out(mine, is_partition=name_says is not None)
+        orphans = [] if path.name == REMOTE_INDEX_CACHE else contents.orphans()
+        verifier = LogVerifier(
+            contents.local_segments(),
+            contents.local_snapshots(),
+            self._advance,
+            orphans=orphans,
+            known=self._known(path, name_says, contents, inside.around),
+        )
+        own += self._run(path, verifier)
         for one in contents.remote(self._advance):
-            yield from self._run(path, one)
-        if name_says is not None and name_says.state in ("", "future") and verifier.bounds is not None:
-            logs[name_says.topic, name_says.partition] = verifier.bounds
+            own += self._run(path, one)
         for entry, name in contents.rest:
             if name.kind in KRAFT_SNAPSHOTS:
-                yield from self._guarded(entry, self._kraft_snapshot)
+                own += self._guarded(entry, self._kraft_snapshot)
             elif name.kind not in MARKERS:
-                small = partial(self._small, kind=name.kind, logs=below, bounds=verifier.bounds, epochs=verifier.epochs)
-                yield from self._guarded(entry, small)
+                bounds = verifier.bounds
+                small = partial(self._small, kind=name.kind, logs=below.logs, bounds=bounds, epochs=verifier.epochs)
+                own += self._guarded(entry, small)
+        if name_says is not None:
+            own = self._as_partition(path, name_says, own, verifier, contents, inside)
+        causes = Causes()
+        for cause in own:
+            if cause.kind == "leader-epoch":
+                causes.add(cause, lambda other: other.kind == "checkpoint-epoch")
+        yield from causes.settle(each for each in own if each.kind != "leader-epoch")
+
+    def _sorted_out(self, mine: list[Entry], *, is_partition: bool) -> tuple[_Contents, list[Finding]]:
+        """The files by what they are, and what shows without opening them."""
+        contents = _Contents()
+        found: list[Finding] = []
+        for entry, name in mine:
+            try:
+                status = _status(entry)
+            except UnreadableInput as error:
+                self.unreadable.append(error)
+                continue
+            self._count(status.st_size)
+            contents.add(entry, name)
+            if is_partition and (lacks := _lacking(status, name)):
+                found.append(_mode(entry, status, lacks))
+        found += (_leftover(entry, name) for entry, name in contents.leftovers)
+        return contents, found
+
+    def _as_partition(
+        self,
+        path: Path,
+        name: DirectoryName,
+        own: list[Finding],
+        verifier: LogVerifier,
+        contents: _Contents,
+        inside: _Inside,
+    ) -> list[Finding]:
+        """The findings of a partition's directory, which the log directory around it learns of."""
+        if name.state in ("", "future") and verifier.bounds is not None:
+            inside.logs[name.topic, name.partition] = verifier.bounds
+        if name.state != "":
+            return own
+        if inside.around is not None:
+            own += _absent_files(path, name, contents, verifier)
+            own = [_with_topic_id(each, inside.around, name) for each in own]
+        try:
+            inside.partitions[name.topic, name.partition] = here(path)
+        except UnreadableInput as error:
+            self.unreadable.append(error)
+        return inside.keep_damage(own) if name.topic == METADATA_TOPIC else own
+
+    def _known(self, path: Path, name: DirectoryName | None, contents: _Contents, around: Surroundings | None) -> Known:
+        """What is known of a partition's log before it is looked at."""
+        if name is None or name.state == "remote":
+            return Known(is_tiered=True)
+        partition = name.topic, name.partition
+        epochs = contents.leader_epochs()
+        is_metadata = name.topic == METADATA_TOPIC
+        if around is None:
+            gaps = Gaps.LOSS if is_metadata else Gaps.UNKNOWN
+            return Known(gaps, epochs=epochs, is_tiered=True if is_metadata else None)
+        ends = {
+            kind: offsets[partition]
+            for kind, offsets in (
+                (FileKind.RECOVERY_POINTS, around.recovery_points),
+                (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
+            )
+            if partition in offsets and name.state == "" and _is_own(path, name, around)
+        }
+        is_tiered = True if is_metadata else around.is_tiered(name.topic)
+        return Known(around.gaps(partition), ends, epochs, is_tiered, around.path, path if name.state == "" else None)
+
+
+class _Inside:
+    """What is learnt of the logs in one directory. around: what it says of them, where it is a log directory."""
+
+    def __init__(self, around: Surroundings | None) -> None:
+        self.around = around
+        self.logs: Logs = {}
+        self.partitions: dict[Partition, Here] = {}
+        self.metadata_damage: Finding | None = None
+
+    def keep_damage(self, findings: list[Finding]) -> list[Finding]:
+        """Hold back the first damage in the metadata log: what it means for the partitions is not known yet."""
+        damage = [each for each in findings if each.severity == "error" and each.path.endswith((".log", ".checkpoint"))]
+        if self.around is None or not self.around.is_broker or not damage:
+            return findings
+        self.metadata_damage = damage[0]
+        return [each for each in findings if each is not damage[0]]
 
 
 class _Contents:
@@ -202,10 +371,19 @@ class _Contents:
         else:
             self.rest.append((path, name))
 
-    def orphans(self) -> list[Path]:
+    def orphans(self) -> list[Segment]:
         """Index files without a log."""
-        alone = (segment for segment in self._segments.values() if FileKind.LOG not in segment.files)
-        return sorted(path for segment in alone for path in segment.files.values())
+        return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
+
+    def leader_epochs(self) -> Sequence[tuple[int, int]]:
+        """The entries of the leader-epoch-checkpoint; none where it cannot be read, which is told elsewhere."""
+        for path, name in self.rest:
+            if name.kind is FileKind.LEADER_EPOCHS:
+                try:
+                    return parse_leader_epochs(read_whole(path))
+                except (FormatError, UnreadableInput):
+                    break
+        return ()
 
     def local_segments(self) -> list[Segment]:
         """The segments of a broker's log, by base offset."""
@@ -230,22 +408,78 @@ class _Contents:
         )
 
 
-def _size(path: Path) -> int:
-    """Bytes of a file. Raises UnreadableInput: a named pipe would block."""
+def _status(path: Path) -> os.stat_result:
+    """The status of a file. Raises UnreadableInput: a named pipe would block."""
     try:
         status = path.stat()
     except OSError as error:
         raise UnreadableInput(str(path), error.strerror or str(error)) from error
     if not stat.S_ISREG(status.st_mode):
         raise UnreadableInput(str(path), "neither a file nor a directory")
-    return status.st_size
+    return status
 
 
-def _no_log(path: Path, log: Path) -> Finding:
-    action = "nothing to do: Kafka deletes it when it next opens the log"
+def _lacking(status: os.stat_result, name: FileName) -> int:
+    """The permissions that Kafka needs of a file and its owner lacks. It writes KRaft snapshots read-only."""
+    needed = stat.S_IRUSR if name.kind is FileKind.KRAFT_SNAPSHOT else stat.S_IRUSR | stat.S_IWUSR
+    return needed & ~status.st_mode
+
+
+def _mode(path: Path, status: os.stat_result, lacks: int) -> Finding:
+    verbs = [verb for bit, verb in ((stat.S_IRUSR, "read"), (stat.S_IWUSR, "write")) if lacks & bit]
     return Finding(
-        path=str(path), kind="orphan-file", severity="warning", expected=log.name, found="no such file", action=action
+        path=str(path),
+        kind="file-mode",
+        severity="warning",
+        expected="a file that its owner may read and write",
+        found=f"mode {stat.S_IMODE(status.st_mode):04o}: the owner may not {' or '.join(verbs)} it",
+        action="give the permission back: Kafka does not start without it, but as root",
+        command=next_steps.permit(path),
     )
+
+
+def _absent_file(path: Path, found: str, severity: Severity, action: str, command: str | None) -> Finding:
+    """A small file that should be there."""
+    kind = "quorum-state-missing" if path.name == FileKind.QUORUM_STATE else "checkpoint-missing"
+    return Finding(
+        path=str(path),
+        kind=kind,
+        severity=severity,
+        expected="a file",
+        found=f"no such file: {found}",
+        action=action,
+        command=command,
+    )
+
+
+def _is_own(path: Path, name: DirectoryName, around: Surroundings) -> bool:
+    """Is the directory of the topic that it is named for, as far as one can tell?"""
+    try:
+        topic_id = here(path).topic_id
+    except UnreadableInput:
+        return True
+    return topic_id is None or around.topic_id(name.topic) in (None, topic_id)
+
+
+def _absent_files(path: Path, name: DirectoryName, contents: _Contents, verifier: LogVerifier) -> Iterator[Finding]:
+    """Small files that Kafka keeps beside every log."""
+    kinds = {each.kind for _, each in contents.rest}
+    if any(epoch >= 0 for epoch, _ in verifier.epochs) and FileKind.LEADER_EPOCHS not in kinds:
+        found = "the leaders of the batches here are not known, and replicas may be cut at the wrong offsets"
+        command = next_steps.recover(path)
+        yield _absent_file(path / FileKind.LEADER_EPOCHS, found, "warning", REMOVE_EPOCHS, command)
+    if name.topic == METADATA_TOPIC and verifier.bounds is not None and FileKind.QUORUM_STATE not in kinds:
+        found = "the node does not know whom it has voted for, and may vote again in the same epoch"
+        action = "start the node only when no election is under way; it writes the file anew"
+        yield _absent_file(path / FileKind.QUORUM_STATE, found, "warning", action, None)
+
+
+def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) -> Finding:
+    """A partition.metadata that cannot be read is written anew with the topic's id."""
+    if not finding.kind.startswith("partition-metadata-"):
+        return finding
+    command = partition_metadata_command(Path(finding.path), around.topic_id(name.topic))
+    return finding if command is None else replace(finding, command=command, action=WRITE_ANEW)
 
 
 def _leftover_directory(path: Path, name: DirectoryName) -> Finding:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.log.source import FileSource
 
-REBUILD = "delete the file while the broker is stopped: Kafka rebuilds it from the log"
+REBUILD = "stop the broker; recovery rebuilds the index from the log"
 MAX_INDEX_BYTES = 64 << 20  # six times segment.index.bytes; what lies behind is not looked at
 
 OFFSET_ENTRY_BYTES = 8
@@ -47,6 +48,11 @@ class IndexFile:
         entry = self.entries[number * self.entry_bytes :][: self.entry_bytes]
         return int.from_bytes(entry[:-4], signed=True), int.from_bytes(entry[-4:], signed=True)
 
+    def offset_of(self, number: int, base: int) -> int:
+        """The offset that entry `number` is about, in a segment with that base offset."""
+        first, second = self.fields(number)
+        return base + (first if self.entry_bytes == OFFSET_ENTRY_BYTES else second)
+
 
 def read_file(path: Path, limit: int) -> tuple[bytes, int]:
     """The first `limit` bytes of a file and its size. Raises UnreadableInput."""
@@ -78,6 +84,7 @@ def load(path: Path, entry_bytes: int) -> tuple[IndexFile, list[Finding]]:
                 expected=expected,
                 found=found,
                 action=action,
+                command=None if severity == "info" else _rebuild(path),
             )
         )
 
@@ -131,6 +138,7 @@ def judged(index: IndexFile, base_offset: int, events: list[IndexEvent], more: i
             found=f"offset {base_offset + relative:,}, "
             + (f"position {second:,}" if is_offset else f"timestamp {first:,}"),
             action=REBUILD,
+            command=_rebuild(index.path),
         )
     if more:
         yield Finding(
@@ -139,7 +147,12 @@ def judged(index: IndexFile, base_offset: int, events: list[IndexEvent], more: i
             severity="error",
             found=f"{more:,} more entries that the log contradicts",
             action=REBUILD,
+            command=_rebuild(index.path),
         )
+
+
+def _rebuild(path: Path) -> str:
+    return next_steps.recover(path.parent)
 
 
 def _goes_back(before: tuple[int, int], entry: tuple[int, int]) -> bool:
@@ -182,4 +195,5 @@ def _missing(index: IndexFile, severity: Severity, expected: str) -> Finding:
         expected=expected,
         found=f"{index.count:,} entries",
         action=REBUILD,
+        command=_rebuild(index.path),
     )

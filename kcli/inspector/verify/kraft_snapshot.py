@@ -7,9 +7,11 @@ from pathlib import Path
 
 from formats.control_record import ControlType
 from formats.file_name import FileKind
+from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.partition import LogVerifier, Segment
+from kcli.inspector.verify.partition import LogVerifier
 from kcli.inspector.verify.segment import check_control
+from kcli.inspector.verify.segment_names import Segment
 
 FETCH = "delete the file while the node is stopped: it fetches a snapshot from the leader or reads the log again"
 
@@ -43,6 +45,7 @@ def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterato
                 expected=f"a {name} as {place} control record",
                 found=found,
                 action=FETCH,
+                command=next_steps.dump(path),
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from formats.errors import (
@@ -28,12 +29,25 @@ from formats.kernels.log import (
     FAULT_OFFSETS_NOT_INCREASING,
     FAULT_SHORT_HEADER,
 )
+from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.lost_offsets import NO_LOSS, offsets_text
 from kcli.log.segment_reader import Damage, Window
 
-RECOVER = "kcli recover --dry-run: Kafka would cut the file here at its next unclean start"
-SALVAGE = "read what there is with kcli dump-segment; Kafka keeps this batch as it is"
-KEEP = "nothing to do"
+RECOVER = "Kafka would cut the file here at its next unclean start"
+SALVAGE = "Kafka keeps this batch as it is: read what there is, or fetch it from another replica"
+RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
+COMPARE = "compare with the other replicas"
+TAIL_DAMAGE = (
+    "truncated",
+    "batch-crc",
+    "batch-length",
+    "batch-magic",
+    "file-name",
+    "offset-range",
+    "offsets-order",
+    "offsets-overlap",
+)
 
 Told = tuple[str, str, str, str]  # kind, expected, found, action
 Event = tuple[str, int, int, int, int | None, int | str, int, int]
@@ -54,7 +68,7 @@ _EVENTS = {
         "error",
         "a first offset of {expected:,} or above, as the file's name says",
         "base offset {found:,}",
-        "stop the broker from opening it; rename the segment's files to their true base offset in a copy",
+        RENAME,
     ),
     "below-base": _Wording("offset-range", "error", "{expected:,} or above", "base offset {found:,}", SALVAGE),
     "beyond-int": _Wording("offset-range", "error", "{expected:,} or below", "last offset {found:,}", RECOVER),
@@ -80,16 +94,16 @@ _EVENTS = {
         "offset-gap",
         "info",
         "{expected:,}",
-        "base offset {found:,}",
-        "none, if the topic is compacted; else look for a lost segment",
+        "{lost} in no batch",
+        NO_LOSS,
     ),
-    "more-gaps": _Wording("offset-gap", "info", "no gap", "{found:,} more gaps in this file", KEEP),
+    "more-gaps": _Wording("offset-gap", "info", "no gap", "{found:,} more gaps in this file", NO_LOSS),
     "leader-epoch": _Wording(
         "leader-epoch",
         "warning",
         "{expected:,}",
         "leader epoch {found:,}",
-        "compare with the other replicas",
+        COMPARE,
     ),
     "no-producer": _Wording(
         "transactional-without-producer", "error", "a producer id", "producer id {found:,}", SALVAGE
@@ -101,14 +115,14 @@ _EVENTS = {
         "warning",
         "{expected:,}",
         "base sequence {found:,}",
-        "compare with the other replicas",
+        COMPARE,
     ),
     "producer-epoch": _Wording(
         "producer-epoch",
         "warning",
         "{expected:,} or above",
         "producer epoch {found:,}",
-        "compare with the other replicas",
+        COMPARE,
     ),
     "control": _Wording("control-record", "error", "a control record", "{found}", SALVAGE),
 }
@@ -142,10 +156,14 @@ class LogFindings:
             self._add(_fault(window, position, explain), "error", place)
         else:
             wording = _EVENTS[name]
-            values = {"expected": expected, "found": found}
+            values: dict[str, int | str | None] = {"expected": expected, "found": found}
+            lost = None
+            if name == "gap":
+                lost = int(expected or 0), int(found) - 1
+                values["lost"] = offsets_text(*lost)
             texts = wording.expected.format(**values), wording.found.format(**values)
             place = position, size, offset, batches, size_before
-            self._add((wording.kind, *texts, wording.action), wording.severity, place)
+            self._add((wording.kind, *texts, wording.action), wording.severity, place, lost)
 
     def damage(self, damage: Damage, batches: int, size_before: int) -> None:
         """Take bytes that are no batches, behind so many sound ones."""
@@ -154,8 +172,14 @@ class LogFindings:
         if not damage.at_end:
             self._next += [damage.position + damage.length] * (len(self._open) - len(self._next))
 
-    def _add(self, told: Told, severity: Severity, place: tuple[int, int, int | None, int, int]) -> None:
-        """place: position, length, offset, sound batches and bytes before it."""
+    def _add(
+        self,
+        told: Told,
+        severity: Severity,
+        place: tuple[int, int, int | None, int, int],
+        lost: tuple[int, int] | None = None,
+    ) -> None:
+        """place: position, length, offset, sound batches and bytes before it. lost: first and last offset."""
         if len(self._open) >= self._limit:
             self._more += 1
             return
@@ -170,7 +194,10 @@ class LogFindings:
             length=length,
             expected=expected,
             found=found,
+            lost_first_offset=lost and lost[0],
+            lost_last_offset=lost and lost[1],
             action=action,
+            command=_command(self._path, action, offset),
             valid_batches_before=batches,
             valid_bytes_before=size_before,
         )
@@ -203,9 +230,17 @@ class LogFindings:
                     severity="error",
                     found=found,
                     action="repair or replace the file",
+                    command=_command(self._path, RECOVER, None),
                 )
             )
         return closed
+
+
+def _command(path: str, action: str, offset: int | None) -> str | None:
+    """The command for a next step in words."""
+    if action in (RECOVER, RENAME):
+        return next_steps.recover(Path(path).parent)
+    return None if action == NO_LOSS else next_steps.dump(path, offset)
 
 
 def _damage_kind(error: FormatError) -> str:

@@ -44,13 +44,13 @@ def check_log(
     findings: LogFindings,
     *,
     advance: Advance,
-    until: Callable[[], int],
+    until: Callable[[], int | None],
     reached: Callable[[], None],
     after_window: Callable[[], None],
 ) -> None:
     """Run the whole file through `check`, which has begun the segment, and end it there.
 
-    until() is an offset; reached() is called when the next batch lies at or behind it, after_window() once the
+    until() is an offset, or None; reached() is called when the next batch lies at or behind it, after_window() once the
     kernel has taken a window.
     """
     sound = 0, 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from formats.errors import BadCount, FormatError, UnknownVersion
 from formats.file_name import FileKind
+from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.index_files import read_file
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 16 << 20
 
-REWRITE = "stop the broker and write the file anew from the logs; with no file at all a broker starts"
-REMOVE_EPOCHS = "delete the file while the broker is stopped: recovery rebuilds it from the batches"
+REWRITE = "stop the broker; recovery writes the file anew from the logs"
+REMOVE_EPOCHS = "stop the broker; recovery rebuilds the file from the batches"
+CLEANER_STARTS = "nothing to do: the cleaner starts again from the log's start"
+LOOK = "look for a lost segment: the log was further than it reaches now"
 ASK_CLUSTER = "restore the file from a backup, or write it anew with the cluster's own id"
 
 OFFSET_CHECKPOINTS = (
@@ -27,6 +30,7 @@ OFFSET_CHECKPOINTS = (
     FileKind.LOG_START_OFFSETS,
     FileKind.CLEANER_OFFSETS,
 )
+ENDS = (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS)
 EPOCH_CHECKPOINTS = (FileKind.LEADER_EPOCHS, FileKind.REMOTE_LEADER_EPOCHS)
 
 
@@ -135,23 +139,39 @@ def check_offsets(
             yield _finding(path, "checkpoint-negative", "error", "0 or more", f"{name}: {offset}", REWRITE)
         elif bounds is None:
             absent += 1
-        elif offset > bounds.end and bounds.is_sound:
+        elif offset > bounds.end and bounds.is_sound and not (bounds.is_short and kind in ENDS):
             expected = f"{name}: an offset up to {bounds.end:,}, where the log ends"
-            yield _finding(path, "checkpoint-offset", "warning", expected, f"{offset:,}", _BEYOND_END[kind])
+            yield _finding(
+                path,
+                "checkpoint-offset",
+                "warning",
+                expected,
+                f"{offset:,}",
+                CLEANER_STARTS if kind is FileKind.CLEANER_OFFSETS else LOOK,
+            )
     if absent and logs:
         found = f"{absent:,} partitions that are not in this directory"
         yield _finding(path, "checkpoint-absent", "info", "partitions of this directory", found, "nothing to do")
 
 
-_BEYOND_END = {
-    FileKind.RECOVERY_POINTS: "look for a lost segment: the log was flushed further than it reaches now",
-    FileKind.REPLICATION_OFFSETS: "look for a lost segment: the high watermark was further than the log reaches now",
-    FileKind.LOG_START_OFFSETS: "look for a lost segment: the log started further than it reaches now",
-    FileKind.CLEANER_OFFSETS: "nothing to do: the cleaner starts again from the log's start",
-}
-
-
 def _finding(path: Path, kind: str, severity: Severity, expected: str, found: str, action: str) -> Finding:
     return Finding(
-        path=str(path), kind=kind, severity=severity, position=0, expected=expected, found=found, action=action
+        path=str(path),
+        kind=kind,
+        severity=severity,
+        position=0,
+        expected=expected,
+        found=found,
+        action=action,
+        command=_command(path, action),
     )
+
+
+def _command(path: Path, action: str) -> str | None:
+    if action == REWRITE:
+        return next_steps.recover_log_directory(path.parent)
+    if action == REMOVE_EPOCHS:
+        return next_steps.recover(path.parent)
+    if action.startswith("nothing to do"):
+        return None
+    return next_steps.dump_metadata(path.parent) if path.name == FileKind.META_PROPERTIES else next_steps.show(path)

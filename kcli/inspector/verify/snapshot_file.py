@@ -8,10 +8,11 @@ from pathlib import Path
 from formats import producer_snapshot
 from formats.errors import BadChecksum, FormatError, Truncated
 from formats.producer_snapshot import ENTRY, HEADER, ProducerEntry
+from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import read_file
 
-DELETE = "delete the file while the broker is stopped: Kafka rebuilds the producers' state from the log"
+DELETE = "stop the broker; recovery makes the snapshot anew from the log"
 MAX_SNAPSHOT_BYTES = 64 << 20
 
 State = tuple[int, int, int, int, int, int, int, bool]
@@ -81,6 +82,7 @@ class SnapshotFile:
             expected=expected,
             found=found,
             action=DELETE,
+            command=next_steps.recover(self._path.parent),
         )
 
 

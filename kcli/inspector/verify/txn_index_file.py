@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from formats.txn_index import ENTRY, VERSION, AbortedTxn
+from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.index_files import MAX_INDEX_BYTES, read_file
-
-REBUILD = "delete the segment's index files while the broker is stopped: Kafka rebuilds them from the log"
+from kcli.inspector.verify.index_files import MAX_INDEX_BYTES, REBUILD, read_file
 
 Aborted = tuple[int, int, int, int, bool, bool]
 
@@ -118,6 +117,7 @@ class TxnIndexCheck:
             expected=expected,
             found=found,
             action=REBUILD,
+            command=next_steps.recover(Path(self._named).parent),
         )
 
 
