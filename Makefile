@@ -36,6 +36,7 @@ bench: $(BUILT)
 	$(BIN)/python -m tests.bench.serve
 	$(BIN)/python -m tests.bench.cluster
 	$(BIN)/python -m tests.bench.groups
+	$(BIN)/python -m tests.bench.waits
 	$(BIN)/python -m tests.bench.decoding
 	$(BIN)/python -m tests.bench.export --why
 

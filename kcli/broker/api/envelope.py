@@ -22,6 +22,7 @@ from kcli.broker.network.messages import (
     read_request,
     with_throttle,
 )
+from kcli.broker.turns import LONG_BYTES, apart
 
 ADDRESS_BYTES = {4: socket.AF_INET, 16: socket.AF_INET6}
 
@@ -30,7 +31,8 @@ async def envelope(call: Call) -> Entity:
     """Errors: NOT_CONTROLLER; UNSUPPORTED_VERSION for a request that cannot be read; INVALID_REQUEST for one that is
     not to be forwarded, or a client's address that is none."""
     try:
-        inner = _inner(call)
+        is_long = len(call.request.request_data) > LONG_BYTES
+        inner = await apart(_inner, call) if is_long else _inner(call)
     except BadRequest:
         return _refused(call, ErrorCode.unsupported_version)
     if inner is None:
