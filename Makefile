@@ -43,6 +43,7 @@ bench: $(DEPS) $(BUILT)
 	$(BIN)/python -m tests.bench.serve
 	$(BIN)/python -m tests.bench.cluster
 	$(BIN)/python -m tests.bench.groups
+	$(BIN)/python -m tests.bench.waits
 	$(BIN)/python -m tests.bench.decoding
 	$(BIN)/python -m tests.bench.export --why
 

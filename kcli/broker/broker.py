@@ -10,6 +10,7 @@ from kcli.broker.coordinators.runtime import Coordinator, Work
 from kcli.broker.network.peers import Network, NoNetwork
 from kcli.broker.replication.manager import ReplicaManager
 from kcli.broker.to_controller import ToController
+from kcli.broker.turns import Turns
 from kcli.coordinator import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Broker:
     advertised: listener name -> host and port that clients are told. is_alone: it is all of its cluster. network: to
     other nodes; controller: to the active one, which may be this one. active: where this node is a controller;
     lifecycle: where it is a broker. creating: topics that the controller was asked for because a client named them;
-    topic_problem: why the last such topic was not created.
+    topic_problem: why the last such topic was not created. turns: who has a lot to do waits for them.
     """
 
     config: BrokerConfig
@@ -55,6 +56,7 @@ class Broker:
     network: Network = field(default_factory=NoNetwork)
     creating: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     topic_problem: str = ""
+    turns: Turns = field(default_factory=Turns)
     controller: ToController = field(init=False)
     replicas: ReplicaManager = field(init=False)
     producer_ids: ProducerIds = field(init=False)

@@ -14,8 +14,7 @@ from kcli.group.turn import Turn
 
 def list_groups(turn: Turn, token: Token, request: ListGroups) -> None:
     """Neither states nor types depend on case; a type that is not known matches none."""
-    states = {state.strip().lower() for state in request.states}
-    types = {kind.lower() for kind in request.types}
+    states, types = request.folded_states, request.folded_types
     listed = [
         ListedGroup(
             group_id=group.id, protocol_type=group.listed_protocol_type, state=group.state_name, type=group.type_name

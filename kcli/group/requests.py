@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
@@ -262,12 +263,22 @@ class TopicsDeleted:
 # groups
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ListGroups:
     """All groups in these states and of these types; () for any. Answered with a list of ListedGroup."""
 
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+
+    @cached_property
+    def folded_states(self) -> frozenset[str]:
+        """Case does not matter. Every shard is asked, and it may be a long list."""
+        return frozenset(state.strip().lower() for state in self.states)
+
+    @cached_property
+    def folded_types(self) -> frozenset[str]:
+        """As with states."""
+        return frozenset(kind.lower() for kind in self.types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

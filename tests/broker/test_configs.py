@@ -14,6 +14,7 @@ from kcli.broker.api import handler
 from kcli.broker.config import BrokerConfig
 from kcli.broker.config.describe import describe, effective_topic_configs
 from kcli.broker.network.messages import Call, RequestHeader, messages
+from kcli.broker.turns import Turns
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import from_uuid
 from tests.broker.configs.oracle import (
@@ -45,6 +46,7 @@ class Node:
     node_id: int = NODE
     records: list[Record] = field(default_factory=list)
     is_alone: bool = True
+    turns: Turns = field(default_factory=Turns)
 
     @property
     def metadata(self) -> "Node":

@@ -17,6 +17,8 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kcli.broker.parts import PARTS, in_parts
+
 if TYPE_CHECKING:
     from kcli.broker.network.messages import Call, Entity
 
@@ -129,7 +131,7 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 @cache
 def handler(api_key: int) -> Handler:
-    """The function that answers an API's requests."""
+    """The function that answers an API's requests, long ones in parts."""
     name = APIS[api_key].name
     found: Handler = getattr(import_module(f"kcli.broker.api.{name}"), name)
-    return found
+    return in_parts(found, PARTS[name]) if name in PARTS else found

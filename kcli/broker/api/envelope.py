@@ -25,6 +25,7 @@ from kcli.broker.network.messages import (
     read_request,
     with_throttle,
 )
+from kcli.broker.turns import LONG_BYTES, apart
 
 log = logging.getLogger("kcli.broker")
 
@@ -36,7 +37,8 @@ async def envelope(call: Call) -> Entity:
     not to be forwarded, or that only a closed connection answers, or a client's address that is none;
     UNKNOWN_SERVER_ERROR for a bug."""
     try:
-        inner = _inner(call)
+        is_long = len(call.request.request_data) > LONG_BYTES
+        inner = await apart(_inner, call) if is_long else _inner(call)
     except BadRequest:
         return _refused(call, ErrorCode.unsupported_version)
     if inner is None:

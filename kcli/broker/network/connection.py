@@ -39,6 +39,7 @@ from kcli.broker.network.messages import (
     with_throttle,
 )
 from kcli.broker.network.outgoing import Outgoing, Part
+from kcli.broker.turns import LONG_BYTES, apart
 from kcli.broker.unattended import report
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ log = logging.getLogger("kcli.broker")
 SIZE_BYTES = 4
 TURN_REQUESTS, TURN_BYTES = 64, 256 << 10
 """After so many requests, or bytes of answers, other connections have their turn."""
+LONG_ITEMS = 128
+"""An answer with a longer list in it is encoded by a thread."""
 LATE_MAX = 32
 """So many batches of one connection may wait for followers."""
 
@@ -63,6 +66,13 @@ class Laid(list[Part]):
         head = self[0]
         assert isinstance(head, bytearray), "the first part is ours"
         head[self.throttle_at : self.throttle_at + 4] = throttle_ms.to_bytes(4)
+
+
+class Encoded(Laid):
+    """An answer that tells the client already for how long it is throttled, or has no place for it."""
+
+    def set_throttle(self, throttle_ms: int) -> None:
+        """Nothing to be done."""
 
 
 class Later:
@@ -297,7 +307,23 @@ class Connection:
             self._dispatch(APIS[API_VERSIONS], messages(API_VERSIONS, 0), header, None)
             return
         kind = messages(header.api_key, header.version)
+        if len(frame) > LONG_BYTES and header.api_key != PRODUCE:
+            self._held = True
+            self._answer_task = self._loop.create_task(self._read_apart(api, kind, header, bytes(frame)))
+            return
         self._dispatch(api, kind, header, read_request(kind, frame, header.position))
+
+    async def _read_apart(self, api: Api, kind: Messages, header: RequestHeader, frame: bytes) -> None:
+        try:
+            request = await apart(read_request, kind, memoryview(frame), header.position)
+        except BadRequest as error:
+            self.close(f"not a request: {error}", level=logging.WARNING)
+            return
+        self._answer_task = None
+        self._held = False
+        self._dispatch(api, kind, header, request)
+        self._flush()
+        self._resume()
 
     def _dispatch(self, api: Api, kind: Messages, header: RequestHeader, request: Entity | None) -> None:
         """request None: ApiVersions of a version that there is not yet, answered in version 0."""
@@ -321,6 +347,9 @@ class Connection:
                     self._server.renew_scratch()
                 self._unbegun = answer
                 self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))
+            elif is_long(answer):
+                self._held = True
+                self._answer_task = self._loop.create_task(self._encode_apart(call, answer, began))
             else:
                 self._in_order(call, answer, began)
         except BadRequest:
@@ -367,10 +396,27 @@ class Connection:
         self._unbegun = None
         try:
             response = await answer
+            if not isinstance(response, Laid) and is_long(response):
+                response = await self._encoded(call, response, began)
         except Exception as error:  # noqa: BLE001  (as above)
             self._end_with(call, error)
         else:
             self._answer_late(call, response, began)
+
+    async def _encode_apart(self, call: Call, response: Entity, began: int) -> None:
+        try:
+            encoded = await self._encoded(call, response, began)
+        except Exception as error:  # noqa: BLE001  (as above)
+            self._end_with(call, error)
+        else:
+            self._answer_late(call, encoded, began)
+
+    async def _encoded(self, call: Call, response: Entity, began: int) -> Laid:
+        """A long answer's frame, by a thread."""
+        call.throttle_ms = self._throttle_ms(call, began)
+        call.is_exempt = True  # it has been counted
+        response = with_throttle(response, call.throttle_ms)
+        return Encoded([await apart(call.messages.encode, call.header.correlation_id, response)])
 
     def _is_there(self, call: Call, later: Later, began: int, _: object) -> None:
         if self.is_closed:
@@ -410,10 +456,7 @@ class Connection:
         self.close(f"{api.name} failed")
 
     def _answer(self, call: Call, response: Entity | Laid | None, began: int) -> None:
-        quotas = self._server.broker.quotas
-        throttle_ms = call.throttle_ms
-        if quotas.is_active and not call.is_exempt:
-            throttle_ms = max(throttle_ms, quotas.request_throttle_ms(call, perf_counter_ns() - began))
+        throttle_ms = self._throttle_ms(call, began)
         if isinstance(response, Laid):
             if throttle_ms:
                 response.set_throttle(throttle_ms)
@@ -423,6 +466,12 @@ class Connection:
         if throttle_ms:
             self._held = True
             self._timer = self._loop.call_later(throttle_ms / 1000, self._end_throttle)
+
+    def _throttle_ms(self, call: Call, began: int) -> int:
+        quotas = self._server.broker.quotas
+        if not quotas.is_active or call.is_exempt:
+            return call.throttle_ms
+        return max(call.throttle_ms, quotas.request_throttle_ms(call, perf_counter_ns() - began))
 
     def _end_throttle(self) -> None:
         self._timer = None
@@ -458,6 +507,23 @@ class Connection:
         if self._is_writing:
             self._loop.remove_writer(self._fd)
             self._is_writing = False
+
+
+def is_long(response: Entity | None) -> bool:
+    """Has an answer a long list, or one of its first items one?"""
+    if response is None:
+        return False
+    for name in response.__slots__:
+        items = getattr(response, name)
+        if type(items) is tuple and items:
+            if len(items) > LONG_ITEMS:
+                return True
+            if not isinstance(items[0], str | int) and any(
+                type(inner) is tuple and len(inner) > LONG_ITEMS
+                for inner in [getattr(items[0], each) for each in items[0].__slots__]
+            ):
+                return True
+    return False
 
 
 def handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:

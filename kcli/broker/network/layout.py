@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 
 from formats.varint import uvarint
-from kcli.broker.network.connection import Laid
+from kcli.broker.network.connection import Encoded, Laid
 from kcli.broker.network.messages import Messages
 
 NO_TAGS = b"\0"
@@ -41,13 +41,6 @@ def framed(kind: Messages, correlation_id: int, parts: Iterable[bytes], *, throt
     if kind.flexible:
         frame += NO_TAGS
     frame[:4] = (len(frame) - 4).to_bytes(4)
-    answer = (Laid if has_throttle else _NoThrottle)([frame])
+    answer = (Laid if has_throttle else Encoded)([frame])
     answer.throttle_at = throttle_at
     return answer
-
-
-class _NoThrottle(Laid):
-    """An answer of a version that has no place for a throttle time."""
-
-    def set_throttle(self, throttle_ms: int) -> None:
-        """The client is not told."""

@@ -1,0 +1,40 @@
+"""Long work on the event loop, and beside it: nothing that one client asks for keeps the others waiting.
+
+    Turns   who has more to do than a few milliseconds' worth waits for its turn before each part of it: one part of all
+            that is long runs in one round of the loop, whoever asked for it
+    apart   a function of what never changes (a request's bytes, an answer's objects) runs in a thread, one at a time:
+            it is given up every few milliseconds (sys.setswitchinterval), so that the loop goes on
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, ParamSpec, TypeVar
+
+LONG_BYTES: Final = 16 << 10
+"""A longer request is read by a thread, unless it has batches."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Turns:
+    """See above. All of it belongs to the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def next(self) -> None:
+        """Wait until others have had theirs; what follows, up to the next await, is this one's."""
+        async with self._lock:
+            await asyncio.sleep(0)
+
+
+_ONE_THREAD = ThreadPoolExecutor(1, "long-requests")
+
+
+async def apart(work: Callable[P, T], *arguments: P.args, **_: P.kwargs) -> T:
+    """What `work` returns, or raises, from a thread."""
+    return await asyncio.get_running_loop().run_in_executor(_ONE_THREAD, work, *arguments)
