@@ -269,6 +269,17 @@ def test_the_worst_comes_first(directory: Path) -> None:
         assert str(other) in {finding.path for finding in more}
 
 
+def test_a_lost_partition_shows_without_meta_properties(directory: Path) -> None:
+    remove_meta_properties(directory)
+    remove_partition(directory)
+    assert [finding.kind for finding in loud(directory)] == ["partition-missing", "meta-properties-missing"]
+
+
+def test_damage_in_a_renamed_log_is_told_apart(directory: Path) -> None:
+    flip(rename_log(directory), 70)
+    assert {finding.kind for finding in loud(directory)} == {"file-name", "batch-crc"}
+
+
 def test_lost_offsets_are_named(directory: Path) -> None:
     first, second, third = (int(log.stem) for log in logs(directory)[:3])
     remove_middle(directory)

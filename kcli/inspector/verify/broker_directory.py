@@ -207,31 +207,40 @@ class BrokerDirectory:
 
     def _absent(self) -> Iterator[Finding]:
         """Partitions that the metadata log places here and that are not."""
-        image, properties = self._around.image, self._around.properties
-        if image is None or properties is None or properties.node_id is None or not self._around.is_broker:
+        image, node = self._around.image, self._around.node_id
+        if image is None or not self._around.is_broker:
             return
+        if node not in image.brokers and len(image.brokers) == 1:
+            (node,) = image.brokers  # meta.properties is wrong, which is told
         for topic in image.topics.values():
             for number, partition in topic.partitions.items():
                 where = (topic.name, number)
                 is_link = (self._around.path / f"{topic.name}-{number}").is_symlink()  # it is told where it leads
-                if where in self._partitions or is_link or properties.node_id not in partition.replicas:
+                if where in self._partitions or is_link or node not in partition.replicas:
                     continue
-                if self._is_in(partition.directory(properties.node_id), properties):
+                if self._is_in(partition.directory(node), where):
                     yield self._missing(where)
 
-    def _is_in(self, directory: UUID, properties: MetaProperties) -> bool:
-        """Is that directory's id this directory's? A node's only directory need not be named."""
+    def _is_in(self, directory: UUID, partition: Partition) -> bool:
+        """Is that directory's id this directory's? A node's only directory need not be named; where this one's id is
+        not known, its checkpoints say what was in it."""
         from kcli.metadata.partition import MIGRATING, UNASSIGNED, to_uuid
 
+        properties, image = self._around.properties, self._around.image
+        if properties is None or properties.directory_id is None:
+            return self._reached(partition) > 0
         if directory not in (MIGRATING, UNASSIGNED):
-            return properties.directory_id is not None and directory == to_uuid(properties.directory_id)
-        image = self._around.image
+            return directory == to_uuid(properties.directory_id)
         broker = None if image is None else image.brokers.get(properties.node_id or 0)
         return broker is not None and len(broker.directories) == 1
 
+    def _reached(self, partition: Partition) -> int:
+        """How far the partition's log had come, by the checkpoints."""
+        return max(self._around.high_watermarks.get(partition, 0), self._around.recovery_points.get(partition, 0))
+
     def _missing(self, partition: Partition) -> Finding:
         name = f"{partition[0]}-{partition[1]}"
-        reached = max(self._around.high_watermarks.get(partition, 0), self._around.recovery_points.get(partition, 0))
+        reached = self._reached(partition)
         lost = f": offsets up to {reached - 1:,} are lost" if reached else ""
         return Finding(
             path=str(self._around.path / name),

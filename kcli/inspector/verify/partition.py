@@ -451,4 +451,4 @@ def _is_about(stems: set[str], finding: Finding) -> bool:
     """Is it about files of these names, or about offsets lost where one of them should have them?"""
     first = finding.lost_first_offset
     is_lost = finding.kind in ("log-end", "log-missing") and first is not None and f"{first:020}" in stems
-    return is_lost or Path(finding.path).stem in stems
+    return is_lost or (_is_beside_log(finding) and Path(finding.path).stem in stems)
