@@ -84,7 +84,7 @@ $(VENV)/pyvenv.cfg:
 
 # In the order in which the demo needs them, and what it does not need last.
 $(RUN): .ci/run.lock | $(VENV)/pyvenv.cfg
-	@echo "Fetching what kcli runs on and is built with: 30 packages, 200 MB"
+	@echo "Fetching what kcli runs on and is built with: 30 packages, 165 MB"
 	@$(PIP) $(LOCKED) -r .ci/run.lock
 	@touch $@
 
@@ -94,7 +94,7 @@ $(SPARK): .ci/spark.lock $(RUN)
 	@touch $@
 
 $(DEPS): .ci/dev.lock $(SPARK)
-	@echo "Fetching what the tests need besides: 75 packages, 150 MB"
+	@echo "Fetching what the tests need besides: 95 packages, 105 MB"
 	@$(PIP) $(LOCKED) --no-binary pyspark -r .ci/dev.lock
 	@touch $@
 

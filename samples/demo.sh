@@ -88,7 +88,7 @@ member() {
 
 # assigned NAME TIMES: wait until a member has been assigned partitions so often
 assigned() {
-    for _ in {1..200}; do
+    for _ in {1..600}; do
         if [ "$(grep -cs assigned "$rescue/$1")" = "$2" ]; then return; fi
         sleep 0.05
     done
