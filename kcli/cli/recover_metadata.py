@@ -35,6 +35,8 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
         if has_partitions and metadata.is_missing and metadata.is_log_directory:
             yield {**place, "kind": MISSING}
         return
+    if not metadata.starts:
+        return
     place = {"partition": METADATA_DIRECTORY, "file": ""}
     yield from ({**place, "kind": DAMAGED, "reason": sign} for sign in lost.evidence if not lost.cuts)
     if metadata.is_loss:
@@ -97,7 +99,9 @@ def _salvage_lines(metadata: MetadataRecovery, *, changes: bool) -> list[tuple[s
     if lost is None or salvage is None:
         return []
     strays = sum(metadata.keeps(stray) for stray in metadata.strays)
-    words = f"all that can be read, and {_count(strays, 'partition')} that would be stray"
+    words = "all that can be read"
+    if strays:
+        words += f", and {_count(strays, 'partition')} that would be stray"
     if salvage.rebuilt:
         words += f"; without their configuration, as only directories tell of them: {_listed(salvage.rebuilt)}"
     if metadata.wants_salvage:
