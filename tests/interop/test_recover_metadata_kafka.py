@@ -34,7 +34,6 @@ def started(directory: Path) -> tuple[set[str], set[str]]:
 
 
 def test_cut_metadata_log(kafka_jars: Path, tmp_path: Path) -> None:
-    assert kafka_jars
     directory = copied(tmp_path)
     topics = {name.rpartition("-")[0] for name in partitions(directory)}
     flip(directory / LOG, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
