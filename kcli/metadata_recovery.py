@@ -36,8 +36,8 @@ class MetadataRecovery:
 
     lost: what a start makes of the log; None where it is missing, or in a quorum. strays: of this directory's
     partitions. starts: does Kafka start with the log? is_loss: does it not, or does the cluster forget something?
-    salvage: what can be saved of that. in_quorum: signs of damage that the other_voters mend. refusals: what Kafka
-    would stop at.
+    salvage: what can be saved of that; is_salvaged: it is, in this run. in_quorum: signs of damage that the
+    other_voters mend. refusals: what Kafka would stop at.
     """
 
     directory: Path
@@ -49,6 +49,7 @@ class MetadataRecovery:
     is_loss: bool = False
     starts: bool = True
     salvage: MetadataSalvage | None = None
+    is_salvaged: bool = False
     other_voters: Sequence[int] = ()
     in_quorum: Sequence[str] = ()
     refusals: list[StartRefused] = field(default_factory=list)
@@ -87,6 +88,7 @@ class MetadataRecovery:
         self.look(planned)
         if not self.wants_salvage or self.salvage is None or self.lost is None:
             return planned
+        self.is_salvaged = True
         self.refusals = [each for each in self.refusals if not _is_of_log(each)]
         salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
         gaps = plan(planned.view.directory, planned.options, with_salvage=True)

@@ -93,7 +93,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         plans = recovery.plans()
     changes = out is not None or in_place
     try:
-        show = _Show(recovery, metadata, progress, as_json=output is Format.JSONL)
+        show = _Show(recovery, metadata, progress, config, as_json=output is Format.JSONL)
         raise typer.Exit(show.run(plans, changes=changes))
     except OSError as error:
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
@@ -109,7 +109,16 @@ def _metadata(directory: Path, server: Mapping[str, str], now_ms: int, *, salvag
 class _Show:
     """The result, row by row; `run` returns the exit status."""
 
-    def __init__(self, recovery: Recovery, metadata: MetadataRecovery, progress: _Progress, *, as_json: bool) -> None:
+    def __init__(
+        self,
+        recovery: Recovery,
+        metadata: MetadataRecovery,
+        progress: _Progress,
+        config: Path | None,
+        *,
+        as_json: bool,
+    ) -> None:
+        self._config = config
         self._recovery, self._metadata, self._progress, self._as_json = recovery, metadata, progress, as_json
         self._totals = _Totals()
         self._is_bad = False
@@ -184,7 +193,7 @@ class _Show:
             self._write(rows)
             return
         self._progress.clear()
-        for kind, place, words in metadata_text(metadata, rows, changes=changes):
+        for kind, place, words in metadata_text(metadata, rows, self._config, changes=changes):
             write_text(_text_line(kind, place, words))
 
 

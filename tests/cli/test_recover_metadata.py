@@ -286,3 +286,33 @@ def test_something_in_the_way_of_a_segment(tmp_path: Path) -> None:
     ended = kcli("recover", directory)
     assert ended.status == 1
     assert "something that is no file has its name" in ended.stdout
+
+
+def test_two_log_directories(tmp_path: Path) -> None:
+    """A topic whose partitions all lie in the other directory is stray there, and rebuilt from there."""
+    directory = copied(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    for each in list(directory.glob(f"{DAMAGED_TOPIC}-*")):
+        each.rename(other / each.name)
+    (other / "meta.properties").write_text(
+        "\n".join(
+            "directory.id=abcdefghijklmnopqrstuw" if line.startswith("directory.id") else line
+            for line in (directory / "meta.properties").read_text().splitlines()
+        )
+    )
+    flip(directory / LOG, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=1\nlog.dirs={directory},{other}\n")
+    found = rows(kcli("recover", "--format", "jsonl", "--config", config, other).stdout)
+    assert names(found, "stray") == partitions(other)
+    ended = kcli("recover", "--salvage", "--config", config, other)
+    assert "kept" not in ended.stdout
+    assert f"kcli recover --salvage --config {config} --out NEW {directory}" in ended.stdout
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--config", config, "--out", new, directory).status == 0
+    assert {from_uuid(each) for each in image_of(new).topics[DAMAGED_TOPIC].partitions[0].directories} == {
+        "abcdefghijklmnopqrstuw"
+    }
+    config.write_text(f"node.id=1\nlog.dirs={new},{other}\n")
+    assert not names(rows(kcli("recover", "--format", "jsonl", "--config", config, other).stdout), "stray")
