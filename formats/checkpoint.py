@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from formats.errors import BadCount, BadValue, UnknownVersion
+from formats.errors import BadCount, BadNumber, BadValue, UnknownVersion
 
 VERSION = 0
 
@@ -75,6 +75,10 @@ def build_offsets(entries: Sequence[OffsetEntry]) -> bytes:
     return _build(entries)
 
 
+class _NotANumberError(ValueError):
+    """An integer of some size is wanted. Kafka tells it from a line of the wrong form, but for the first two lines."""
+
+
 def _lines(data: bytes) -> Iterator[tuple[int, str]]:
     """Position and text of each line, split where Java's readLine does."""
     position = 0
@@ -99,6 +103,9 @@ def _parse(data: bytes, entry: Callable[[Sequence[str]], T]) -> tuple[T, ...]:
                 expected, count_at = _integer(line, 32), position
             if number > 2:
                 entries.append(entry(_WHITE.split(line.rstrip(" \t\v\f"))))
+        except _NotANumberError:
+            kind = BadNumber if number > 2 else BadValue
+            raise kind(f"line {number} is malformed: {line[:100]!r}", position) from None
         except ValueError:
             raise BadValue(f"line {number} is malformed: {line[:100]!r}", position) from None
     if len(entries) != expected:
@@ -108,7 +115,7 @@ def _parse(data: bytes, entry: Callable[[Sequence[str]], T]) -> tuple[T, ...]:
 
 def _integer(text: str, bits: int) -> int:
     if not _INTEGER.fullmatch(text) or len(text) > 100 or not -(1 << bits - 1) <= int(text) < 1 << bits - 1:
-        raise ValueError(text)
+        raise _NotANumberError(text)
     return int(text)
 
 

@@ -11,6 +11,7 @@ FormatError
   BadCompression a payload that its codec does not decompress, or bytes behind its end
   LimitExceeded  sound perhaps, but larger than the caller allows
   BadValue       anything else that is not as the format says
+  BadNumber      a BadValue: text where a number must be
   UnknownVersion a version that this format does not have
   UnknownType    a type id that this format does not have
 """
@@ -76,6 +77,10 @@ class LimitExceeded(FormatError):
 
 class BadValue(FormatError):
     """Anything else that is not as the format says."""
+
+
+class BadNumber(BadValue):
+    """Text where a number must be."""
 
 
 class UnknownVersion(FormatError):

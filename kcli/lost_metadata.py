@@ -21,16 +21,17 @@ from pathlib import Path
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC, FileKind, parse
+from formats.quorum_state import parse as parse_quorum_state
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.log_directory import PartitionDirectory
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.recovery import LOSSES, PartitionPlan
 from kcli.log.recovery_view import ContentSource, StartRefused
-from kcli.log.source import FileSource
+from kcli.log.source import FileSource, Source
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import to_uuid
-from kcli.metadata_replay import replay, snapshot_records
+from kcli.metadata_replay import BadRecord, latest_snapshot, replay, snapshot_records, snapshot_refusal
 
 MARKER_BYTES = 1 << 10
 """More than the marker of a clean shutdown has."""
@@ -59,8 +60,11 @@ class LostMetadata:
         self.home, self.plan = home, plan
         self.trouble: list[UnreadableInput] = []
         """What is damaged in the log, once `readable` was asked for."""
+        self.misplaced: dict[str, StartRefused] = {}
+        """Files with the id of another topic, once strays were looked for."""
         self.unreadable: list[UnreadableInput] = []
         """Files with topic ids, once strays were looked for."""
+        self._told_of_start: list[UnreadableInput] = []
         self.removed: set[str] = set()
         """The ids of topics that the log removes, once `readable` was asked for."""
         self.cuts = [] if plan is None else list(_cuts(plan))
@@ -84,7 +88,8 @@ class LostMetadata:
         if self.plan is None:
             return self._bootstrap(MetadataImage(lenient=True))
         files = self.plan.view.files
-        return self._bootstrap(replay(self.plan.view.directory, files, _pass, around_damage=False))
+        told = self._told_of_start.append
+        return self._bootstrap(replay(self.plan.view.directory, files, told, around_damage=False, lenient=False))
 
     @cached_property
     def readable(self) -> MetadataImage:
@@ -111,6 +116,37 @@ class LostMetadata:
             self.trouble.append(UnreadableInput(str(path), str(error)))
         return image
 
+    def refusals(self) -> Iterator[StartRefused]:
+        """What Kafka stops at beside what it cuts: quorum-state, bootstrap.checkpoint, the latest snapshot, and
+        records that contradict those before them. Raises UnreadableInput."""
+        bootstrap = self.home / FileKind.BOOTSTRAP
+        if bootstrap.exists():
+            reason = _not_whole(FileSource(bootstrap))
+            if reason is not None:
+                yield StartRefused(FileKind.BOOTSTRAP, reason)
+        if self.plan is None:
+            return
+        view = self.plan.view
+        if FileKind.QUORUM_STATE in view:
+            try:
+                parse_quorum_state(view.read(FileKind.QUORUM_STATE))
+            except FormatError as error:
+                yield StartRefused(f"{view.directory.name}/{FileKind.QUORUM_STATE}", error.reason, error.position)
+        latest = latest_snapshot(view.files)
+        if latest is not None:
+            source = view.source(latest)
+            try:
+                reason = snapshot_refusal(source)
+            finally:
+                source.close()
+            if reason is not None:
+                yield StartRefused(f"{view.directory.name}/{latest}", reason)
+                return
+        _ = self.image  # the start of which bad records are told
+        bad = next((each for each in self._told_of_start if isinstance(each, BadRecord)), None)
+        if bad is not None:
+            yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
+
     def strays(
         self, partitions: Iterable[PartitionDirectory], node_id: int | None, image: MetadataImage | None = None
     ) -> Iterator[Stray | StartRefused]:
@@ -130,17 +166,34 @@ class LostMetadata:
                 path = each.path / FileKind.PARTITION_METADATA
                 self.unreadable.append(UnreadableInput(str(path), error.strerror or str(error)))
                 continue
+            self._compare(each, topic_id)
             reason = why_stray(image or self.image, each.name.partition, topic_id, node_id)
             if reason is not None:
                 yield Stray(each, topic_id, reason, self._is_removed(topic_id))
+
+    def _compare(self, partition: PartitionDirectory, topic_id: str | None) -> None:
+        """A directory with the id of another topic is no stray, and yet not what the metadata takes it for."""
+        topic = None if topic_id is None else self.image.topic_by_id(to_uuid(topic_id))
+        if topic is not None and topic.name != partition.name.topic:
+            reason = f"the id of topic {topic.name}: Kafka starts, and does not serve the partition"
+            file = f"{partition.path.name}/{FileKind.PARTITION_METADATA}"
+            self.misplaced.setdefault(file, StartRefused(file, reason))
 
     def _is_removed(self, topic_id: str | None) -> bool:
         _ = self.readable  # it is replayed for them
         return topic_id in self.removed
 
 
-def _pass(_: UnreadableInput) -> None:
-    """What is damaged is behind the end of the log."""
+def _not_whole(snapshot: Source) -> str | None:
+    """Why a snapshot cannot be read from header to footer. Closes it."""
+    try:
+        for _ in snapshot_records(snapshot):
+            pass
+    except UnreadableInput as error:
+        return error.reason
+    finally:
+        snapshot.close()
+    return None
 
 
 def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: int | None) -> str | None:
@@ -172,6 +225,9 @@ def _evidence(home: Path, plan: PartitionPlan) -> Iterator[str]:
     """What tells of records that the log does not have, or will not after the cut."""
     if plan.offsets is None:
         return
+    latest = latest_snapshot(plan.view.files)
+    if latest is not None and (reason := _not_whole(plan.view.source(latest))) is not None:
+        yield f"{latest} is not whole: {reason}"
     kinds = [name.kind for file in plan.view.files if (name := parse(file)) is not None]
     end = plan.offsets.log_end_offset
     if end == 0 and FileKind.KRAFT_SNAPSHOT not in kinds:

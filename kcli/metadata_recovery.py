@@ -35,8 +35,9 @@ class MetadataRecovery:
     """Of one run. directory: a log directory; server: the entries of server.properties, as far as there are some.
 
     lost: what a start makes of the log; None where it is missing, or in a quorum. strays: of this directory's
-    partitions. is_loss: does the cluster forget something? salvage: what can be saved of that. in_quorum: signs of
-    damage that the other_voters mend. refusals: what Kafka would stop at.
+    partitions. starts: does Kafka start with the log? is_loss: does it not, or does the cluster forget something?
+    salvage: what can be saved of that; is_salvaged: it is, in this run. in_quorum: signs of damage that the
+    other_voters mend. refusals: what Kafka would stop at.
     """
 
     directory: Path
@@ -46,7 +47,9 @@ class MetadataRecovery:
     lost: LostMetadata | None = None
     strays: list[Stray] = field(default_factory=list)
     is_loss: bool = False
+    starts: bool = True
     salvage: MetadataSalvage | None = None
+    is_salvaged: bool = False
     other_voters: Sequence[int] = ()
     in_quorum: Sequence[str] = ()
     refusals: list[StartRefused] = field(default_factory=list)
@@ -85,6 +88,8 @@ class MetadataRecovery:
         self.look(planned)
         if not self.wants_salvage or self.salvage is None or self.lost is None:
             return planned
+        self.is_salvaged = True
+        self.refusals = [each for each in self.refusals if not _is_of_log(each)]
         salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
         gaps = plan(planned.view.directory, planned.options, with_salvage=True)
         return replace(salvaged, gaps=gaps.gaps, saved_records=gaps.saved_records)
@@ -99,13 +104,15 @@ class MetadataRecovery:
             self.in_quorum = lost.signs
             return
         self.lost = lost
-        if planned is None or planned.refused is None:
+        self.refusals += lost.refusals()
+        is_refused = any(map(_is_of_log, self.refusals)) or (planned is not None and planned.refused is not None)
+        if not is_refused:
             for each in lost.strays(LogDirectory(self.directory).partitions(), node_id):
                 if isinstance(each, StartRefused):
                     self.refusals.append(each)
                 else:
                     self.strays.append(each)
-        self.is_loss = self._is_loss(lost)
+        self.is_loss, self.starts = is_refused or self._is_loss(lost), not is_refused
         if self.is_loss and planned is not None and node_id is not None:
             from kcli.metadata_salvage import MetadataSalvage
 
@@ -118,9 +125,7 @@ class MetadataRecovery:
         self.look(None if self.is_missing else plan(self.home / METADATA_DIRECTORY, options))
 
     def _is_loss(self, lost: LostMetadata) -> bool:
-        """Would Kafka not start with the log, or are records lost that say something?"""
-        if lost.plan is not None and lost.plan.refused is not None:
-            return True
+        """Are records lost that say something?"""
         is_missed = any(stray.is_missed for stray in self.strays)
         return bool(lost.signs) and (is_missed or any(True for _ in differences(lost.readable, lost.image)))
 
@@ -147,6 +152,11 @@ class MetadataRecovery:
             return int(text)
         meta = _meta(self.directory)
         return None if meta is None else meta.node_id
+
+
+def _is_of_log(refused: StartRefused) -> bool:
+    """Is it in the metadata log's directory, where salvage mends it?"""
+    return refused.file.startswith(f"{METADATA_DIRECTORY}/")
 
 
 def _same(one: Path, other: Path) -> bool:

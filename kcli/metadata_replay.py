@@ -17,7 +17,7 @@ from typing import Any
 
 from formats import control_record
 from formats.control_record import ControlType
-from formats.errors import FormatError
+from formats.errors import FormatError, Truncated
 from formats.file_name import METADATA_TOPIC, FileKind, parse
 from formats.kernels.columns import BatchRow, RecordRow
 from formats.kernels.log import FAULT_BAD_CRC, RecordTable
@@ -34,6 +34,10 @@ Told = Callable[[UnreadableInput], None]
 """Hears of what is passed over. One that raises it ends the reading."""
 
 
+class BadRecord(UnreadableInput):
+    """A record that cannot be decoded, or contradicts those before it: Kafka ends there."""
+
+
 def refuse(error: UnreadableInput) -> None:
     """Pass over nothing. Raises UnreadableInput."""
     raise error
@@ -44,13 +48,21 @@ MetadataRecord = tuple[int, str, dict[str, Any]]
 
 
 def replay(
-    directory: Path, files: Files, told: Told, *, around_damage: bool, removed: set[str] | None = None
+    directory: Path,
+    files: Files,
+    told: Told,
+    *,
+    around_damage: bool,
+    removed: set[str] | None = None,
+    lenient: bool = True,
 ) -> MetadataImage:
     """The image that the files of a metadata log make. Raises UnreadableInput.
 
-    directory: where they are. removed: takes the ids of the topics that the log, not the snapshot, removes.
+    directory: where they are. removed: takes the ids of the topics that the log, not the snapshot, removes. lenient:
+    contradictions are not told.
     """
-    image, next_offset = _latest_snapshot(directory, files, told)
+    first = _around_damage if around_damage else _as_a_start
+    image, next_offset = first(directory, files, MetadataImage(lenient=lenient), told)
     for name in _named(files, FileKind.LOG):
         source = ContentSource(str(directory / name), files[name])
         try:
@@ -70,29 +82,61 @@ def _apply(image: MetadataImage, name: str, record: MetadataRecord, told: Told) 
     try:
         image.apply(message, value, offset)
     except (KcliError, FormatError) as error:
-        told(UnreadableInput(name, f"offset {offset:,}: {error}"))
+        told(BadRecord(name, f"offset {offset:,}: {error}"))
 
 
-def _latest_snapshot(directory: Path, files: Files, told: Told) -> tuple[MetadataImage, int]:
-    """The image of the latest snapshot that is whole, and the offset behind it."""
-    for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):
-        offset = int(name.partition("-")[0])
-        image = MetadataImage(lenient=True)
+def _around_damage(directory: Path, files: Files, image: MetadataImage, told: Told) -> tuple[MetadataImage, int]:
+    """The image of the latest snapshot that is whole, else what can be read of the latest; and the offset behind it."""
+    names = _named(files, FileKind.KRAFT_SNAPSHOT)
+    for name in reversed(names):
         source = ContentSource(str(directory / name), files[name])
         try:
-            for message, value in snapshot_records(source):
-                image.apply(message, value, offset - 1)
-        except (KcliError, FormatError) as error:
-            told(
-                UnreadableInput(
-                    source.name, f"{getattr(error, 'reason', error)}: the log, or an earlier snapshot, is read instead"
-                )
-            )
-        else:
-            return image, offset
+            for _ in snapshot_records(source):
+                pass
+        except UnreadableInput as error:
+            told(UnreadableInput(error.path, f"{error.reason}: the log, or an earlier snapshot, is read instead"))
+            continue
         finally:
             source.close()
-    return MetadataImage(lenient=True), 0
+        return _snapshot(directory / name, files[name], image, told, around_damage=False)
+    if names:
+        return _snapshot(directory / names[-1], files[names[-1]], image, told, around_damage=True)
+    return image, 0
+
+
+def _as_a_start(directory: Path, files: Files, image: MetadataImage, told: Told) -> tuple[MetadataImage, int]:
+    """The image of the latest snapshot, up to where it ends: Kafka does not ask for its footer."""
+    name = latest_snapshot(files)
+    if name is None:
+        return image, 0
+    source = ContentSource(str(directory / name), files[name])
+    try:
+        for _ in snapshot_records(source):
+            pass
+    except UnreadableInput as error:
+        told(error)
+    finally:
+        source.close()
+    return _snapshot(directory / name, files[name], image, told, around_damage=False)
+
+
+def _snapshot(
+    path: Path, content: Content, image: MetadataImage, told: Told, *, around_damage: bool
+) -> tuple[MetadataImage, int]:
+    """The image of a snapshot as far as it can be read, and the offset behind it."""
+    offset = int(path.name.partition("-")[0])
+    source = ContentSource(str(path), content)
+    try:
+        for _, message, value in records_of(source, told, around_damage=around_damage):
+            _apply(image, source.name, (offset - 1, message, value), told)
+    finally:
+        source.close()
+    return image, offset
+
+
+def latest_snapshot(files: Files) -> str | None:
+    """The name of the latest snapshot, by epoch, then offset; None where there is none."""
+    return next(reversed(_named(files, FileKind.KRAFT_SNAPSHOT)), None)
 
 
 def _named(files: Files, kind: FileKind) -> list[str]:
@@ -151,7 +195,7 @@ def _records(window: Window, stop: int | None, name: str, told: Told) -> Iterato
             try:
                 message, value = _message(row.value(buffer))
             except FormatError as error:
-                told(UnreadableInput(name, f"offset {row.offset:,}: {error.reason}"))
+                told(BadRecord(name, f"offset {row.offset:,}: {error.reason}"))
             else:
                 yield row.offset, message, value
 
@@ -162,6 +206,23 @@ def _message(value: bytes | None) -> tuple[str, dict[str, Any]]:
     found = internal_topic.decode(METADATA_TOPIC, None, value or b"")
     assert found.value is not None, "a metadata record is its value"
     return found.value_name, found.value
+
+
+def snapshot_refusal(source: Source) -> str | None:
+    """Why Kafka does not start with a snapshot: damage, or no batch at all. Its end may be missing. Raises
+    UnreadableInput."""
+    is_empty = True
+    for part in read_segment(source, resync=False):
+        if isinstance(part, Damage):
+            if is_empty or not isinstance(part.error, Truncated):
+                return f"byte {part.position:,}: {part.error.reason}"
+            return None
+        is_empty = False
+        at = _first_bad_crc(part)
+        if at is not None:
+            return f"byte {BatchRow._make(part.batches.row(at)).position:,}: the CRC is not that of the batch"
+        part.release()
+    return "it holds no batch" if is_empty else None
 
 
 def snapshot_records(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:

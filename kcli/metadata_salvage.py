@@ -113,6 +113,8 @@ class MetadataSalvage:
             parsed = parse_name(name)
             if parsed is not None and parsed.kind in REPLACED:
                 view.remove(name)
+        if any(each.file.endswith(FileKind.QUORUM_STATE) for each in lost.refusals()):
+            view.remove(FileKind.QUORUM_STATE)
         which = SnapshotId(max(end, lost.end_min), epoch)
         batches = snapshot_batches(list(snapshot(self.image)), epoch, now_ms, now_ms, quorum.controls())
         view.put(which.file_name, Content((b"".join(map(bytes, batches)),)))

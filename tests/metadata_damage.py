@@ -25,16 +25,26 @@ def copied(to: Path, name: str = SET) -> Path:
 
 def byte_of(directory: Path, message: str, name: object) -> int:
     """A byte in the batch of the metadata log that has such a record."""
-    log = directory / LOG
-    offset = next(at for at, kind, value in read_records(log) if kind == message and name in value.values())
-    source = FileSource(log)
+    offset = next(at for at, kind, value in read_records(directory / LOG) if kind == message and name in value.values())
+    row = next(row for row in batches(directory) if row.base_offset <= offset <= row.last_offset)
+    return row.position + row.size - 5
+
+
+def batch_around(directory: Path, position: int) -> tuple[int, int]:
+    """The first byte of the batch of the metadata log that has a byte, and that of the next."""
+    row = next(row for row in batches(directory) if row.position <= position < row.position + row.size)
+    return row.position, row.position + row.size
+
+
+def batches(directory: Path) -> list[BatchRow]:
+    """Those of the metadata log, which is sound."""
+    source = FileSource(directory / LOG)
+    found = []
     for part in read_segment(source):
         assert isinstance(part, Window), "nothing is damaged yet"
-        for row in (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count)):
-            if row.base_offset <= offset <= row.last_offset:
-                source.close()
-                return row.position + row.size - 5
-    raise AssertionError(message)
+        found += [BatchRow._make(part.batches.row(i)) for i in range(part.batches.count)]
+    source.close()
+    return found
 
 
 def flip(file: Path, position: int) -> None:

@@ -108,8 +108,8 @@ def list_groups(
         for each in found
         if each.state in (wanted_states or {each.state}) and each.type in (wanted_types or {each.type})
     ]
-    if not rows:
-        note("kcli: no group matches" if found else "kcli: there are no groups")
+    if not rows and (wanted_states or wanted_types):
+        note("kcli: no group matches")
     if output is Format.JSONL:
         write_text("".join(json_line(each._asdict()) for each in rows))
     else:

@@ -93,7 +93,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         plans = recovery.plans()
     changes = out is not None or in_place
     try:
-        show = _Show(recovery, metadata, progress, as_json=output is Format.JSONL)
+        show = _Show(recovery, metadata, progress, config, as_json=output is Format.JSONL)
         raise typer.Exit(show.run(plans, changes=changes))
     except OSError as error:
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
@@ -109,9 +109,19 @@ def _metadata(directory: Path, server: Mapping[str, str], now_ms: int, *, salvag
 class _Show:
     """The result, row by row; `run` returns the exit status."""
 
-    def __init__(self, recovery: Recovery, metadata: MetadataRecovery, progress: _Progress, *, as_json: bool) -> None:
+    def __init__(
+        self,
+        recovery: Recovery,
+        metadata: MetadataRecovery,
+        progress: _Progress,
+        config: Path | None,
+        *,
+        as_json: bool,
+    ) -> None:
+        self._config = config
         self._recovery, self._metadata, self._progress, self._as_json = recovery, metadata, progress, as_json
         self._totals = _Totals()
+        self._is_bad = False
 
     def run(self, plans: Iterator[PartitionPlan], *, changes: bool) -> int:
         """Take the plans, and show what there is. Raises what they raise."""
@@ -139,7 +149,8 @@ class _Show:
             write_text(_line(True, {"partition": "", "kind": "backup", "file": str(recovery.backup)}))
         if recovery.unreadable:
             return 2
-        return 1 if totals.refused or ((totals.losses or self._metadata.is_loss) and not changes) else 0
+        is_bad = totals.losses or self._metadata.is_loss or self._is_bad
+        return 1 if totals.refused or (is_bad and not changes) else 0
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         self._progress.clear()
@@ -150,9 +161,17 @@ class _Show:
         self._totals.refused += len(refusals)
         self._write([_refusal("", each.file, each.reason, each.position) for each in refusals])
 
+    def _pass_over(self, found: list[StartRefused]) -> None:
+        """What does not stop a start, and yet keeps something from being served as it should."""
+        self._is_bad = self._is_bad or bool(found)
+        for each in found:
+            row = {"partition": "", "kind": "passed-over", "file": each.file, "position": each.position}
+            self._write([row | {"reason": each.reason}])
+
     def _of_directory(self) -> None:
         recovery = self._recovery
         self._refuse(recovery.refusals)
+        self._pass_over(recovery.passed_over)
         if recovery.lacks_marker and self._as_json:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
@@ -167,12 +186,14 @@ class _Show:
         told = tuple(each.path for each in recovery.unreadable)
         more = () if metadata.lost is None else metadata.lost.unreadable
         recovery.unreadable += [each for each in more if not each.path.startswith(told)]
+        misplaced = [] if metadata.lost is None else list(metadata.lost.misplaced.values())
+        self._pass_over(misplaced)
         rows = list(metadata_rows(metadata, has_partitions=bool(recovery.partitions)))
         if self._as_json:
             self._write(rows)
             return
         self._progress.clear()
-        for kind, place, words in metadata_text(metadata, rows, changes=changes):
+        for kind, place, words in metadata_text(metadata, rows, self._config, changes=changes):
             write_text(_text_line(kind, place, words))
 
 
@@ -252,6 +273,8 @@ BAD = ("cut", "emptied", "segment-removed", "end-hidden", "refused", "metadata-l
 def _words(row: dict[str, Any]) -> str:
     if row["kind"] == "refused":
         return f"Kafka would not start: {row['reason']}"
+    if row["kind"] == "passed-over":
+        return str(row["reason"])
     if row["kind"] == "renamed":
         return f"kept as {row['name']}, by the offset of its first batch"
     if row["kind"] == "gap":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.file_name import METADATA_DIRECTORY
@@ -35,6 +36,8 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
         if has_partitions and metadata.is_missing and metadata.is_log_directory:
             yield {**place, "kind": MISSING}
         return
+    if not metadata.starts:
+        return
     place = {"partition": METADATA_DIRECTORY, "file": ""}
     yield from ({**place, "kind": DAMAGED, "reason": sign} for sign in lost.evidence if not lost.cuts)
     if metadata.is_loss:
@@ -57,8 +60,10 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
         }
 
 
-def metadata_text(metadata: MetadataRecovery, rows: Iterable[Row], *, changes: bool) -> list[tuple[str, str, str]]:
-    """The same for people: kind, place and words of each line."""
+def metadata_text(
+    metadata: MetadataRecovery, rows: Iterable[Row], config: Path | None, *, changes: bool
+) -> list[tuple[str, str, str]]:
+    """The same for people: kind, place and words of each line. config: server.properties, for the next command."""
     found = list(rows)
     lines = [
         (row["kind"], METADATA_DIRECTORY, _words(row)) for row in found if row["kind"] in (DAMAGED, MISSING, QUORUM)
@@ -78,7 +83,7 @@ def metadata_text(metadata: MetadataRecovery, rows: Iterable[Row], *, changes: b
             why = "their topics were deleted" if deleted else "the metadata does not know them"
             verb = "are renamed to -stray" if len(names) > 1 else "is renamed to -stray"
             lines.append((STRAY, _listed(names), f"{_count(len(names), 'partition')} {verb} at the start: {why}"))
-    return lines + _salvage_lines(metadata, changes=changes)
+    return lines + _salvage_lines(metadata, config, changes=changes)
 
 
 def _words(row: Row) -> str:
@@ -92,17 +97,20 @@ def _words(row: Row) -> str:
     return f"{row['reason']}; this node fetches from the other voters ({voters}) what it lacks, and nothing is lost"
 
 
-def _salvage_lines(metadata: MetadataRecovery, *, changes: bool) -> list[tuple[str, str, str]]:
+def _salvage_lines(metadata: MetadataRecovery, config: Path | None, *, changes: bool) -> list[tuple[str, str, str]]:
     salvage, lost = metadata.salvage, metadata.lost
     if lost is None or salvage is None:
         return []
     strays = sum(metadata.keeps(stray) for stray in metadata.strays)
-    words = f"all that can be read, and {_count(strays, 'partition')} that would be stray"
+    words = "all that can be read"
+    if strays:
+        words += f", and {_count(strays, 'partition')} that would be stray"
     if salvage.rebuilt:
         words += f"; without their configuration, as only directories tell of them: {_listed(salvage.rebuilt)}"
-    if metadata.wants_salvage:
+    if metadata.is_salvaged:
         return [("salvaged", METADATA_DIRECTORY, f"{'kept' if changes else 'to be kept'} in a snapshot: {words}")]
-    command = shlex.join(["kcli", "recover", "--salvage", "--out", "NEW", str(metadata.directory)])
+    option = [] if config is None else ["--config", str(config)]
+    command = shlex.join(["kcli", "recover", "--salvage", *option, "--out", "NEW", str(metadata.home)])
     return [("next", command, f"keeps {words}")]
 
 

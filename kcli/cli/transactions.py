@@ -94,9 +94,8 @@ def list_transactions(  # noqa: PLR0913, PLR0917 (one parameter an option)
     told = Told()
     source = _source(data_dirs, bootstrap, properties, timeout, verbose)
     rows = [each for each in told.good(source.all(wanted)) if matches(each.transactional_id)]
-    if not rows:
-        is_search = wanted != Wanted() or pattern is not None
-        note(f"kcli: no transactional id {'matches' if is_search else 'is known'}")
+    if not rows and (wanted != Wanted() or pattern is not None):
+        note("kcli: no transactional id matches")
     if output is Format.JSONL:
         write_text("".join(json_line(each._asdict()) for each in rows))
     else:

@@ -23,8 +23,9 @@ from typing import ClassVar, Self
 
 from formats import properties
 from formats.checkpoint import OffsetEntry, build_offsets, parse_offsets
-from formats.errors import FormatError
+from formats.errors import BadNumber, FormatError
 from formats.file_name import DirectoryName, FileKind, parse, parse_directory
+from formats.message import uuid_bytes
 from formats.properties import MetaProperties
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.disk import Disk, DiskFile
@@ -32,6 +33,8 @@ from kcli.log.recovery_view import StartRefused
 from kcli.log.source import read_whole
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
+RESERVED_IDS = 100
+"""Ids below are no directory's: those of replicas that are lost, or lie nowhere yet."""
 PARTITION_FILES = (
     FileKind.LOG,
     FileKind.OFFSET_INDEX,
@@ -49,6 +52,14 @@ DIRECTORY_FILES = (
     FileKind.REPLICATION_OFFSETS,
     FileKind.CLEANER_OFFSETS,
 )
+
+PASSED_OVER = {
+    FileKind.RECOVERY_POINTS: "Kafka goes on as if there were none, and recovers logs from their beginning",
+    FileKind.LOG_START_OFFSETS: "Kafka goes on as if there were none: logs begin with their first segment",
+    FileKind.CLEANER_OFFSETS: "Kafka starts, and its log cleaner ends at once",
+    FileKind.REPLICATION_OFFSETS: "Kafka starts, and serves no partition of this directory",
+}
+"""What becomes of a start where a checkpoint has text for a number. All else that is wrong with one stops it."""
 
 Partition = tuple[str, int]
 
@@ -150,14 +161,30 @@ class LogDirectory:
         return (self.path / FileKind.CLEAN_SHUTDOWN).exists()
 
     def offsets(self, kind: FileKind) -> dict[Partition, int]:
-        """The entries of a checkpoint; none where it is not there. Raises StartRefused, UnreadableInput."""
+        """The entries of a checkpoint; none where it is not there, or a number in it is none and Kafka goes on without
+        it (see `passed_over`). Raises StartRefused, UnreadableInput."""
         path = self.path / kind
         if not path.exists():
             return {}
         try:
             return {(entry.topic, entry.partition): entry.offset for entry in parse_offsets(read_whole(path))}
         except FormatError as error:
+            if isinstance(error, BadNumber) and kind != FileKind.REPLICATION_OFFSETS:
+                return {}
             raise StartRefused(kind, error.reason, error.position) from None
+
+    def passed_over(self) -> list[StartRefused]:
+        """Checkpoints with which a broker starts, but not as it should. Raises UnreadableInput."""
+        found = []
+        for kind, outcome in PASSED_OVER.items():
+            path = self.path / kind
+            try:
+                parse_offsets(read_whole(path) if path.exists() else b"")
+            except BadNumber as error:
+                found.append(StartRefused(kind, f"{error.reason}: {outcome}", error.position))
+            except FormatError:
+                continue
+        return found
 
     def write_offsets(self, disk: Disk, kind: FileKind, offsets: Mapping[Partition, int]) -> None:
         """Write a checkpoint, atomically. Raises OSError."""
@@ -171,7 +198,9 @@ class LogDirectory:
         """
         found = []
         try:
-            read_meta_properties(self.path)
+            reason = _unusable(read_meta_properties(self.path))
+            if reason is not None:
+                found.append(StartRefused(FileKind.META_PROPERTIES, reason))
         except FormatError as error:
             found.append(StartRefused(FileKind.META_PROPERTIES, error.reason, error.position))
         for kind in (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.CLEANER_OFFSETS):
@@ -223,6 +252,17 @@ class LogDirectory:
             return sorted(self.path.iterdir())
         except OSError as error:
             raise UnreadableInput(str(self.path), error.strerror or str(error)) from error
+
+
+def _unusable(meta: MetaProperties | None) -> str | None:
+    """Why no broker starts with what meta.properties says."""
+    if meta is None:
+        return None
+    if meta.node_id is None or meta.cluster_id is None:
+        return f"has no {'node' if meta.node_id is None else 'cluster'} id"
+    if meta.directory_id is not None and int.from_bytes(uuid_bytes(meta.directory_id)) < RESERVED_IDS:
+        return f"directory.id {meta.directory_id} is reserved"
+    return None
 
 
 def holds_segments(path: Path) -> bool:

@@ -56,8 +56,9 @@ class Recovery:
 
     advance(size) hears of so many more bytes that were checked, from any thread. metadata(plan) takes the plan of the
     metadata log's start, before anything is changed, and returns the one to carry out, salvaged where that is asked
-    for. `unreadable` is complete when the plans have been taken: the rest is not held up. Raises UnreadableInput where
-    the directory is neither a partition's nor a broker's.
+    for. passed_over: checkpoints that a start takes, but not as it should. `unreadable` is complete when the plans have
+    been taken: the rest is not held up. Raises UnreadableInput where the directory is neither a partition's nor a
+    broker's.
     """
 
     directory: Path
@@ -71,6 +72,7 @@ class Recovery:
     threads: int | None = None
     metadata: Callable[[PartitionPlan], PartitionPlan] = lambda planned: planned
     refusals: list[StartRefused] = field(default_factory=list)
+    passed_over: list[StartRefused] = field(default_factory=list)
     unreadable: list[UnreadableInput] = field(default_factory=list)
     backup: Path | None = None
 
@@ -89,13 +91,22 @@ class Recovery:
             self.unreadable = self._holder.unreadable()
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
+        if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
+            self.passed_over = self._holder.passed_over()
+            try:
+                self._holder.offsets(FileKind.REPLICATION_OFFSETS)
+            except StartRefused as refused:  # a start without a log does not read it
+                if refused.file not in {each.file for each in self.passed_over}:
+                    self.refusals.append(refused)
         if self._has_holder and not (holder / FileKind.META_PROPERTIES).exists():
             reason = "is missing: nothing says whose log directory this is"
             self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
-        self.lacks_marker = self.clean is None and self._has_holder and not self._holder.was_shut_down_cleanly
+        is_clean = self._has_holder and self._holder.was_shut_down_cleanly
+        is_broker = any(each.name.topic != METADATA_TOPIC for each in self.partitions)  # controllers leave no marker
+        self.lacks_marker = self.clean is None and self._has_holder and is_broker and not is_clean
         """Was the broker not shut down in order?"""
         if self.clean is None:
-            self.clean = self._has_holder and not self.lacks_marker
+            self.clean = is_clean
         self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
 
@@ -173,7 +184,7 @@ class Recovery:
             self.disk.sync_directory(target)
 
     def _copy_files(self, target: Path) -> None:
-        refused = {each.file for each in self.refusals}
+        refused = {each.file for each in (*self.refusals, *self.passed_over)}
         for path in sorted(self.directory.iterdir()):
             known = path.name in KEPT_BY_THE_NEXT_START or (path.name in CHECKPOINTS and path.name in refused)
             if path.is_file() and not known and not (path.name == FileKind.CLEANER_OFFSETS and path.name in refused):
@@ -201,7 +212,11 @@ class Recovery:
                 changed.append(done)
             else:
                 unchanged.append(done)
-        bad = [each.file for each in self.refusals if each.file in (*CHECKPOINTS, FileKind.CLEANER_OFFSETS)]
+        bad = [
+            each.file
+            for each in (*self.refusals, *self.passed_over)
+            if each.file in (*CHECKPOINTS, FileKind.CLEANER_OFFSETS)
+        ]
         for name in bad:
             path = self._holder.path / name
             backup.add(name, FileRange(path, 0, path.stat().st_size))

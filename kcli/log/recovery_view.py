@@ -111,12 +111,15 @@ class PartitionView:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.original: dict[str, Content] = {}
+        self._in_the_way: set[str] = set()
         try:
             with os.scandir(directory) as entries:
                 for entry in entries:
                     if entry.is_file():
                         part = FileRange(directory / entry.name, 0, entry.stat().st_size)
                         self.original[entry.name] = Content((part,))
+                    else:
+                        self._in_the_way.add(entry.name)
         except OSError as error:
             raise UnreadableInput(str(directory), error.strerror or str(error)) from error
         self.files = dict(self.original)
@@ -143,7 +146,10 @@ class PartitionView:
         return _read(str(self.directory / name), self.files[name])
 
     def write(self, name: str, data: bytes) -> None:
-        """Make a file, or replace it. Bytes that are there already are no change."""
+        """Make a file, or replace it. Bytes that are there already are no change. Raises StartRefused where something
+        has the name that is no file."""
+        if name in self._in_the_way:
+            raise StartRefused(name, "is to be made, and something that is no file has its name")
         before = self.original.get(name)
         if before is not None and before.size == len(data) <= SMALL_FILE_BYTES and _read(name, before) == data:
             self.files[name] = before

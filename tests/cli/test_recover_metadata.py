@@ -16,7 +16,7 @@ from kcli.metadata.partition import from_uuid
 from tests.broker.running import served_node
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN, files_below
-from tests.metadata_damage import LOG, SET, byte_of, copied, flip, partitions, strays
+from tests.metadata_damage import LOG, SET, batch_around, byte_of, copied, flip, partitions, strays
 
 DAMAGED_TOPIC = "java-zstd"
 
@@ -188,3 +188,131 @@ def test_unclean_shutdown_is_stated(tmp_path: Path) -> None:
     assert "the broker was not shut down in order" in kcli("recover", directory).stdout
     found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
     assert [row["file"] for row in found if row["kind"] == "unclean-shutdown"] == [".kafka_cleanshutdown"]
+
+
+CHECKPOINTS = {
+    "recovery-point-offset-checkpoint": "recovers logs from their beginning",
+    "log-start-offset-checkpoint": "logs begin with their first segment",
+    "cleaner-offset-checkpoint": "its log cleaner ends at once",
+    "replication-offset-checkpoint": "serves no partition of this directory",
+}
+"""What Kafka 4.3.0 did where a checkpoint had text for a number."""
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_checkpoints_with_text_for_a_number(tmp_path: Path, name: str) -> None:
+    directory = copied(tmp_path)
+    (directory / name).write_text("0\n1\nmixed 0 x\n")
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert CHECKPOINTS[name] in ended.stdout
+    assert "keep Kafka from starting" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("replication-offset-checkpoint", "garbage\n"),
+        ("replication-offset-checkpoint", "0\n3\nmixed 0 1\n"),
+        ("meta.properties", "version=1\nnode.id=1\ncluster.id=c\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\n"),
+        ("bootstrap.checkpoint", "xxxx"),
+        ("mixed-0/partition.metadata", "garbage\n"),
+        ("mixed-0/leader-epoch-checkpoint", "0\n1\n0 x\n"),
+        ("__cluster_metadata-0/quorum-state", "garbage"),
+        ("__cluster_metadata-0/00000000000000000005-0000000001.checkpoint", "xxxx"),
+        ("__cluster_metadata-0/00000000000000000005-0000000001.checkpoint", ""),
+    ],
+)
+def test_files_that_keep_kafka_from_starting(tmp_path: Path, file: str, content: str) -> None:
+    """Each was tried with Kafka 4.3.0, which ended."""
+    directory = copied(tmp_path)
+    (directory / file).write_text(content)
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert ended.status == 1
+    refused = [row for row in rows(ended.stdout) if row["kind"] == "refused"]
+    assert ["/".join(filter(None, (row["partition"], row["file"]))) for row in refused] == [file]
+    assert not names(rows(ended.stdout), "stray")
+    if file.startswith("__cluster"):
+        assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+        assert image_of(tmp_path / "new").topics.keys() == image_of(GOLDEN / SET).topics.keys()
+        with served_node(tmp_path / "new"):
+            pass
+
+
+def test_record_that_contradicts_those_before_it(tmp_path: Path) -> None:
+    """Whole batches are gone in the middle: nothing is to be cut, and Kafka ends where a topic is changed."""
+    directory = copied(tmp_path)
+    log = (directory / LOG).read_bytes()
+    at = byte_of(directory, "TopicRecord", DAMAGED_TOPIC)
+    begin, end = batch_around(directory, at)
+    (directory / LOG).write_bytes(log[:begin] + log[end:])
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "Kafka would not start: offset" in ended.stdout
+    assert "kcli recover --salvage" in ended.stdout
+
+
+def test_snapshot_without_its_end(tmp_path: Path) -> None:
+    """Kafka takes what is there of it, and starts."""
+    directory = copied(tmp_path)
+    metadata = directory / "__cluster_metadata-0"
+    new = tmp_path / "new"
+    flip(directory / LOG, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
+    kcli("recover", "--salvage", "--out", new, directory)
+    (snapshot,) = (new / "__cluster_metadata-0").glob("*.checkpoint")
+    data = snapshot.read_bytes()
+    shutil.rmtree(metadata)
+    shutil.copytree(new / "__cluster_metadata-0", metadata)
+    (metadata / snapshot.name).write_bytes(data[:-80])
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert not names(found, "refused")
+    assert [row["reason"] for row in found if row["kind"] == "metadata-damaged"]
+
+
+def test_partition_with_the_id_of_another_topic(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    shutil.copy(directory / "java-lz4-0/partition.metadata", directory / "mixed-0/partition.metadata")
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "mixed-0/partition.metadata" in ended.stdout
+    assert "the id of topic java-lz4: Kafka starts, and does not serve the partition" in ended.stdout
+
+
+def test_something_in_the_way_of_a_segment(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    for file in (directory / "mixed-0").glob("0*"):
+        file.unlink()
+    (directory / "mixed-0/00000000000000000000.log").mkdir()
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "something that is no file has its name" in ended.stdout
+
+
+def test_two_log_directories(tmp_path: Path) -> None:
+    """A topic whose partitions all lie in the other directory is stray there, and rebuilt from there."""
+    directory = copied(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    for each in list(directory.glob(f"{DAMAGED_TOPIC}-*")):
+        each.rename(other / each.name)
+    (other / "meta.properties").write_text(
+        "\n".join(
+            "directory.id=abcdefghijklmnopqrstuw" if line.startswith("directory.id") else line
+            for line in (directory / "meta.properties").read_text().splitlines()
+        )
+    )
+    flip(directory / LOG, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
+    config = tmp_path / "server.properties"
+    config.write_text(f"node.id=1\nlog.dirs={directory},{other}\n")
+    found = rows(kcli("recover", "--format", "jsonl", "--config", config, other).stdout)
+    assert names(found, "stray") == partitions(other)
+    ended = kcli("recover", "--salvage", "--config", config, other)
+    assert "kept" not in ended.stdout
+    assert f"kcli recover --salvage --config {config} --out NEW {directory}" in ended.stdout
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--config", config, "--out", new, directory).status == 0
+    assert {from_uuid(each) for each in image_of(new).topics[DAMAGED_TOPIC].partitions[0].directories} == {
+        "abcdefghijklmnopqrstuw"
+    }
+    config.write_text(f"node.id=1\nlog.dirs={new},{other}\n")
+    assert not names(rows(kcli("recover", "--format", "jsonl", "--config", config, other).stdout), "stray")

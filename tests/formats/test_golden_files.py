@@ -42,7 +42,7 @@ DAMAGED = {  # by what Kafka says or the case says is wrong; the rest of a case'
     "dir-recovery-point-offset-checkpoint-count-wrong": "BadCount",
     "dir-recovery-point-offset-checkpoint-garbage": "BadValue",
     "dir-recovery-point-offset-checkpoint-version-9": "UnknownVersion",
-    "dir-replication-offset-checkpoint-not-a-number": "BadValue",
+    "dir-replication-offset-checkpoint-not-a-number": "BadNumber",
 }
 
 

@@ -24,12 +24,10 @@ from kcli.broker.clock import Clock
 from kcli.broker.metadata.format import Formatted, format_directories
 from kcli.errors import KcliError, UnreadableInput, error_text
 from kcli.log.disk import Disk
-from kcli.log.log_directory import DirectoryLock, LogDirectory, read_meta_properties
+from kcli.log.log_directory import RESERVED_IDS, DirectoryLock, LogDirectory, read_meta_properties
 from kcli.metadata.partition import to_uuid
 
 log = logging.getLogger("kcli.broker")
-
-RESERVED_IDS = 100
 
 
 class LogDirsRefused(KcliError):
