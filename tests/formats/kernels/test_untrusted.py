@@ -370,10 +370,11 @@ def test_shapes_that_are_none(rows: list[Any]) -> None:
         (payload.AVRO_RECORD, 0, 0, 0, [], [9]),
         (payload.AVRO_ARRAY, -1, 0, 0, [], []),
         (payload.AVRO_MAP, 0, 0, 0, [0, 0], []),
+        (payload.AVRO_MEMBER, 0, 0, 0, [0], []),
     ],
 )
 def test_avro_programs_that_lead_nowhere(op: Any) -> None:
-    with pytest.raises(ValueError, match=r"cannot be|is none of"):
+    with pytest.raises(ValueError, match=r"cannot be|is none of|leads back"):
         payload.AvroProgram(payload.Shape([STRUCT, LONG]), [op], [], {b"": 0}, payload.NO_HEADER)
 
 
@@ -386,6 +387,7 @@ def test_avro_programs_that_lead_nowhere(op: Any) -> None:
         (1, payload.PROTO_INT64, 1, payload.OPTIONAL, 0, 0, 0, 0),
         (1, payload.PROTO_INT64, -1, payload.OPTIONAL, 0, -1, 0, 0),
         (1, payload.PROTO_MESSAGE, 1, payload.OPTIONAL, 3, -1, 0, 0),
+        (1, payload.PROTO_MESSAGE, 0, payload.DEFAULT, 0, -1, 0, 0),
         (1, payload.PROTO_TIMESTAMP, 1, payload.OPTIONAL, 0, -1, 0, 0),
     ],
 )
@@ -413,7 +415,7 @@ def test_a_decoding_that_is_used_again() -> None:
     assert decoding.decode(once) == decoding.decode(once)
 
 
-@pytest.mark.parametrize("schema", [[], [1, 0], [1, 0, 0], [-1, 0, 0], [1, 0, 0, 2, 50, 0], [1, 0, 0, 0, -5, 0]])
+@pytest.mark.parametrize("schema", [[], [1, 0], [1, 0, 0], [-1, 0, 0], [1, 0, 0, 2, 50, 0], [1, 0, 0, 2, 0, 0]])
 def test_schemas_that_are_none(schema: list[int]) -> None:
     from array import array
 
