@@ -50,7 +50,7 @@ cdef class AppendIndexer:
             if self.unindexed > self.interval:
                 if self.offsets.size < 8 * offset_slots:
                     self.offsets.need(8)
-                    put_be32(self.offsets, <uint32_t>(b.last_offset - self.base))
+                    put_be32(self.offsets, <uint32_t>minus(b.last_offset, self.base))
                     put_be32(self.offsets, <uint32_t>position)
                 if self.times.size < 12 * time_slots:
                     self._time_entry()
@@ -64,7 +64,7 @@ cdef class AppendIndexer:
 
     cdef inline bint takes(self, int64_t position, int64_t first, int64_t count) noexcept nogil:
         """Can the indexes hold a batch at this byte whose offsets these are?"""
-        return position <= 0x7fffffff and fits_index(first, self.base) and fits_index(first + count - 1, self.base)
+        return position <= 0x7fffffff and fits_index(first, self.base) and fits_index(plus(first, count - 1), self.base)
 
     def last_time_entry(self):
         """The entry (bytes) that closes the time index, empty where it has the largest timestamp already."""
@@ -79,7 +79,7 @@ cdef class AppendIndexer:
             self.times.need(12)
             put_be32(self.times, <uint32_t>(<uint64_t>self.max_timestamp >> 32))
             put_be32(self.times, <uint32_t><uint64_t>self.max_timestamp)
-            put_be32(self.times, <uint32_t>(self.max_timestamp_offset - self.base))
+            put_be32(self.times, <uint32_t>minus(self.max_timestamp_offset, self.base))
             self.indexed_timestamp = self.max_timestamp
         return 0
 

@@ -76,6 +76,15 @@ cdef bint is_sound_op(const AvroOp *op, const Table *table, int64_t n_symbols) n
     return column == NULL or column.kind == K_BINARY
 
 
+cdef bint ends_soon(const AvroOp *ops, const AvroOp *op, const int32_t *links) noexcept nogil:
+    """Depth is counted at records, unions and arrays: what else leads on must not lead to its like."""
+    cdef int code
+    if op.code != A_MEMBER and op.code != A_RAW:
+        return True
+    code = ops[links[op.first_link]].code
+    return code != A_MEMBER and (code != A_RAW or op.code == A_MEMBER)
+
+
 cdef class AvroProgram:
     """Ops as tuples (code, column, argument, size, links, nulls); symbols: of all enums; roots: first op by header."""
 
@@ -114,6 +123,9 @@ cdef class AvroProgram:
             if not is_sound_op(&self.ops[i], &shape.table, len(symbols)):
                 raise ValueError(f"op {i} cannot be: {(code, column, argument, size, links, nulls)}")
             i += 1
+        for i in range(<int32_t> len(ops)):
+            if not ends_soon(self.ops, &self.ops[i], self.links):
+                raise ValueError(f"op {i} leads back to itself")
         i = 0
         for symbol in symbols:
             self.symbol_starts[i] = <const uint8_t *> <const char *> (<bytes> symbol)

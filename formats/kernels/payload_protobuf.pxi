@@ -5,7 +5,7 @@
 #   number, code       code: how its value is written, PROTO_INT32 .. PROTO_TIMESTAMP below
 #   column             of its values; of a repeated field and a map: of the list; -1: only found, of a TIMESTAMP
 #   label              OPTIONAL: null if not there; DEFAULT: zero, empty; REPEATED
-#   message            of MESSAGE, GROUP, TIMESTAMP: which one
+#   message            of MESSAGE, GROUP, TIMESTAMP: which one, a later one: no message is within itself
 #   oneof              -1, or its number in the message: a later member takes the place of an earlier one
 #   first, count       of ENUM: its symbols
 #
@@ -143,6 +143,8 @@ cdef class ProtoProgram:
                 raise ValueError(f"message {i} has no struct")
             for number, code, target, label, message, oneof, first, count in fields:
                 self.fields[filled] = ProtoField(number, code, target, label, message, oneof, first, count)
+                if code in (P_MESSAGE, P_GROUP) and message <= i:
+                    raise ValueError(f"field {number} of message {i} leads back")
                 if oneof >= oneofs or not is_sound_field(&self.fields[filled], &shape.table, len(messages), len(symbols)):
                     raise ValueError(f"field {number} of message {i} cannot be")
                 filled += 1

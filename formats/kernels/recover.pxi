@@ -353,8 +353,6 @@ cdef class SegmentRecovery:
 
     def __init__(self, ProducerTable producers not None, int64_t base, int64_t latest_epoch=-1, *,
                  int64_t index_interval_bytes=4096, int64_t max_index_bytes=10485760):
-        if base < 0:
-            raise ValueError(base)
         self.producers = producers
         self.base = base
         self.latest_epoch = latest_epoch
@@ -450,7 +448,7 @@ cdef class SegmentRecovery:
                 self.reason = f"offset {b.last_offset} comes behind offset {self.indexed_offset} in the index"
             return G_ORDER
         self.offset_index.need(8)
-        put_be32(self.offset_index, <uint32_t>(b.last_offset - self.base))
+        put_be32(self.offset_index, <uint32_t>minus(b.last_offset, self.base))
         put_be32(self.offset_index, <uint32_t>self.valid_bytes)
         self.indexed_offset = b.last_offset
         how = self._time_entry(False)
@@ -472,7 +470,7 @@ cdef class SegmentRecovery:
             self.time_index.need(12)
             put_be32(self.time_index, <uint32_t>(<uint64_t>self.max_timestamp >> 32))
             put_be32(self.time_index, <uint32_t><uint64_t>self.max_timestamp)
-            put_be32(self.time_index, <uint32_t>(self.max_timestamp_offset - self.base))
+            put_be32(self.time_index, <uint32_t>minus(self.max_timestamp_offset, self.base))
             self.indexed_timestamp = self.max_timestamp
             self.indexed_time_offset = self.max_timestamp_offset
         return G_MORE

@@ -93,8 +93,9 @@ cdef inline int64_t minus(int64_t a, int64_t b) noexcept nogil:
 
 
 cdef inline bint fits_index(int64_t offset, int64_t base) noexcept nogil:
-    """Is the offset an int32 at or above the base offset, as entries of indexes hold it?"""
-    return offset >= base and <uint64_t>offset - <uint64_t>base <= 0x7fffffff
+    """Is the offset an int32 at or above the base offset, as entries of indexes hold it? One that has passed 2^63 - 1
+    is, too: the difference is Java's. Source: AbstractIndex.toRelative."""
+    return <uint64_t>offset - <uint64_t>base <= 0x7fffffff
 
 
 cdef inline bint lies_in(const Batch *b, Py_ssize_t size) noexcept nogil:

@@ -25,6 +25,9 @@ from formats.errors import BadCount, BadValue, BadVarint, LimitExceeded, Truncat
 FIXED, SIZED, STRUCT, ARRAY_FIXED, ARRAY_SIZED, ARRAY_STRUCT = range(6)
 
 cdef enum:
+    DEPTH_MAX = 64  # of structs in structs; no message has ten
+
+cdef enum:
     K_FIXED, K_SIZED, K_STRUCT, K_ARRAY_FIXED, K_ARRAY_SIZED, K_ARRAY_STRUCT
 
 cdef enum Fault:
@@ -37,6 +40,7 @@ cdef struct Walk:
     int64_t position
     int64_t end
     int64_t items_left
+    int depth
     bint unknown_tags
 
 
@@ -136,12 +140,23 @@ cdef Fault field(Walk *walk, int kind, int argument, bint nullable, bint flexibl
 
 
 cdef Fault structure(Walk *walk, int at) noexcept nogil:
+    """A struct, and what is in it. The depth says whether the schema leads back to itself."""
+    cdef Fault fault
+    if walk.depth >= DEPTH_MAX:
+        return NO_SCHEMA
+    walk.depth += 1
+    fault = contents(walk, at)
+    walk.depth -= 1
+    return fault
+
+
+cdef Fault contents(Walk *walk, int at) noexcept nogil:
     cdef const int32_t *schema = walk.schema + at
     cdef const int32_t *each = schema + 3
     cdef int fields, flexible, known, i
     cdef int64_t count, tag, size, behind
     cdef Fault fault
-    if walk.schema_size - at < 3:
+    if at < 0 or walk.schema_size - at < 3:
         return NO_SCHEMA
     fields, flexible, known = schema[0], schema[1], schema[2]
     if fields < 0 or known < 0 or 3 * <int64_t>fields + 4 * <int64_t>known > walk.schema_size - at - 3:
@@ -192,7 +207,8 @@ def check(const int32_t[::1] schema not None, const uint8_t[::1] data not None, 
         raise Truncated("nothing is there", position)
     walk.schema, walk.schema_size = &schema[0] if schema.shape[0] else NULL, schema.shape[0]
     walk.data = &data[0] if data.shape[0] else <const uint8_t *>b""
-    walk.position, walk.end, walk.items_left, walk.unknown_tags = position, data.shape[0], items_max, False
+    walk.position, walk.end, walk.items_left = position, data.shape[0], items_max
+    walk.depth, walk.unknown_tags = 0, False
     fault = structure(&walk, 0)
     if fault != OK:
         raise_fault(fault, walk.position, items_max)

@@ -41,7 +41,8 @@ def write_batch(records not None, int64_t timestamp_ms, *, int64_t base_offset=0
 
     attributes: formats.record_batch.TRANSACTIONAL and CONTROL.
     """
-    cdef list pairs = [(key, value) for key, value in records]  # measured, then written: nobody may change them between
+    # measured, then written: nobody may change them between
+    cdef list pairs = [pair if type(pair) is tuple else tuple(pair) for pair in records]
     cdef int64_t size = V2_HEADER, body, count = 0
     cdef uint8_t *p
     cdef Batch head

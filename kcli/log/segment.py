@@ -43,6 +43,7 @@ from kcli.log.recovery_view import ContentSource, PartitionView, StartRefused
 from kcli.log.segment_reader import WINDOW_BYTES, Damage, Window, read_segment
 
 INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
 CRC_CHUNK_BYTES = 4 << 20
 
 
@@ -90,6 +91,11 @@ class Recovered:
     cut_bytes: int
     fault: Fault | None
     next_offset: int
+
+
+def offset_behind(last_offset: int) -> int:
+    """The offset that follows, in Java's longs: the smallest follows the largest, and Kafka then deletes the log."""
+    return last_offset + 1 if last_offset < LONG_MAX else -LONG_MAX - 1
 
 
 class Segment:
@@ -213,7 +219,7 @@ class Segment:
         end_offset = self.base_offset
         if start is not None:
             for row in self._rows(start):
-                end_offset = row.last_offset + 1
+                end_offset = offset_behind(row.last_offset)
         return end_offset
 
     def load_producers(self, producers: ProducerStateManager, start_offset: int, end_offset: int | None) -> None:

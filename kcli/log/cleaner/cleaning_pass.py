@@ -17,7 +17,7 @@ from pathlib import Path
 from formats.kernels.log import CleanedTransactions
 from kcli.log.cleaner.grouping import group_segments
 from kcli.log.cleaner.offset_map import Seen, build_offset_map, new_map
-from kcli.log.cleaner.partition import CleanerLog, Segment
+from kcli.log.cleaner.partition import LAST_OFFSET, NONE_BEHIND, CleanerLog, Segment, Uncleanable
 from kcli.log.cleaner.pipeline import thread_count
 from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.cleaner.rewrite import CleanCounts, CleanedSegment, Rules, clean_group
@@ -76,6 +76,8 @@ class CleaningPass:
         self._map_full = build_offset_map(
             log, start, stop, self._map, threads=threads, progress=self._progress, seen=seen
         )
+        if self._map.reach == LAST_OFFSET:
+            raise Uncleanable(log.directory, NONE_BEHIND)
         if not self._map.mark(start):
             seen.clear()
         self.end_offset = self._map.reach + 1

@@ -35,6 +35,8 @@ from kcli.log.source import FileSource, read_whole
 SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 TIME_ENTRY_BYTES = 12
 FIRST_BYTES = 1 << 14
+LAST_OFFSET = (1 << 63) - 1
+NONE_BEHIND = f"no offset lies behind {LAST_OFFSET:,}"
 
 
 class Uncleanable(KcliError):
@@ -252,7 +254,7 @@ def active_producers(table: ProducerTable, now_ms: int, expiration_ms: int) -> d
 
 
 def _read_log_end(active: Segment) -> int:
-    """Behind the last batch of the active segment, beginning at its last index entry."""
+    """Behind the last batch of the active segment, beginning at its last index entry. Raises Uncleanable."""
     start = 0
     path = active.path(FileKind.OFFSET_INDEX)
     if path.exists():
@@ -264,6 +266,8 @@ def _read_log_end(active: Segment) -> int:
     end = active.base_offset
     for window in active.windows(start=start, check_crc=False):
         end = BatchRow._make(window.batches.row(window.batches.count - 1)).last_offset + 1
+    if end > LAST_OFFSET:
+        raise Uncleanable(active.path(), NONE_BEHIND)
     return end
 
 

@@ -13,6 +13,7 @@ from formats.batch_writer import write_batch
 from formats.kernels import log, payload
 from formats.kernels.log import (
     CLEAN_MARKER,
+    RECOVERY_MORE,
     RECOVERY_OVERFLOW,
     AppendIndexer,
     BatchBuilder,
@@ -256,15 +257,16 @@ def test_the_largest_offset_has_none_behind_it() -> None:
 
 
 def test_recovery_at_the_ends_of_offsets() -> None:
-    """A last offset that passes 2^63 - 1 is a negative one, as in Java: no index of the segment holds it."""
-    recovery = SegmentRecovery(ProducerTable(read_control), LAST - 1)
-    data = batch(LAST - 1, 2)
-    recovery.batches(scanned(data), data)
-    assert recovery.next_offset == -(2**63)
-    data = batch(LAST - 1, 3)
-    assert recovery.batches(scanned(data), data) == RECOVERY_OVERFLOW
-    with pytest.raises(ValueError, match="-1"):
-        SegmentRecovery(ProducerTable(read_control), -1)
+    """A last offset that passes 2^63 - 1 goes on below 0, as in Java; with what lies behind Kafka deletes the log."""
+    for keys in (2, 3):
+        recovery = SegmentRecovery(ProducerTable(read_control), LAST - 1)
+        data = batch(LAST - 1, keys)
+        assert recovery.batches(scanned(data), data) == RECOVERY_MORE
+        assert recovery.next_offset == -(2**63) + keys - 2
+    for base, offset in ((LAST, 0), (5, 4), (0, 2**31)):
+        data = batch(offset, 1)
+        recovery = SegmentRecovery(ProducerTable(read_control), base)
+        assert recovery.batches(scanned(data), data) == RECOVERY_OVERFLOW
 
 
 def test_an_append_that_the_indexes_cannot_hold() -> None:
@@ -368,10 +370,11 @@ def test_shapes_that_are_none(rows: list[Any]) -> None:
         (payload.AVRO_RECORD, 0, 0, 0, [], [9]),
         (payload.AVRO_ARRAY, -1, 0, 0, [], []),
         (payload.AVRO_MAP, 0, 0, 0, [0, 0], []),
+        (payload.AVRO_MEMBER, 0, 0, 0, [0], []),
     ],
 )
 def test_avro_programs_that_lead_nowhere(op: Any) -> None:
-    with pytest.raises(ValueError, match=r"cannot be|is none of"):
+    with pytest.raises(ValueError, match=r"cannot be|is none of|leads back"):
         payload.AvroProgram(payload.Shape([STRUCT, LONG]), [op], [], {b"": 0}, payload.NO_HEADER)
 
 
@@ -384,6 +387,7 @@ def test_avro_programs_that_lead_nowhere(op: Any) -> None:
         (1, payload.PROTO_INT64, 1, payload.OPTIONAL, 0, 0, 0, 0),
         (1, payload.PROTO_INT64, -1, payload.OPTIONAL, 0, -1, 0, 0),
         (1, payload.PROTO_MESSAGE, 1, payload.OPTIONAL, 3, -1, 0, 0),
+        (1, payload.PROTO_MESSAGE, 0, payload.DEFAULT, 0, -1, 0, 0),
         (1, payload.PROTO_TIMESTAMP, 1, payload.OPTIONAL, 0, -1, 0, 0),
     ],
 )
@@ -411,7 +415,7 @@ def test_a_decoding_that_is_used_again() -> None:
     assert decoding.decode(once) == decoding.decode(once)
 
 
-@pytest.mark.parametrize("schema", [[], [1, 0], [1, 0, 0], [-1, 0, 0], [1, 0, 0, 2, 50, 0], [1, 0, 0, 0, -5, 0]])
+@pytest.mark.parametrize("schema", [[], [1, 0], [1, 0, 0], [-1, 0, 0], [1, 0, 0, 2, 50, 0], [1, 0, 0, 2, 0, 0]])
 def test_schemas_that_are_none(schema: list[int]) -> None:
     from array import array
 
