@@ -162,6 +162,9 @@ def test_interrupted(has_begun: Callable[[int, Path], bool], tmp_path: Path) -> 
         stdout, stderr = export.communicate(timeout=60)
         assert (stdout, stderr) == ("", f"kcli: interrupted: {place / 'out'} is as it was\n")
         assert export.returncode == 130
+        ends = time.monotonic() + 5  # Spark has told its workers to end when it does
+        while in_session(export.pid) and time.monotonic() < ends:
+            time.sleep(0.02)
         assert in_session(export.pid) == []
         assert [*place.iterdir(), *temporary.iterdir()] == []
     finally:
