@@ -9,14 +9,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar
 
 LONG_BYTES: Final = 16 << 10
 """A longer request is read by a thread, unless it has batches."""
 
-P = ParamSpec("P")
+STEPS_AT_ONCE: Final = 500
+"""So many things of a long list, at some microseconds each, are for one turn."""
+
 T = TypeVar("T")
 
 
@@ -32,9 +34,22 @@ class Turns:
             await asyncio.sleep(0)
 
 
+    async def over(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """The items of a list, so many in each turn."""
+        for i, each in enumerate(items):
+            if i and not i % STEPS_AT_ONCE:
+                await self.next()
+            yield each
+
+
 _ONE_THREAD = ThreadPoolExecutor(1, "long-requests")
 
 
-async def apart(work: Callable[P, T], *arguments: P.args, **_: P.kwargs) -> T:
+async def apart(work: Callable[..., T], *arguments: Any) -> T:
     """What `work` returns, or raises, from a thread."""
     return await asyncio.get_running_loop().run_in_executor(_ONE_THREAD, work, *arguments)
+
+
+async def apart_if(is_long: bool, work: Callable[..., T], *arguments: Any) -> T:
+    """What `work` returns; from a thread if it takes long."""
+    return await apart(work, *arguments) if is_long else work(*arguments)

@@ -508,20 +508,12 @@ class Connection:
             self._is_writing = False
 
 
-def is_long(response: Entity | None) -> bool:
-    """Has an answer a long list, or one of its first items one?"""
-    if response is None:
-        return False
-    for name in response.__slots__:
-        items = getattr(response, name)
-        if type(items) is tuple and items:
-            if len(items) > LONG_ITEMS:
-                return True
-            if not isinstance(items[0], str | int) and any(
-                type(inner) is tuple and len(inner) > LONG_ITEMS
-                for inner in [getattr(items[0], each) for each in items[0].__slots__]
-            ):
-                return True
+def is_long(answer: Entity | None) -> bool:
+    """Has an answer a long list, or the first item of one of its lists?"""
+    for name in getattr(answer, "__slots__", ()):
+        items = getattr(answer, name)
+        if type(items) is tuple and items and (len(items) > LONG_ITEMS or is_long(items[0])):
+            return True
     return False
 
 
