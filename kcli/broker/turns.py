@@ -16,10 +16,21 @@ from typing import Any, Final, TypeVar
 LONG_BYTES: Final = 16 << 10
 """A longer request is read by a thread, unless it has batches."""
 
+LONG_ITEMS: Final = 128
+"""An answer with a longer list in it is encoded by a thread."""
 STEPS_AT_ONCE: Final = 500
 """So many things of a long list, at some microseconds each, are for one turn."""
 
 T = TypeVar("T")
+
+
+def has_long_list(message: Any) -> bool:
+    """Has a message a long list, or the first item of one of its lists?"""
+    for name in getattr(message, "__slots__", ()):
+        items = getattr(message, name)
+        if type(items) is tuple and items and (len(items) > LONG_ITEMS or has_long_list(items[0])):
+            return True
+    return False
 
 
 class Turns:

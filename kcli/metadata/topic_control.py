@@ -17,13 +17,12 @@ from kcli.log.config import InvalidConfig, broker_defaults, validate_topic_confi
 from kcli.metadata.image import TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import Partition, Topic, from_uuid
 from kcli.metadata.placement import check_assignment, new_partition, place
-from kcli.metadata.result import NO_ERROR, RECORDS_PER_REQUEST_MAX, Error, ErrorCode, Refused, Result
+from kcli.metadata.result import NO_ERROR, RECORDS_PER_REQUEST_MAX, TOO_MANY_RECORDS, Error, ErrorCode, Refused, Result
 from kcli.metadata.snapshot import ELR_VERSION, partition_record
 from kcli.metadata.topic_names import CLUSTER_METADATA, colliding, fault, utf16_length
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
-TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation."
 CONFIG_VALUE_LENGTH_MAX: Final = 32_767
 RESERVED_IDS: Final = 100
 """Uuids below are Kafka's own: the metadata topic, directories that are none."""

@@ -96,7 +96,8 @@ def describe(
     Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
     """
     entries = _DESCRIBE[resource_type](config, image, name)
-    found = {each.name: each for each in entries if not keys or each.name in keys}
+    wanted = frozenset(keys or ())
+    found = {each.name: each for each in entries if not wanted or each.name in wanted}
     first = FIRST if resource_type == TOPIC_RESOURCE else ()
     return [found.pop(name) for name in first if name in found] + [found[name] for name in sorted(found)]
 

@@ -39,7 +39,7 @@ from kcli.broker.network.messages import (
     with_throttle,
 )
 from kcli.broker.network.outgoing import Outgoing, Part
-from kcli.broker.turns import LONG_BYTES, apart
+from kcli.broker.turns import LONG_BYTES, apart, has_long_list
 
 if TYPE_CHECKING:
     from kcli.broker.network.server import Server
@@ -48,8 +48,6 @@ log = logging.getLogger("kcli.broker")
 SIZE_BYTES = 4
 TURN_REQUESTS, TURN_BYTES = 64, 256 << 10
 """After so many requests, or bytes of answers, other connections have their turn."""
-LONG_ITEMS = 128
-"""An answer with a longer list in it is encoded by a thread."""
 LATE_MAX = 32
 """So many batches of one connection may wait for followers."""
 
@@ -346,7 +344,7 @@ class Connection:
                     self._server.renew_scratch()
                 self._unbegun = answer
                 self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))
-            elif is_long(answer):
+            elif has_long_list(answer):
                 self._held = True
                 self._answer_task = self._loop.create_task(self._encode_apart(call, answer, began))
             else:
@@ -395,7 +393,7 @@ class Connection:
         self._unbegun = None
         try:
             response = await answer
-            if not isinstance(response, Laid) and is_long(response):
+            if not isinstance(response, Laid) and has_long_list(response):
                 response = await self._encoded(call, response, began)
         except Exception as error:  # noqa: BLE001  (as above)
             self._end_with(call, error)
@@ -506,15 +504,6 @@ class Connection:
         if self._is_writing:
             self._loop.remove_writer(self._fd)
             self._is_writing = False
-
-
-def is_long(answer: Entity | None) -> bool:
-    """Has an answer a long list, or the first item of one of its lists?"""
-    for name in getattr(answer, "__slots__", ()):
-        items = getattr(answer, name)
-        if type(items) is tuple and items and (len(items) > LONG_ITEMS or is_long(items[0])):
-            return True
-    return False
 
 
 def handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:
