@@ -11,6 +11,7 @@ do: Kafka, and a handler that is given a short request, repeats the answer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from inspect import isawaitable
@@ -55,21 +56,18 @@ class Parts:
 
     forms: the lists in the request and those in its answer, from the outermost on; a version has the first form that
     its request has. at_once: so many of the innermost things make a part. once: see above. every: whatever comes
-    counts. is_refused: does a request ask for more than is allowed? Its handler sees it as a whole.
+    counts. refusal: why a request that asks for more than is allowed is refused as a whole.
     """
 
     forms: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     at_once: int = AT_ONCE
     once: bool = False
     every: bool = False
-    is_refused: Callable[[Entity], bool] | None = None
+    refusal: Callable[[Entity], str | None] | None = None
 
     def form(self, request: Entity) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """The names of the lists in the request, and in its answer; None where it is not split."""
-        found = next((form for form in self.forms if getattr(request, form[0][0], None)), None)
-        if found is None or (self.is_refused is not None and self.is_refused(request)):
-            return None
-        return found
+        return next((form for form in self.forms if getattr(request, form[0][0], None)), None)
 
 
 def _partitions(asked: str = "topics", inner: str = "partitions", answered: str = "topics", **how: Any) -> Parts:
@@ -81,19 +79,13 @@ def _list(asked: str, answered: str, **how: Any) -> Parts:
     return Parts((((asked,), (answered,)),), **how)
 
 
-def _creates_too_many(request: Entity) -> bool:
-    """The records of all topics are counted together."""
-    from kcli.metadata.topic_control import RECORDS_PER_REQUEST_MAX
+def _creates_too_many(request: Entity) -> str | None:
+    """The partitions, and the records, of all topics are counted together; a name that is there twice is refused."""
+    from kcli.metadata.topic_control import excess
 
-    count: int = sum(1 + max(1, each.num_partitions, len(each.assignments)) for each in request.topics)
-    return count > RECORDS_PER_REQUEST_MAX
-
-
-def _adds_too_many(request: Entity) -> bool:
-    from kcli.metadata.topic_control import RECORDS_PER_REQUEST_MAX
-
-    count: int = sum(max(0, each.count) for each in request.topics)
-    return count > RECORDS_PER_REQUEST_MAX
+    times = Counter(each.name for each in request.topics)
+    once = [each for each in request.topics if times[each.name] == 1]
+    return excess((max(each.num_partitions, 1, len(each.assignments)), len(each.configs)) for each in once)
 
 
 PARTS: Final = {
@@ -104,8 +96,8 @@ PARTS: Final = {
     "alter_replica_log_dirs": Parts(((("dirs", "topics", "partitions"), ("results", "partitions")),)),
     "consumer_group_describe": _list("group_ids", "groups", at_once=50, once=True),
     "create_acls": _list("creations", "results"),
-    "create_partitions": _list("topics", "results", at_once=50, is_refused=_adds_too_many),
-    "create_topics": _list("topics", "topics", at_once=50, is_refused=_creates_too_many),
+    "create_partitions": _list("topics", "results", at_once=50),
+    "create_topics": _list("topics", "topics", at_once=50, refusal=_creates_too_many),
     "delete_acls": _list("filters", "filter_results"),
     "delete_groups": _list("groups_names", "results", once=True),
     "delete_records": _partitions(),
@@ -115,9 +107,7 @@ PARTS: Final = {
     "describe_producers": _partitions(inner="partition_indexes", once=True),
     "describe_transactions": _list("transactional_ids", "transaction_states", once=True),
     "describe_user_scram_credentials": _list("users", "results"),
-    "elect_leaders": Parts(
-        ((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)
-    ),
+    "elect_leaders": Parts(((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)),
     "find_coordinator": _list("coordinator_keys", "coordinators", once=True),
     "incremental_alter_configs": _list("resources", "responses", at_once=20),
     "leave_group": _list("members", "members"),
@@ -171,15 +161,16 @@ async def _answer_in_parts(call: Call, handler: Handler, parts: Parts, form: tup
     asked, answered = form
     merged: Merged | None = None
     requests = await apart(lambda: list(split(call.request, asked, parts)))
+    refusal = None if parts.refusal is None else await apart(parts.refusal, call.request)
     for request in requests:
         await call.broker.turns.next()
-        part = replace(call, request=request)
+        part = replace(call, request=request, refusal=refusal)
         answer = handler(part)
         response: Any = await answer if isawaitable(answer) else answer
         if isinstance(response, list):  # it has laid it out itself
             response = read_response(call.messages, memoryview(response[0])[SIZE_BYTES:])
         call.throttle_ms = max(call.throttle_ms, part.throttle_ms)
-        call.is_exempt = part.is_exempt
+        call.is_exempt, call.records_left = part.is_exempt, part.records_left
         if getattr(response, "error_code", 0):  # of the whole request
             return response
         if response is None:  # batches that nobody wants to hear of

@@ -25,6 +25,8 @@ log = logging.getLogger("kcli.broker")
 AT_ONCE_STATUS = 130
 LOOK_S = 0.05
 GARBAGE_OBJECTS = 20_000
+FULL_COLLECTION_EVERY = 100
+"""Of the second generation: a full one looks at the million objects of a long answer, and holds all clients up."""
 
 
 def serve(
@@ -89,7 +91,7 @@ async def _serve(
         return
     gc.collect()
     gc.freeze()  # what there is stays: a full collection that looks at all of it takes 30 ms
-    gc.set_threshold(GARBAGE_OBJECTS)  # requests leave hardly any cycles
+    gc.set_threshold(GARBAGE_OBJECTS, 10, FULL_COLLECTION_EVERY)  # requests leave hardly any cycles
     try:
         ready(node)
         if supervised is not None:

@@ -32,6 +32,7 @@ from kcli.broker.network.peers import (
     read_response,
     request_frame,
 )
+from kcli.broker.turns import LONG_BYTES, apart_if, has_long_list
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -82,12 +83,15 @@ class ToController:
         """The active controller's answer to a client's request, or its error where there is none in time. Raises HangUp
         where the client is to be told by a closed connection."""
 
+        is_long = has_long_list(call.request)
+
         async def here() -> Entity:
             answer = handler(call.messages.api_key)(call)
             return await answer if isawaitable(answer) else answer
 
         async def there(channel: Channel, left_s: float) -> Entity:
-            frame = request_frame(call.messages, call.client_id, call.header.correlation_id, call.request)
+            correlation_id, request = call.header.correlation_id, call.request
+            frame = await apart_if(is_long, request_frame, call.messages, call.client_id, correlation_id, request)
             client = _packed(call.client_host)
             envelope = {"request_data": frame[4:], "request_principal": ANONYMOUS, "client_host_address": client}
             found = await channel.call("envelope", 0, timeout_s=left_s, **envelope)
@@ -98,7 +102,8 @@ class ToController:
                 raise HangUp("the active controller refuses it")
             if code is not ErrorCode.none:
                 return failed(call, ErrorCode.unknown_server_error)
-            response = read_response(call.messages, memoryview(found.response_data))
+            data = memoryview(found.response_data)
+            response = await apart_if(len(data) > LONG_BYTES, read_response, call.messages, data)
             if "throttle_time" in response.__slots__:
                 call.throttle_ms = round(response.throttle_time.total_seconds() * 1000)
             return response

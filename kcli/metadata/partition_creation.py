@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.placement import place
-from kcli.metadata.result import Error, ErrorCode, Refused, Result
+from kcli.metadata.result import RECORDS_PER_REQUEST_MAX, Error, ErrorCode, Refused, Result
 from kcli.metadata.topic_control import (
-    RECORDS_PER_REQUEST_MAX,
     TopicAnswer,
     TopicContext,
     chosen_partition,
@@ -28,10 +27,18 @@ class MorePartitions:
 
 
 def create_partitions(
-    image: MetadataImage, topics: Sequence[MorePartitions], context: TopicContext, *, validate_only: bool = False
+    image: MetadataImage,
+    topics: Sequence[MorePartitions],
+    context: TopicContext,
+    records_max: int = RECORDS_PER_REQUEST_MAX,
+    *,
+    validate_only: bool = False,
 ) -> Result[list[TopicAnswer]]:
-    """Add partitions to topics. Errors of a topic: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS,
-    INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, THROTTLING_QUOTA_EXCEEDED."""
+    """Add partitions to topics, by no more than so many records.
+
+    Errors of a topic: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR behind the last record.
+    """
     by_name: dict[str, list[MorePartitions]] = {}
     for topic in topics:
         by_name.setdefault(topic.name, []).append(topic)
@@ -42,7 +49,7 @@ def create_partitions(
         if others:
             continue
         try:
-            records += _add(image, topic, context, RECORDS_PER_REQUEST_MAX - len(records))
+            records += _add(image, topic, context, records_max - len(records))
         except Refused as refused:
             answers.append(TopicAnswer(name=name, error=refused.error))
         else:

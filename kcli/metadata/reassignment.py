@@ -19,8 +19,7 @@ from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import Partition, Topic
 from kcli.metadata.partition_change import Change
 from kcli.metadata.placement import check_assignment
-from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused, Result
-from kcli.metadata.topic_control import RECORDS_PER_REQUEST_MAX
+from kcli.metadata.result import NO_ERROR, RECORDS_PER_REQUEST_MAX, Error, ErrorCode, Refused, Result
 
 SERVER_ERROR: Final = "The server experienced an unexpected error when processing the request."
 
@@ -39,6 +38,7 @@ def alter_partition_reassignments(
     broker_properties: Mapping[str, str],
     *,
     may_change_factor: bool = True,
+    records_max: int = RECORDS_PER_REQUEST_MAX,
 ) -> Result[list[tuple[str, list[PartitionAnswer]]]]:
     """Begin to move partitions, or take moves back.
 
@@ -57,7 +57,7 @@ def alter_partition_reassignments(
             except Refused as refused:
                 error = refused.error
             else:
-                if record is not None and len(records) == RECORDS_PER_REQUEST_MAX:
+                if record is not None and len(records) == records_max:
                     error = Error(ErrorCode.UNKNOWN_SERVER_ERROR, SERVER_ERROR)
                 elif record is not None:
                     records.append(record)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from kcli.metadata.image import Record
+
+RECORDS_PER_REQUEST_MAX: Final = 10_000
+"""What one request of a client may write to the metadata log."""
+TOO_MANY_RECORDS: Final = "Unable to perform excessively large batch operation."
 
 T = TypeVar("T")
 

@@ -17,12 +17,12 @@ from kcli.log.config import InvalidConfig, broker_defaults, validate_topic_confi
 from kcli.metadata.image import TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import Partition, Topic, from_uuid
 from kcli.metadata.placement import check_assignment, new_partition, place
-from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused, Result
+from kcli.metadata.result import NO_ERROR, RECORDS_PER_REQUEST_MAX, TOO_MANY_RECORDS, Error, ErrorCode, Refused, Result
 from kcli.metadata.snapshot import ELR_VERSION, partition_record
 from kcli.metadata.topic_names import CLUSTER_METADATA, colliding, fault, utf16_length
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
-RECORDS_PER_REQUEST_MAX: Final = 10_000
+TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
 CONFIG_VALUE_LENGTH_MAX: Final = 32_767
 RESERVED_IDS: Final = 100
 """Uuids below are Kafka's own: the metadata topic, directories that are none."""
@@ -94,7 +94,7 @@ def create_topics(
         answers.append(answer)
         records += its_records
     if len(records) > RECORDS_PER_REQUEST_MAX:
-        raise Refused(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        raise Refused(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
     for name, count in seen.items():
         if count > 1:
             error = Error(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -111,7 +111,19 @@ def _check_total(topics: Iterable[NewTopic], default: int) -> None:
         number = default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
         total += len(topic.assignments) or number
     if total > PARTITIONS_PER_REQUEST_MAX:
-        raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        raise Refused(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
+
+
+def excess(topics: Iterable[tuple[int, int]]) -> str | None:
+    """Why so many topics are not created at once, None where they may be. topics: of each the partitions and the
+    configurations that it is to have."""
+    partitions = records = 0
+    for its_partitions, its_configs in topics:
+        partitions += its_partitions
+        records += 1 + its_partitions + its_configs
+    if partitions > PARTITIONS_PER_REQUEST_MAX:
+        return TOO_MANY_PARTITIONS
+    return TOO_MANY_RECORDS if records > RECORDS_PER_REQUEST_MAX else None
 
 
 def _create(image: MetadataImage, topic: NewTopic, context: TopicContext) -> tuple[TopicAnswer, list[Record]]:

@@ -183,3 +183,34 @@ def test_a_turn_is_one_round() -> None:
     log = asyncio.run(run())
     assert len({at for _, at in log}) == len(log) == 9
     assert {name for name, _ in log[:3]} == {"a", "b", "c"}
+
+
+def test_too_much_is_refused(node: RunningNode) -> None:
+    """Limits of Kafka's for a request as a whole, which parts must not loosen; and two of kcli's own."""
+    topic = {"num_partitions": 2, "replication_factor": 1, "assignments": [], "configs": []}
+    with node.client() as client:
+        for count, reason in ((5001, "partitions per request."), (3400, "large batch operation.")):
+            asked = [topic | {"name": each} for each in names(count)]
+            answer = client.call("create_topics", 7, topics=asked, timeout=1000, validate_only=False)
+            assert len(answer["topics"]) == count
+            assert {each["error_code"] for each in answer["topics"]} == {44}
+            assert all(each["error_message"].endswith(reason) for each in answer["topics"])
+        more = [{"name": "orders", "count": 10_004, "assignments": None}]
+        more += [{"name": each, "count": 3, "assignments": None} for each in names(200)]
+        answer = client.call("create_partitions", 3, topics=more, timeout=1000, validate_only=True)
+        assert {each["name"]: each["error_code"] for each in answer["results"]}["orders"] == -1
+        configs = [{"name": each, "config_operation": 0, "value": "1"} for each in names(10_001)]
+        resources = [{"resource_type": 2, "resource_name": "orders", "configs": configs}]
+        answer = client.call("incremental_alter_configs", 1, resources=resources, validate_only=True)
+        assert [each["error_code"] for each in answer["responses"]] == [44]
+        beat = {"group_id": "w", "member_id": "m", "member_epoch": 0, "instance_id": None, "rack_id": None}
+        beat |= {"rebalance_timeout": 60_000, "subscribed_topic_names": []}
+        beat |= {"server_assignor": None, "topic_partitions": []}
+        answer = client.call("consumer_group_heartbeat", 1, **beat, subscribed_topic_regex="(a*)" * 250_000)
+        assert answer["error_code"] == 128
+        beat["subscribed_topic_names"] = names(20_001)
+        answer = client.call("consumer_group_heartbeat", 1, **beat, subscribed_topic_regex=None)
+        assert (answer["error_code"], answer["error_message"]) == (
+            42,
+            "SubscribedTopicNames are 20,001, 20,000 are allowed.",
+        )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.coordinators.transactions import for_version
 from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.turns import STEPS_AT_ONCE, apart_if
 from kcli.txn.requests import AddPartitions, VerifyPartitions
 from kcli.txn.transaction import EPOCH_BUMP_VERSION, Partition
 
@@ -39,20 +40,28 @@ async def add_partitions_to_txn(call: Call) -> Entity:
             request.v3_and_below_transactional_id,
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
-            _partitions(request.v3_and_below_topics),
+            await apart_if(_is_long(request.v3_and_below_topics), _partitions, request.v3_and_below_topics),
             verify_only=False,
         )
-        return call.respond(results_by_topic_v3_and_below=_topics(call, await _result(call, asked)))
+        return call.respond(results_by_topic_v3_and_below=await _answer(call, asked))
     results = []
     for each in request.transactions:
-        asked = _Asked(
-            each.transactional_id, each.producer_id, each.producer_epoch, _partitions(each.topics), each.verify_only
-        )
-        topics = _topics(call, await _result(call, asked))
+        partitions = await apart_if(_is_long(each.topics), _partitions, each.topics)
+        asked = _Asked(each.transactional_id, each.producer_id, each.producer_epoch, partitions, each.verify_only)
+        topics = await _answer(call, asked)
         results.append(
             call.new("AddPartitionsToTxnResult", transactional_id=each.transactional_id, topic_results=topics)
         )
     return call.respond(error_code=ErrorCode.none, results_by_transaction=tuple(results))
+
+
+def _is_long(topics: Any) -> bool:
+    return len(topics) > STEPS_AT_ONCE or sum(len(topic.partitions) for topic in topics) > STEPS_AT_ONCE
+
+
+async def _answer(call: Call, asked: _Asked) -> tuple[Entity, ...]:
+    codes = await _result(call, asked)
+    return await apart_if(len(codes) > STEPS_AT_ONCE, _topics, call, codes)
 
 
 def _partitions(topics: Any) -> frozenset[Partition]:
@@ -60,7 +69,7 @@ def _partitions(topics: Any) -> frozenset[Partition]:
 
 
 async def _result(call: Call, asked: _Asked) -> Mapping[Partition, ErrorCode]:
-    unknown = {each for each in asked.partitions if not _exists(call, each)}
+    unknown = {each async for each in call.broker.turns.over(asked.partitions) if not _exists(call, each)}
     if unknown:
         return {
             each: ErrorCode.unknown_topic_or_partition if each in unknown else ErrorCode.operation_not_attempted

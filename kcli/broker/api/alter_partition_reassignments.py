@@ -20,7 +20,10 @@ async def alter_partition_reassignments(call: Call) -> Entity:
         for topic in request.topics
     ]
     properties = call.broker.config.properties
-    result = decide(metadata.draft, topics, properties, may_change_factor=may_change_factor)
+    result = decide(
+        metadata.draft, topics, properties, may_change_factor=may_change_factor, records_max=call.records_left
+    )
+    call.records_left -= len(result.records)
     await metadata.append(result.records)
     return call.respond(
         allow_replication_factor_change=may_change_factor,

@@ -19,11 +19,15 @@ from kcli.broker.coordinators.groups import (
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.consumer.member import JOINING, LEAVING, LEAVING_STATIC
+from kcli.group.consumer.topic_regex import compile_regex
 from kcli.group.errors import ErrorCode as GroupCode
 from kcli.group.errors import GroupError
 from kcli.group.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from kcli.linear_regex import LENGTH_MAX
 
 OWN_MEMBER_ID_SINCE = 1
+NAMES_MAX = 20_000
+"""Each heartbeat that changes a subscription goes through all of its names several times."""
 
 
 def consumer_group_heartbeat(call: Call) -> Entity | Awaitable[Entity]:
@@ -61,6 +65,11 @@ def _check(call: Call) -> None:
         raise _invalid("InstanceId can't be null.")
     elif epoch < LEAVING_STATIC:
         raise _invalid("MemberEpoch is invalid.")
+    if len(request.subscribed_topic_names or ()) > NAMES_MAX:
+        raise _invalid(f"SubscribedTopicNames are {len(request.subscribed_topic_names):,}, {NAMES_MAX:,} are allowed.")
+    regex = call.get("subscribed_topic_regex", None)
+    if regex is not None and len(regex) > LENGTH_MAX:
+        compile_regex(regex)
     assignors = consumer_assignors(call.broker.config)
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise GroupError(

@@ -20,7 +20,8 @@ async def create_partitions(call: Call) -> Entity:
     topics = [_more(each) for each in request.topics]
     metadata = call.broker.metadata
     context = topic_context(call, STRICT_SINCE)
-    result = decide(metadata.draft, topics, context, validate_only=request.validate_only)
+    result = decide(metadata.draft, topics, context, call.records_left, validate_only=request.validate_only)
+    call.records_left -= len(result.records)
     await metadata.append(result.records)
     return call.respond(
         results=tuple(

@@ -9,7 +9,8 @@ from __future__ import annotations
 from kcli.broker.config.describe import effective_topic_configs
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.topic_changes import topic_context
-from kcli.metadata.result import Refused
+from kcli.metadata.result import Error, Refused
+from kcli.metadata.result import ErrorCode as Code
 from kcli.metadata.topic_control import NewTopic, TopicAnswer
 from kcli.metadata.topic_control import create_topics as decide
 
@@ -23,11 +24,12 @@ async def create_topics(call: Call) -> Entity:
     topics = [_new_topic(each) for each in request.topics]
     context = topic_context(call, STRICT_SINCE)
     metadata = call.broker.metadata
+    if call.refusal is not None:
+        return _refused(call, Error(Code.POLICY_VIOLATION, call.refusal))
     try:
         result = decide(metadata.draft, topics, context, validate_only=request.validate_only)
     except Refused as refused:
-        answers = [TopicAnswer(name=each.name, error=refused.error) for each in topics]
-        return call.respond(topics=tuple(_answer(call, each) for each in answers))
+        return _refused(call, refused.error)
     await metadata.append(result.records)
     return call.respond(topics=tuple(_answer(call, each) for each in result.response))
 
@@ -40,6 +42,11 @@ def _new_topic(topic: Entity) -> NewTopic:
         assignments=[(each.partition_index, list(each.broker_ids)) for each in topic.assignments],
         configs=[(each.name, each.value) for each in topic.configs],
     )
+
+
+def _refused(call: Call, error: Error) -> Entity:
+    answers = (TopicAnswer(name=each.name, error=error) for each in call.request.topics)
+    return call.respond(topics=tuple(_answer(call, each) for each in answers))
 
 
 def _answer(call: Call, topic: TopicAnswer) -> Entity:

@@ -5,19 +5,27 @@ v1 when each replica fetched last (KIP-836). v2 error messages, directory ids, t
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from kcli.broker.metadata.quorum_view import ReplicaView
 from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.turns import STEPS_AT_ONCE, apart
 from kcli.metadata.partition import to_uuid
 from kcli.metadata.topic_names import CLUSTER_METADATA
 
 UNKNOWN = "This server does not host this topic-partition."
 
 
-def describe_quorum(call: Call) -> Entity:
+def describe_quorum(call: Call) -> Entity | Awaitable[Entity]:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION for anything but partition 0 of __cluster_metadata."""
     asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in call.request.topics]
     if asked == [(CLUSTER_METADATA, [0])]:
         return _quorum(call)
+    is_long = sum(len(numbers) for _, numbers in asked) > STEPS_AT_ONCE
+    return apart(_nothing, call, asked) if is_long else _nothing(call, asked)
+
+
+def _nothing(call: Call, asked: list[tuple[str, list[int]]]) -> Entity:
     return call.respond(
         error_code=ErrorCode.none,
         error_message="",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kcli.metadata.partition import Partition, Topic
 
 
-def describe_topic_partitions(call: Call) -> Entity:
+async def describe_topic_partitions(call: Call) -> Entity:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION; INVALID_REQUEST for a cursor that fits no topic."""
     request, image = call.request, call.broker.image
     cursor = request.cursor
@@ -30,7 +30,7 @@ def describe_topic_partitions(call: Call) -> Entity:
     left = max(min(call.broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     topics: list[Entity] = []
     view = View(call)
-    for name in names:
+    async for name in call.broker.turns.over(names):
         if not left:
             return call.respond(topics=tuple(topics), next_cursor=_cursor(call, name, 0))
         topic = image.topics.get(name)

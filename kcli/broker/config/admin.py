@@ -38,7 +38,7 @@ from kcli.metadata.image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
-from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused
+from kcli.metadata.result import NO_ERROR, RECORDS_PER_REQUEST_MAX, TOO_MANY_RECORDS, Error, ErrorCode, Refused
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -153,6 +153,8 @@ def _invalid(reason: str) -> Refused:
 
 
 def _check(alteration: Alteration) -> None:
+    if len(alteration.configs) > RECORDS_PER_REQUEST_MAX:
+        raise Refused(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
     names = [name for name, _, _ in alteration.configs]
     if len(set(names)) != len(names):
         raise _invalid("Error due to duplicate config keys")

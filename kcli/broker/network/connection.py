@@ -39,7 +39,7 @@ from kcli.broker.network.messages import (
     with_throttle,
 )
 from kcli.broker.network.outgoing import Outgoing, Part
-from kcli.broker.turns import LONG_BYTES, apart
+from kcli.broker.turns import LONG_BYTES, apart, has_long_list
 from kcli.broker.unattended import report
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ log = logging.getLogger("kcli.broker")
 SIZE_BYTES = 4
 TURN_REQUESTS, TURN_BYTES = 64, 256 << 10
 """After so many requests, or bytes of answers, other connections have their turn."""
-LONG_ITEMS = 128
-"""An answer with a longer list in it is encoded by a thread."""
 LATE_MAX = 32
 """So many batches of one connection may wait for followers."""
 
@@ -347,7 +345,7 @@ class Connection:
                     self._server.renew_scratch()
                 self._unbegun = answer
                 self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))
-            elif is_long(answer):
+            elif has_long_list(answer):
                 self._held = True
                 self._answer_task = self._loop.create_task(self._encode_apart(call, answer, began))
             else:
@@ -396,7 +394,7 @@ class Connection:
         self._unbegun = None
         try:
             response = await answer
-            if not isinstance(response, Laid) and is_long(response):
+            if not isinstance(response, Laid) and has_long_list(response):
                 response = await self._encoded(call, response, began)
         except Exception as error:  # noqa: BLE001  (as above)
             self._end_with(call, error)
@@ -507,23 +505,6 @@ class Connection:
         if self._is_writing:
             self._loop.remove_writer(self._fd)
             self._is_writing = False
-
-
-def is_long(response: Entity | None) -> bool:
-    """Has an answer a long list, or one of its first items one?"""
-    if response is None:
-        return False
-    for name in response.__slots__:
-        items = getattr(response, name)
-        if type(items) is tuple and items:
-            if len(items) > LONG_ITEMS:
-                return True
-            if not isinstance(items[0], str | int) and any(
-                type(inner) is tuple and len(inner) > LONG_ITEMS
-                for inner in [getattr(items[0], each) for each in items[0].__slots__]
-            ):
-                return True
-    return False
 
 
 def handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:

@@ -34,6 +34,7 @@ from formats.errors import FormatError
 from kcli.broker.network.produce_request import read as read_produce
 from kcli.broker.network.request_check import has_unknown_tags
 from kcli.broker.network.tagged_fields import without_unknown
+from kcli.metadata.result import RECORDS_PER_REQUEST_MAX
 
 if TYPE_CHECKING:
     from kcli.broker.broker import Broker
@@ -244,6 +245,8 @@ class Call:
     listener: str = ""
     throttle_ms: int = 0  # a quota's handler says so
     is_exempt: bool = False  # from quotas: another broker asks
+    refusal: str | None = None  # of the long request that this one is a part of
+    records_left: int = RECORDS_PER_REQUEST_MAX  # of what a request may write
 
     @property
     def version(self) -> int:
