@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-import select
 import socket
 import struct
 import tempfile
@@ -36,7 +35,7 @@ from kcli.metadata.partition import to_uuid
 from tests.broker.cluster import CLUSTER_ID, Cluster, ProcessNode
 from tests.broker.hostile import Values, mutated, whole_request
 from tests.broker.pings import Pings, Waits
-from tests.broker.running import Address, Client, Closed
+from tests.broker.running import Address, Client, Closed, readable
 from tests.log.batches import batch
 
 METADATA_TOPIC, METADATA_ID = "__cluster_metadata", UUID(int=1)
@@ -257,7 +256,7 @@ def send(address: Address, frames: Iterable[bytes]) -> None:
         if not busy:
             break
         left_s = max(0.0, min(each.deadline for each in busy) - time.monotonic())
-        ready = select.select([each.socket for each in busy if each.socket], [], [], left_s)[0]
+        ready = readable([each.socket for each in busy if each.socket], left_s)
         now = time.monotonic()
         for each in list(busy):
             if each.socket in ready and each.is_done():

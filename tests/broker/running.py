@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -38,6 +39,15 @@ class Closed(Exception):
 def api_key(name: str) -> int:
     """The key of an API, by its handler's name."""
     return next(each.key for each in APIS.values() if each.name == name)
+
+
+def readable(sockets: Sequence[socket.socket], timeout_s: float) -> list[socket.socket]:
+    """Those of some sockets that can be read, or are closed, within a time. Descriptors may have any number."""
+    poll = select.poll()
+    by_fd = {each.fileno(): each for each in sockets}
+    for fd in by_fd:
+        poll.register(fd, select.POLLIN)
+    return [by_fd[fd] for fd, _ in poll.poll(timeout_s * 1000)]
 
 
 class Client:

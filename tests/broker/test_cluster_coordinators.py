@@ -147,10 +147,11 @@ def test_producer_ids_of_all_brokers(cluster: Cluster) -> None:
 
 
 def rows(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
-    """What a kcli command says."""
+    """What a kcli command finds; where it finds nothing it says so on stderr."""
     environment = os.environ | {"KCLI_BOOTSTRAP_SERVER": cluster.bootstrap}
     ended = kcli(*arguments, "--format", "jsonl", env=environment)
-    assert (ended.status, ended.stderr) == (0, "")
+    said = "" if ended.stdout else "kcli: no transactional id matches\n"
+    assert (ended.status, ended.stderr) == (0, said)
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 

@@ -8,7 +8,6 @@ a bug), its memory and its descriptors are measured.
 from __future__ import annotations
 
 import re
-import select
 import signal
 import socket
 import struct
@@ -32,7 +31,7 @@ from formats.file_name import parse_directory
 from formats.kernels.log import crc32c
 from kcli.broker.api import BROKER_APIS as APIS
 from tests.broker.hostile import ANYTHING, INT_MAX, INT_MIN, mutated, whole_request
-from tests.broker.running import Address, Client, Closed, ServedNode, running_node
+from tests.broker.running import Address, Client, Closed, ServedNode, readable, running_node
 from tests.conftest import examples
 from tests.log.batches import batch
 
@@ -206,7 +205,7 @@ def exchange(address: Address, frames: list[bytes]) -> list[bytes | None]:
         deadline = time.monotonic() + ANSWER_S
         while len(answers) < len(clients) and (left := deadline - time.monotonic()) > 0:
             waiting = [each for each in clients if each not in answers]
-            for client in select.select(waiting, [], [], left)[0]:
+            for client in readable(waiting, left):
                 try:
                     answers[client] = client.recv(1 << 16)
                 except ConnectionError:
