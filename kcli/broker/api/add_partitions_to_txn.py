@@ -7,7 +7,6 @@ abortable errors. Clients of transaction version 2 leave the request out: Produc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from kcli.broker.coordinators.runtime import CoordinatorError
@@ -97,14 +96,19 @@ def _exists(call: Call, partition: Partition) -> bool:
 
 
 def _topics(call: Call, codes: Mapping[Partition, ErrorCode]) -> tuple[Entity, ...]:
+    numbers: dict[str, list[int]] = {}
+    for name, number in codes:
+        numbers.setdefault(name, []).append(number)
     return tuple(
         call.new(
             "AddPartitionsToTxnTopicResult",
             name=name,
             results_by_partition=tuple(
-                call.new("AddPartitionsToTxnPartitionResult", partition_index=each[1], partition_error_code=codes[each])
-                for each in group
+                call.new(
+                    "AddPartitionsToTxnPartitionResult", partition_index=each, partition_error_code=codes[name, each]
+                )
+                for each in sorted(numbers[name])
             ),
         )
-        for name, group in groupby(sorted(codes), key=lambda partition: partition[0])
+        for name in sorted(numbers)  # not all pairs at once: a thread that sorts lets nobody in
     )
