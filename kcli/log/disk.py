@@ -109,15 +109,18 @@ class Disk:
     waits = True
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
-        """Open a file; with `create` make it where it is not there."""
+        """Open a file; with `create` make it where it is not there. What is truncated is no link: the file that a link
+        names is not the caller's to overwrite (ELOOP)."""
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
-        flags |= (os.O_CREAT if create else 0) | (os.O_TRUNC if truncate else 0)
+        flags |= (os.O_CREAT if create else 0) | (os.O_TRUNC | os.O_NOFOLLOW if truncate else 0)
         return DiskFile(path, os.open(path, flags, 0o644))
 
     def write_file(self, path: Path, data: bytes) -> None:
         """Replace a small file atomically, as Kafka's CheckpointFile does: write and sync `.tmp`, rename, sync the
         directory."""
         temporary = path.with_name(path.name + ".tmp")
+        if temporary.is_symlink():
+            self.remove(temporary)
         with self.open(temporary, create=True, truncate=True) as file:
             file.write([data], 0)
             file.sync()

@@ -116,6 +116,16 @@ def test_a_contradiction_changes_nothing() -> None:
     assert config.__dict__ == before
 
 
+def test_a_default_that_no_topic_may_have_is_passed_over() -> None:
+    """Kafka answers such a change with success, logs that it "could not be applied", and starts again with it."""
+    config = BrokerConfig(BASE)
+    before = dict(config.__dict__)
+    with pytest.raises(InvalidConfig, match=r"Invalid value -1 for configuration flush\.ms"):
+        config.update({"log.flush.interval.ms": "-1"}, {})
+    assert config.__dict__ == before
+    assert config.log_config({}).flush_ms == 2**63 - 1
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -148,12 +148,15 @@ class BrokerConfig:
         """Take the dynamic configurations that the metadata log has.
 
         Returns what of them is passed over, and why. Raises InvalidConfig where they contradict each other or the
-        static ones: then nothing is changed.
+        static ones, or make a default that no topic may have (log.flush.interval.ms=-1, which Kafka lets pass until
+        then): then nothing is changed.
         """
         if cluster == self.cluster and broker == self.broker:
             return []  # it has them: to look at all of it again takes 2 ms
         problems: list[str] = []
-        self._layer(applicable(cluster, problems, per_broker=False), applicable(broker, problems, per_broker=True))
+        layers = applicable(cluster, problems, per_broker=False), applicable(broker, problems, per_broker=True)
+        self.changed(*layers).log_config({})
+        self._layer(*layers)
         return problems
 
     def changed(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:

@@ -106,7 +106,7 @@ class LogManager:
         self._node_id = dirs.node_id
         self._image = image
         self._listeners = listeners or Listeners()
-        self._defaults: LogConfig | None = None
+        self._defaults: LogConfig | None = config.log_config({})
         self._configs: dict[str, LogConfig] = {}
         self._counts: Counter[LogDir] = Counter()
         self._guard = Lock()  # of what leaves, and of making and renaming directories
