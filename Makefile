@@ -20,7 +20,7 @@ help:
 	@echo "make lint    ruff, mypy and import-linter"
 	@echo "make bench   time kcli beside Kafka (needs Java and Maven for Kafka's side)"
 	@echo "make soak    the property tests with many more examples, 100,000 hostile frames against a quorum, make sanitize"
-	@echo "make sanitize  1,000,000 damaged inputs through the kernels with bounds checks and sanitizers (INPUTS=..., SEED=...)"
+	@echo "make sanitize  1,000,000 damaged inputs into the kernels under bounds checks and sanitizers (INPUTS=..., SEED=...)"
 	@echo "make chaos   30 minutes of a cluster whose nodes, disks and network fail while clients work (as root)"
 	@echo "make wheel   dist/*.whl and dist/*.tar.gz"
 	@echo "make lock    resolve the dependencies anew into .ci/*.lock"

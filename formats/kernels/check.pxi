@@ -87,6 +87,11 @@ cdef int compare_index_keys(const void *a, const void *b) noexcept nogil:
     return (x.entry > y.entry) - (x.entry < y.entry)
 
 
+cdef inline int64_t offset_behind(int64_t offset) noexcept nogil:
+    """The offset that is to follow; none lies behind the largest."""
+    return offset + 1 if offset < MAX else offset
+
+
 cdef class IndexCursor:
     """The entries of an offset index (width 8) or a time index (width 12), met in the order of the log."""
 
@@ -441,16 +446,15 @@ cdef class LogCheck:
                     self.previous_count <= first - self.previous.base_offset):
                 self._blame_previous(E_RUNS_INTO_NEXT, first - 1, self.last_offset)
             elif self._stands_ahead(first, last, following):
-                self._blame_previous(E_AHEAD, self.before_previous + 1, self.previous.base_offset)
+                self._blame_previous(E_AHEAD, offset_behind(self.before_previous), self.previous.base_offset)
             else:
-                return self._misplaced(E_BACK, here, self.last_offset + 1, first)
+                return self._misplaced(E_BACK, here, offset_behind(self.last_offset), first)
             self.last_offset = self.before_previous
         elif self.gap_pending:
             with gil:
                 self._flush_gap()
         self.gap_pending = False
-        expected = self.last_offset if self.has_previous else self.before_previous
-        expected += expected < MAX                      # nothing lies behind the largest offset
+        expected = offset_behind(self.last_offset if self.has_previous else self.before_previous)
         if b.magic >= 2 or not b.attributes & 7:
             if first > expected:
                 self.complete = False

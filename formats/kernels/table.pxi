@@ -419,7 +419,7 @@ cdef class LogSummary:
                 self.first_offset = r.offset
             elif r.offset > self.last_offset and r.offset != plus(self.last_offset, 1):
                 self.gaps += 1
-                self.missing_offsets = plus(self.missing_offsets, minus(r.offset, self.last_offset) - 1)
+                self.missing_offsets = plus(self.missing_offsets, minus(minus(r.offset, self.last_offset), 1))
             self.last_offset = r.offset
             if r.timestamp != -1:
                 if self.min_timestamp == -1 or r.timestamp < self.min_timestamp:
@@ -442,7 +442,7 @@ cdef class LogSummary:
                 self.first_offset = other.first_offset
             elif other.first_offset > self.last_offset and other.first_offset != plus(self.last_offset, 1):
                 self.gaps += 1
-                self.missing_offsets = plus(self.missing_offsets, minus(other.first_offset, self.last_offset) - 1)
+                self.missing_offsets = plus(self.missing_offsets, minus(minus(other.first_offset, self.last_offset), 1))
             self.last_offset = other.last_offset
         if other.min_timestamp != -1 and (self.min_timestamp == -1 or other.min_timestamp < self.min_timestamp):
             self.min_timestamp = other.min_timestamp

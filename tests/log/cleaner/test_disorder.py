@@ -88,10 +88,9 @@ def test_bits_of_the_map_stay_in_their_memory(tmp_path: Path) -> None:
     log = write_batch([(b"k", b"1")], TIME_MS) + write_batch([(b"k", b"2")], TIME_MS, base_offset=2_000_000_000)
     (tmp_path / f"{0:020}.log").write_bytes(log)
     (tmp_path / f"{9_999:020}.log").touch()
-    script = (
-        "import sys, pathlib, tests.log.cleaner.test_disorder as t; print(*t.clean(pathlib.Path(sys.argv[1]))[0][0])"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=False)
+    script = "import sys; from pathlib import Path; from tests.log.cleaner.test_disorder import clean; "
+    script += "print(*clean(Path(sys.argv[1]))[0][0])"
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     second = log[len(log) // 2 :]
     assert bytes(map(int, done.stdout.split())) == second
