@@ -11,7 +11,7 @@ KIP-546, KIP-612 (ip).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -157,7 +157,7 @@ class FilterComponent:
 
 
 def describe_client_quotas(
-    image: MetadataImage, components: Sequence[FilterComponent], *, strict: bool
+    image: MetadataImage, components: Iterable[FilterComponent], *, strict: bool
 ) -> list[tuple[QuotaEntity, Mapping[str, float]]]:
     """Entities that have every component; strict: and nothing else. Raises Refused(INVALID_REQUEST,
     UNSUPPORTED_VERSION)."""
