@@ -11,7 +11,7 @@ KIP-546, KIP-612 (ip).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -158,7 +158,7 @@ class FilterComponent:
 
 
 def describe_client_quotas(
-    image: MetadataImage, components: Sequence[FilterComponent], *, strict: bool
+    image: MetadataImage, components: Iterable[FilterComponent], *, strict: bool
 ) -> list[tuple[QuotaEntity, list[tuple[str, float]]]]:
     """Entities that have every component, with their quotas, in Kafka's order; strict: and nothing else.
 

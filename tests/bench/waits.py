@@ -888,6 +888,13 @@ def loads() -> Iterator[Load]:  # noqa: PLR0915  (a list)
     }
     yield Load("consumer_group_heartbeat", 1, "names", lambda n: beat | {"subscribed_topic_names": _names(n)})
     yield Load(
+        "consumer_group_heartbeat",
+        1,
+        "as many names as are allowed",
+        lambda n: beat | {"group_id": "named", "subscribed_topic_names": _names(n)},
+        20_000,
+    )
+    yield Load(
         "consumer_group_heartbeat", 1, "a pattern", lambda n: beat | {"subscribed_topic_regex": "(a*)" * (n // 4)}
     )
     yield Load(

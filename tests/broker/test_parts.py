@@ -225,3 +225,24 @@ def test_too_much_is_refused(node: RunningNode) -> None:
             42,
             "SubscribedTopicNames are 20,001, 20,000 are allowed.",
         )
+
+
+def test_a_long_request_that_is_none(node: RunningNode) -> None:
+    """Read by the thread, and refused as a short one is: the connection is closed, nobody else's."""
+    with node.client() as bad, node.client() as good:
+        frame = bytearray(bad.frame("describe_groups", 4, {"groups": names(), "include_authorized_operations": False}))
+        frame[18:22] = b"\x7f\xff\xff\xff"  # so many groups
+        bad.socket.sendall(frame)
+        assert bad.is_closed()
+        assert good.call("api_versions", 0)["error_code"] == 0
+
+
+def test_answers_come_in_order(node: RunningNode) -> None:
+    """A short request behind a long one waits for it."""
+    with node.client() as client:
+        client.socket.sendall(client.frame("find_coordinator", 4, {"key_type": 0, "coordinator_keys": names()}))
+        client.socket.sendall(client.frame("api_versions", 0, {}))
+        client.correlation_id -= 1
+        assert len(client.answer("find_coordinator", 4)["coordinators"]) == COUNT
+        client.correlation_id += 1
+        assert client.answer("api_versions", 0)["error_code"] == 0

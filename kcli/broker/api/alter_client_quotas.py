@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 
 from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.turns import STEPS_AT_ONCE, apart_if
 from kcli.metadata.quota_control import Alteration
 from kcli.metadata.quota_control import alter_client_quotas as decide
+from kcli.metadata.result import Error
 
 
 async def alter_client_quotas(call: Call) -> Entity:
@@ -26,6 +29,11 @@ async def alter_client_quotas(call: Call) -> Entity:
     validate_only = request.validate_only
     result = decide(metadata.draft, alterations, resolves=hosts.__contains__, validate_only=validate_only)
     await metadata.append(result.records)
+    parts = sum(len(entity) for entity, _ in result.response)
+    return await apart_if(parts > STEPS_AT_ONCE, _answer, call, result.response)
+
+
+def _answer(call: Call, answers: Iterable[tuple[Mapping[str, str | None], Error]]) -> Entity:
     return call.respond(
         entries=tuple(
             call.new(
@@ -36,7 +44,7 @@ async def alter_client_quotas(call: Call) -> Entity:
                     call.new("EntityData", entity_type=kind, entity_name=name) for kind, name in entity.items()
                 ),
             )
-            for entity, error in result.response
+            for entity, error in answers
         )
     )
 

@@ -10,7 +10,7 @@ from kcli.metadata.result import Refused
 
 def describe_client_quotas(call: Call) -> Entity:
     """Errors: INVALID_REQUEST, UNSUPPORTED_VERSION for an unknown type of entity."""
-    components = [FilterComponent(each.entity_type, each.match_type, each.match) for each in call.request.components]
+    components = (FilterComponent(each.entity_type, each.match_type, each.match) for each in call.request.components)
     try:
         found = find(call.broker.image, components, strict=call.request.strict)
     except Refused as refused:

@@ -13,23 +13,28 @@ from kcli.broker.turns import STEPS_AT_ONCE, apart
 from kcli.metadata.partition import to_uuid
 from kcli.metadata.topic_names import CLUSTER_METADATA
 
+THE_ONE = [(CLUSTER_METADATA, [0])]
 UNKNOWN = "This server does not host this topic-partition."
 
 
 def describe_quorum(call: Call) -> Entity | Awaitable[Entity]:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION for anything but partition 0 of __cluster_metadata."""
-    asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in call.request.topics]
-    if asked == [(CLUSTER_METADATA, [0])]:
+    topics = call.request.topics
+    if sum(len(topic.partitions) for topic in topics) > STEPS_AT_ONCE:
+        return apart(_nothing, call)
+    if [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in topics] == THE_ONE:
         return _quorum(call)
-    is_long = sum(len(numbers) for _, numbers in asked) > STEPS_AT_ONCE
-    return apart(_nothing, call, asked) if is_long else _nothing(call, asked)
+    return _nothing(call)
 
 
-def _nothing(call: Call, asked: list[tuple[str, list[int]]]) -> Entity:
+def _nothing(call: Call) -> Entity:
     return call.respond(
         error_code=ErrorCode.none,
         error_message="",
-        topics=tuple(_topic(call, name, [_unknown(call, each) for each in numbers]) for name, numbers in asked),
+        topics=tuple(
+            _topic(call, topic.topic_name, [_unknown(call, each.partition_index) for each in topic.partitions])
+            for topic in call.request.topics
+        ),
         nodes=(),
     )
 

@@ -6,11 +6,13 @@ cursor of the next one. KIP-966.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from formats.file_name import INTERNAL_TOPICS
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.nodes import NOT_ASKED, TOPIC_OPERATIONS, View
+from kcli.broker.turns import STEPS_AT_ONCE, apart_if
 from kcli.metadata.topic_names import fault
 
 if TYPE_CHECKING:
@@ -22,11 +24,12 @@ async def describe_topic_partitions(call: Call) -> Entity:
     request, image = call.request, call.broker.image
     cursor = request.cursor
     first = "" if cursor is None else cursor.topic_name
-    asked = {each.name for each in request.topics}
+    asked = await apart_if(len(request.topics) > STEPS_AT_ONCE, _names, request.topics)
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
         failed = (_failed(call, each.name, ErrorCode.invalid_request) for each in request.topics)
         return call.respond(topics=tuple(failed))
-    names = sorted((name for name in asked or image.topics if name >= first), key=_utf16)
+    known = asked or list(image.topics)
+    names = await apart_if(len(known) > STEPS_AT_ONCE, _from, known, first)
     left = max(min(call.broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     topics: list[Entity] = []
     view = View(call)
@@ -46,6 +49,14 @@ async def describe_topic_partitions(call: Call) -> Entity:
             return call.respond(topics=tuple(topics), next_cursor=_cursor(call, name, end))
         left -= len(partitions)
     return call.respond(topics=tuple(topics))
+
+
+def _names(topics: Iterable[Entity]) -> set[str]:
+    return {each.name for each in topics}
+
+
+def _from(names: Iterable[str], first: str) -> list[str]:
+    return sorted((name for name in names if name >= first), key=_utf16)
 
 
 def _utf16(name: str) -> bytes:

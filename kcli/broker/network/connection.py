@@ -314,12 +314,15 @@ class Connection:
     async def _read_apart(self, api: Api, kind: Messages, header: RequestHeader, frame: bytes) -> None:
         try:
             request = await apart(read_request, kind, memoryview(frame), header.position)
+            self._answer_task = None
+            self._held = False
+            self._dispatch(api, kind, header, request)
         except BadRequest as error:
             self.close(f"not a request: {error}", level=logging.WARNING)
             return
-        self._answer_task = None
-        self._held = False
-        self._dispatch(api, kind, header, request)
+        except Exception as error:  # noqa: BLE001  (as below)
+            self._failed(api, error)
+            return
         self._flush()
         self._resume()
 
