@@ -13,5 +13,5 @@
     run          the loop in the process that has the build; what ends it is a report
 
 Start with `run`. A report is a sanitizer's abort, an exception that is none of formats' or kcli's, one that C code
-could not raise, or fifty inputs that take longer than a minute.
+could not raise, or fifty inputs that take more than a minute of CPU.
 """
