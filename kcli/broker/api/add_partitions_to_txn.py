@@ -70,10 +70,7 @@ def _partitions(topics: Any) -> frozenset[Partition]:
 async def _result(call: Call, asked: _Asked) -> Mapping[Partition, ErrorCode]:
     unknown = {each async for each in call.broker.turns.over(asked.partitions) if not _exists(call, each)}
     if unknown:
-        return {
-            each: ErrorCode.unknown_topic_or_partition if each in unknown else ErrorCode.operation_not_attempted
-            for each in asked.partitions
-        }
+        return await apart_if(len(asked.partitions) > STEPS_AT_ONCE, _not_attempted, asked.partitions, unknown)
     transactional_id, producer_id, epoch, partitions, verify_only = asked
     if not transactional_id:
         return dict.fromkeys(partitions, ErrorCode.invalid_request)
@@ -88,6 +85,13 @@ async def _result(call: Call, asked: _Asked) -> Mapping[Partition, ErrorCode]:
     except CoordinatorError as error:
         code = error.code
     return dict.fromkeys(partitions, for_version(code, call.version, FENCED_SINCE))
+
+
+def _not_attempted(partitions: frozenset[Partition], unknown: set[Partition]) -> dict[Partition, ErrorCode]:
+    return {
+        each: ErrorCode.unknown_topic_or_partition if each in unknown else ErrorCode.operation_not_attempted
+        for each in partitions
+    }
 
 
 def _exists(call: Call, partition: Partition) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kcli.broker.config.describe import effective_topic_configs
 from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.broker.topic_changes import topic_context
-from kcli.metadata.result import Error, Refused
+from kcli.metadata.result import RECORDS_PER_REQUEST_MAX, TOO_MANY_RECORDS, Error, Refused
 from kcli.metadata.result import ErrorCode as Code
 from kcli.metadata.topic_control import NewTopic, TopicAnswer
 from kcli.metadata.topic_control import create_topics as decide
@@ -21,11 +21,13 @@ async def create_topics(call: Call) -> Entity:
     """Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
     INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION, THROTTLING_QUOTA_EXCEEDED."""
     request = call.request
-    topics = [_new_topic(each) for each in request.topics]
-    context = topic_context(call, STRICT_SINCE)
     metadata = call.broker.metadata
     if call.refusal is not None:
         return _refused(call, Error(Code.POLICY_VIOLATION, call.refusal))
+    if any(len(each.configs) > RECORDS_PER_REQUEST_MAX for each in request.topics):
+        return _refused(call, Error(Code.POLICY_VIOLATION, TOO_MANY_RECORDS))
+    topics = [_new_topic(each) for each in request.topics]
+    context = topic_context(call, STRICT_SINCE)
     try:
         result = decide(metadata.draft, topics, context, validate_only=request.validate_only)
     except Refused as refused:
