@@ -131,6 +131,7 @@ class _Show:
         for done in plans:
             rows = list(_rows(done, salvage=recovery.salvage))
             totals.add(done, rows)
+            self._is_bad = self._is_bad or any(row["kind"] == "passed-over" for row in rows)
             self._write([row for row in rows if self._as_json or row["kind"] != "partition"])
         self._of_metadata(changes=changes)
         self._progress.clear()

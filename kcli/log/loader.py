@@ -58,6 +58,7 @@ class EventKind(StrEnum):
     SNAPSHOT_REMOVED = "snapshot-removed"
     SPLIT = "segment-split"
     END_HIDDEN = "end-hidden"
+    PASSED_OVER = "passed-over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class LogLoader:
     advance: Callable[[int], None] = lambda _: None
     events: list[Event] = field(default_factory=list)
     segments: dict[int, Segment] = field(default_factory=dict)
+    _passed_over: set[str] = field(default_factory=set)
 
     def load(self) -> LoadedOffsets:
         """Play the start on the view. Raises StartRefused, UnreadableInput."""
@@ -210,6 +212,8 @@ class LogLoader:
         for name in swaps:
             if name.endswith(".log.swap"):
                 segment = self._segment(offset_of(name), state="swap")
+                if name != segment.log_name:
+                    raise StartRefused(name, "a swap file whose name is not of 20 digits")
                 if segment.index_name not in self.view:  # Kafka opens it, which makes one of full size
                     self.view.write(segment.index_name, bytes(self.options.max_index_bytes // 8 * 8))
                     ranges.append((segment.base_offset, segment.read_next_offset(b"")))
@@ -235,18 +239,29 @@ class LogLoader:
         for name in self.view.names():
             if name not in self.view:
                 continue
-            if name.endswith(INDEX_SUFFIXES):
+            if name.endswith((*INDEX_SUFFIXES, ".log")) and offset_of(name) < 0:
+                self._pass_over(name, "a name with an offset below 0")
+            elif name.endswith(INDEX_SUFFIXES):
                 log = build(FileName(FileKind.LOG, offset_of(name)))
                 if log not in self.view:
                     self._event(EventKind.INDEX_REMOVED, name, "an index without a log", bytes=self.view.size(name))
                     self.view.remove(name)
             elif name.endswith(".log"):
+                if name != build(FileName(FileKind.LOG, offset_of(name))):
+                    self._pass_over(name, "a name that is not of 20 digits")
                 self._load_segment(offset_of(name))
+
+    def _pass_over(self, name: str, reason: str) -> None:
+        """Kafka takes the offset of a name, and opens the file whose name it would give to that."""
+        if name.endswith(".log") and self.view.size(name) and name not in self._passed_over:
+            self._passed_over.add(name)
+            outcome = "Kafka starts, and reads nothing of it"
+            self._event(EventKind.PASSED_OVER, name, f"{reason}: {outcome}", bytes=self.view.size(name))
 
     def _load_segment(self, base_offset: int) -> None:
         segment = self._segment(base_offset)
-        if segment.log_name not in self.view:
-            raise StartRefused(segment.log_name, "a log file whose name is not of 20 digits")
+        if segment.log_name not in self.view:  # Kafka opens it, which makes it
+            self.view.write(segment.log_name, b"")
         try:
             segment.sanity_check(time_index_is_new=segment.time_index_name not in self.view)
         except MissingIndex:

@@ -54,7 +54,8 @@ class PartitionPlan:
     @property
     def first_base_offset(self) -> int:
         """The base offset of the first segment there would be."""
-        return min((int(name.partition(".")[0]) for name in self.view.files if name.endswith(".log")), default=0)
+        names = (parse(name) for name in self.view.files)
+        return min((name.base_offset or 0 for name in names if name and name.kind is FileKind.LOG), default=0)
 
     def is_changed(self) -> bool:
         """Does the directory differ from what would be?"""

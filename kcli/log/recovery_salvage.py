@@ -84,15 +84,11 @@ def salvage(view: PartitionView, files: Mapping[str, int]) -> tuple[list[Gap], l
     of `files` are of files that keep Kafka from starting; they go, and a start builds them anew, as it does the indexes
     of the logs. Raises UnreadableInput.
     """
-    for name in [each for each in view.names() if each in files and not each.endswith(".log")]:
+    for name in [each for each in view.names() if each in files and not _is_log(each)]:
         view.remove(name.replace(".txnindex", ".index"))
         view.remove(name)
-    names = {
-        parsed.base_offset: name
-        for name in view.names()
-        if (parsed := parse(name)) is not None and parsed.kind is FileKind.LOG and not parsed.state
-    }
-    bases = sorted(base for base in names if base is not None)
+    names = {int(name.partition(".")[0]): name for name in view.names() if _is_log(name)}
+    bases = sorted(names)
     gaps: list[Gap] = []
     renamed: list[Renamed] = []
     next_offset = saved_records = 0
@@ -119,6 +115,12 @@ def salvage(view: PartitionView, files: Mapping[str, int]) -> tuple[list[Gap], l
             renamed.append(Renamed(names[base], name))
         view.put(name, kept.content())
     return gaps, renamed, saved_records
+
+
+def _is_log(name: str) -> bool:
+    """Is it the name of a log as Kafka gives it?"""
+    parsed = parse(name)
+    return parsed is not None and parsed.kind is FileKind.LOG and name == build(parsed) and not parsed.state
 
 
 def _first_offset(name: str, content: Content) -> int | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.log.loader import LoadOptions
+from kcli.log.loader import EventKind, LoadOptions
 from kcli.log.partition_log import PartitionLog
 from kcli.log.recovery import apply_in_place, plan
 from kcli.log.recovery_salvage import Renamed
@@ -85,3 +85,49 @@ def test_damage_too(tmp_path: Path) -> None:
         apply_in_place(plan(often, OPTIONS, with_salvage=True), CrashDisk())
         assert batches_of(reopened(often)) == left
         shutil.rmtree(often)
+
+
+@pytest.mark.parametrize("name", ["-0000000000000000001.log", "6.log"])
+def test_a_log_that_kafka_does_not_read_by_its_name(tmp_path: Path, name: str) -> None:
+    """Kafka takes the offset of the name, and opens the file that it would name by it."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    shutil.copyfile(directory / f"{6:020}.log", directory / name)
+    done = plan(directory, OPTIONS)
+    assert done.refused is None
+    assert [(event.kind, event.file) for event in done.events] == [(EventKind.PASSED_OVER, name)]
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_only_a_log_with_a_short_name(tmp_path: Path) -> None:
+    """Kafka makes an empty one of 20 digits in its place."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    (directory / f"{6:020}.log").rename(directory / "6.log")
+    done = plan(directory, OPTIONS)
+    assert done.refused is None
+    assert done.view.size(f"{6:020}.log") == 0
+
+
+def test_salvage_leaves_out_a_log_whose_name_is_no_offset(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    name = f"{'9' * 20}.log"
+    shutil.copyfile(directory / f"{6:020}.log", directory / name)
+    refused = plan(directory, OPTIONS).refused
+    assert refused is not None
+    assert refused.file == name
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.refused is None
+    assert name in done.view.removed()
+    apply_in_place(done, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_a_swap_file_with_a_short_name(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    shutil.copyfile(directory / f"{6:020}.log", directory / "6.log.swap")
+    refused = plan(directory, OPTIONS).refused
+    assert refused is not None
+    assert refused.file == "6.log.swap"
