@@ -127,7 +127,7 @@ class _Show:
         """Take the plans, and show what there is. Raises what they raise."""
         recovery, totals = self._recovery, self._totals
         began = time.monotonic()
-        self._of_directory()
+        self._of_directory(changes=changes)
         for done in plans:
             rows = list(_rows(done, salvage=recovery.salvage))
             totals.add(done, rows)
@@ -169,9 +169,11 @@ class _Show:
             row = {"partition": "", "kind": "passed-over", "file": each.file, "position": each.position}
             self._write([row | {"reason": each.reason}])
 
-    def _of_directory(self) -> None:
+    def _of_directory(self, *, changes: bool) -> None:
         recovery = self._recovery
         self._refuse(recovery.refusals)
+        if changes:
+            self._totals.refused -= sum(map(recovery.mends, recovery.refusals))
         self._pass_over(recovery.passed_over)
         if recovery.lacks_marker and self._as_json:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])

@@ -316,3 +316,43 @@ def test_two_log_directories(tmp_path: Path) -> None:
     }
     config.write_text(f"node.id=1\nlog.dirs={new},{other}\n")
     assert not names(rows(kcli("recover", "--format", "jsonl", "--config", config, other).stdout), "stray")
+
+
+def test_two_directories_of_one_partition(tmp_path: Path) -> None:
+    """Kafka does not start with them; salvage keeps the second as a stray."""
+    directory = copied(tmp_path)
+    shutil.copytree(directory / f"{DAMAGED_TOPIC}-0", directory / f"{DAMAGED_TOPIC}-00")
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert ended.status == 1
+    assert [row["file"] for row in rows(ended.stdout) if row["kind"] == "refused"] == [f"{DAMAGED_TOPIC}-00"]
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    for each in (directory, tmp_path / "new"):
+        assert not (each / f"{DAMAGED_TOPIC}-00").exists()
+        (stray,) = each.glob(f"{DAMAGED_TOPIC}-0.*-stray")
+        logs = [(path.name, path.read_bytes()) for path in sorted(stray.glob("*.log"))]
+        assert logs == [(path.name, path.read_bytes()) for path in sorted((each / f"{DAMAGED_TOPIC}-0").glob("*.log"))]
+        assert kcli("recover", each).status == 0
+
+
+@pytest.mark.parametrize("name", ["it's-0", "sp ace-0", "#-0", "été-0", "x-+1"])
+def test_a_directory_whose_name_is_no_topics(tmp_path: Path, name: str) -> None:
+    """Kafka starts, and renames it."""
+    directory = copied(tmp_path)
+    (directory / name).mkdir()
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert names(found, "refused") == set()
+    assert names(found, "stray") == {name}
+    assert kcli("recover", "--out", tmp_path / "new", directory).status == 0
+    with served_node(directory, "--allow-strays"):
+        pass
+    assert not (directory / name).exists()
+    assert len(list(directory.glob("*-stray"))) == 1
+
+
+@pytest.mark.parametrize("name", ["-0", "x-", "x", "x-1y", "x-2147483648"])
+def test_a_directory_that_is_no_partitions(tmp_path: Path, name: str) -> None:
+    directory = copied(tmp_path)
+    (directory / name).mkdir()
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert [row["file"] for row in found if row["kind"] == "refused"] == [name]
