@@ -26,7 +26,7 @@ from kcli.errors import KcliError, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.log_directory import PartitionDirectory
 from kcli.log.partition_directory import topic_id_of
-from kcli.log.recovery import LOSSES, PartitionPlan
+from kcli.log.recovery import PartitionPlan
 from kcli.log.recovery_view import ContentSource, StartRefused
 from kcli.log.source import FileSource, Source
 from kcli.metadata.image import MetadataImage
@@ -217,7 +217,7 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
 def _cuts(plan: PartitionPlan) -> Iterator[str]:
     """What the start cuts."""
     for event in plan.events:
-        if event.kind in LOSSES:
+        if event.is_loss:
             yield f"{event.file} is damaged at byte {event.position or 0:,}: {event.reason}"
 
 

@@ -92,7 +92,7 @@ class MetadataRecovery:
         self.refusals = [each for each in self.refusals if not _is_of_log(each)]
         salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
         gaps = plan(planned.view.directory, planned.options, with_salvage=True)
-        return replace(salvaged, gaps=gaps.gaps, saved_records=gaps.saved_records)
+        return replace(salvaged, saved=gaps.saved)
 
     def look(self, planned: PartitionPlan | None) -> None:
         """See what the start of the metadata log means. planned: None where the log is missing. Raises

@@ -212,9 +212,11 @@ def _rows(done: PartitionPlan, *, salvage: bool) -> Iterator[dict[str, Any]]:
         yield _refusal(done.name, done.refused.file, done.refused.reason, done.refused.position)
         return
     if salvage:
-        for each in done.renamed:
+        for out in done.saved.left_out:
+            yield {"partition": done.name, "kind": "left-out", "file": out.file, "reason": out.reason}
+        for each in done.saved.renamed:
             yield {"partition": done.name, "kind": "renamed", "file": each.file, "name": each.name}
-        for gap in done.gaps:
+        for gap in done.saved.gaps:
             yield {
                 "partition": done.name,
                 "kind": "gap",
@@ -276,7 +278,7 @@ BAD = ("cut", "emptied", "segment-removed", "end-hidden", "refused", "metadata-l
 def _words(row: dict[str, Any]) -> str:
     if row["kind"] == "refused":
         return f"Kafka would not start: {row['reason']}"
-    if row["kind"] == "passed-over":
+    if row["kind"] in ("passed-over", "left-out"):
         return str(row["reason"])
     if row["kind"] == "renamed":
         return f"kept as {row['name']}, by the offset of its first batch"
@@ -318,9 +320,9 @@ class _Totals:
         self.losses += done.has_losses
         self._bytes += sum(row["bytes"] for row in rows if "lost_batches" in row)
         self._records += sum(row["lost_records"] for row in rows if "lost_batches" in row)
-        self._saved_records += done.saved_records
-        self._gaps += len(done.gaps)
-        self._gap_bytes += sum(gap.length for gap in done.gaps)
+        self._saved_records += done.saved.records
+        self._gaps += len(done.saved.gaps)
+        self._gap_bytes += sum(gap.length for gap in done.saved.gaps)
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"

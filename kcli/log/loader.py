@@ -15,7 +15,7 @@ producers, KIP-101 for epochs).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from kcli.log.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
 from kcli.log.recovery_view import Content, FileRange, PartitionView, StartRefused, offset_of
 from kcli.log.segment import (
     INT_MAX,
+    LONG_MAX,
     CorruptIndex,
     Fault,
     MissingIndex,
@@ -66,7 +67,7 @@ class Event:
     """One thing that a start does.
 
     position: the byte from which on the file is cut; offset: the log's end after it; fault: see segment.Fault; content:
-    the file as it was, where records of it are lost.
+    the file as it was, where records of it are lost; from_offset: those below it are not.
     """
 
     kind: EventKind
@@ -77,6 +78,12 @@ class Event:
     bytes: int = 0
     fault: str | None = None
     content: Content | None = field(default=None, repr=False)
+    from_offset: int = 0
+
+    @property
+    def is_loss(self) -> bool:
+        """Are records, or bytes of a log, lost with it?"""
+        return self.content is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,8 @@ class LoadedOffsets:
 
 @dataclass
 class LogLoader:
-    """Loads one partition. `events` tells what was done so far, also after an error.
+    """Loads one partition. `events` tells what was done so far, also after an error; replaced: the logs that swap files
+    replaced, by name.
 
     advance(size) hears of so many more bytes that were checked.
     """
@@ -115,6 +123,8 @@ class LogLoader:
     advance: Callable[[int], None] = lambda _: None
     events: list[Event] = field(default_factory=list)
     segments: dict[int, Segment] = field(default_factory=dict)
+    replaced: dict[str, Content] = field(default_factory=dict)
+    _swapped: list[int] = field(default_factory=list)
     _passed_over: set[str] = field(default_factory=set)
 
     def load(self) -> LoadedOffsets:
@@ -214,6 +224,7 @@ class LogLoader:
                 segment = self._segment(offset_of(name), state="swap")
                 if name != segment.log_name:
                     raise StartRefused(name, "a swap file whose name is not of 20 digits")
+                self._swapped.append(segment.base_offset)
                 if segment.index_name not in self.view:  # Kafka opens it, which makes one of full size
                     self.view.write(segment.index_name, bytes(self.options.max_index_bytes // 8 * 8))
                     ranges.append((segment.base_offset, segment.read_next_offset(b"")))
@@ -227,6 +238,8 @@ class LogLoader:
                     self._event(
                         EventKind.REPLACED, name, "replaced by the swap that follows", bytes=self.view.size(name)
                     )
+                    if name.endswith(".log"):
+                        self.replaced[name] = self.view.files[name]
                     self.view.remove(name)
         for name in [each for each in self.view.names() if each.endswith(".swap")]:
             self._event(EventKind.SWAP_COMPLETED, name, "renamed: a swap was interrupted")
@@ -303,6 +316,17 @@ class LogLoader:
                 fault=fault.kind,
                 content=before,
             )
+            self._lost_by_swap(segment.base_offset, recovered.next_offset)
+
+    def _lost_by_swap(self, base: int, end: int) -> None:
+        """A swap file that is cut to `end` was not what the cleaner had made of the logs that it replaced."""
+        if base not in self._swapped:
+            return
+        behind = min((each for each in self._swapped if each > base), default=LONG_MAX)
+        for at, event in enumerate(self.events):
+            content = self.replaced.get(event.file) if event.kind is EventKind.REPLACED else None
+            if content is not None and base <= offset_of(event.file) < behind:
+                self.events[at] = replace(event, position=0, offset=end, content=content, from_offset=end)
 
     # 4, 5: the log
 
@@ -337,6 +361,7 @@ class LogLoader:
                     fault="order",
                     content=before,
                 )
+                self._lost_by_swap(base_offset, base_offset)
             if cut_bytes:
                 reason = f"segment {base_offset:,} before it was cut"
                 self._remove_segments(unflushed[number + 1 :], reason)

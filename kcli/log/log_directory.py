@@ -209,12 +209,14 @@ class LogDirectory:
                 self.offsets(kind)
             except StartRefused as refused:
                 found.append(refused)
-        for each in self._directories():
-            if partition_named(each.name) is None and each.name != REMOTE_INDEX_CACHE:
-                found.append(StartRefused(each.name, "a directory whose name is no partition's"))
-        for each, first in self.duplicates():
-            found.append(StartRefused(each.path.name, f"a second directory of the partition that {first.path.name} is"))
-        return found
+        odd = [each.name for each in self._directories() if partition_named(each.name) is None]
+        found += [
+            StartRefused(name, "a directory whose name is no partition's") for name in odd if name != REMOTE_INDEX_CACHE
+        ]
+        return found + [
+            StartRefused(each.path.name, f"a second directory of the partition that {first.path.name} is")
+            for each, first in self.duplicates()
+        ]
 
     def duplicates(self) -> list[tuple[PartitionDirectory, PartitionDirectory]]:
         """Directories whose names are other spellings of a partition that has one, each with that. Raises
