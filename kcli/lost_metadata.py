@@ -31,7 +31,7 @@ from kcli.log.recovery_view import ContentSource, StartRefused
 from kcli.log.source import FileSource, Source
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import to_uuid
-from kcli.metadata_replay import BadRecord, latest_snapshot, replay, snapshot_records, snapshot_refusal
+from kcli.metadata_replay import BadRecord, latest_snapshot, offset_jump, replay, snapshot_records, snapshot_refusal
 
 MARKER_BYTES = 1 << 10
 """More than the marker of a clean shutdown has."""
@@ -117,8 +117,8 @@ class LostMetadata:
         return image
 
     def refusals(self) -> Iterator[StartRefused]:
-        """What Kafka stops at beside what it cuts: quorum-state, bootstrap.checkpoint, the latest snapshot, and
-        records that contradict those before them. Raises UnreadableInput."""
+        """What Kafka stops at beside what it cuts: quorum-state, bootstrap.checkpoint, the latest snapshot, offsets
+        that are missing, and records that contradict those before them. Raises UnreadableInput."""
         bootstrap = self.home / FileKind.BOOTSTRAP
         if bootstrap.exists():
             reason = _not_whole(FileSource(bootstrap))
@@ -143,7 +143,8 @@ class LostMetadata:
                 yield StartRefused(f"{view.directory.name}/{latest}", reason)
                 return
         _ = self.image  # the start of which bad records are told
-        bad = next((each for each in self._told_of_start if isinstance(each, BadRecord)), None)
+        bad: UnreadableInput | None = next((each for each in self._told_of_start if isinstance(each, BadRecord)), None)
+        bad = bad or offset_jump(view.directory, view.files)
         if bad is not None:
             yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
 

@@ -252,6 +252,24 @@ def test_record_that_contradicts_those_before_it(tmp_path: Path) -> None:
     assert "kcli recover --salvage" in ended.stdout
 
 
+def test_an_offset_that_jumps(tmp_path: Path) -> None:
+    """No CRC covers the base offset of a batch: nothing is cut, and Kafka waits for the offsets between."""
+    directory = copied(tmp_path)
+    begin, _ = batch_around(directory, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
+    flip(directory / LOG, begin + 4)
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "follows on" in ended.stdout
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert image_of(new).topics.keys() == image_of(GOLDEN / SET).topics.keys()
+    assert image_of(new).offset == image_of(GOLDEN / SET).offset
+    with pytest.raises(AssertionError, match="follows on"), served_node(directory, "--allow-strays"):
+        pass
+    with served_node(new):
+        pass
+
+
 def test_snapshot_without_its_end(tmp_path: Path) -> None:
     """Kafka takes what is there of it, and starts."""
     directory = copied(tmp_path)
