@@ -30,7 +30,7 @@ from kcli.log.recovery import PartitionPlan
 from kcli.log.recovery_view import ContentSource, StartRefused
 from kcli.log.source import FileSource, Source
 from kcli.metadata.image import MetadataImage
-from kcli.metadata.partition import to_uuid
+from kcli.metadata.partition import from_uuid, to_uuid
 from kcli.metadata_replay import BadRecord, latest_snapshot, offset_jump, replay, snapshot_records, snapshot_refusal
 
 MARKER_BYTES = 1 << 10
@@ -39,12 +39,14 @@ MARKER_BYTES = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A directory that a start renames. is_removed: the metadata log says that its topic was deleted."""
+    """A directory that a start renames. is_removed: the metadata log says that its topic was deleted. is_renewed: the
+    metadata has a topic of the name with another id."""
 
     partition: PartitionDirectory
     topic_id: str | None
     reason: str
     is_removed: bool
+    is_renewed: bool = False
 
     @property
     def is_missed(self) -> bool:
@@ -170,7 +172,11 @@ class LostMetadata:
             self._compare(each, topic_id)
             reason = why_stray(image or self.image, each.name.partition, topic_id, node_id)
             if reason is not None:
-                yield Stray(each, topic_id, reason, self._is_removed(topic_id))
+                known = (image or self.image).topics.get(each.name.topic)
+                is_renewed = topic_id is not None and known is not None and from_uuid(known.id) != topic_id
+                if is_renewed and known is not None:
+                    reason += f"; topic {known.name} is {from_uuid(known.id)}"
+                yield Stray(each, topic_id, reason, self._is_removed(topic_id), is_renewed)
 
     def _compare(self, partition: PartitionDirectory, topic_id: str | None) -> None:
         """A directory with the id of another topic is no stray, and yet not what the metadata takes it for."""

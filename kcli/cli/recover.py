@@ -190,7 +190,7 @@ class _Show:
         more = () if metadata.lost is None else metadata.lost.unreadable
         recovery.unreadable += [each for each in more if not each.path.startswith(told)]
         misplaced = [] if metadata.lost is None else list(metadata.lost.misplaced.values())
-        self._pass_over(misplaced)
+        self._pass_over([*metadata.passed_over, *misplaced])
         rows = list(metadata_rows(metadata, has_partitions=bool(recovery.partitions)))
         if self._as_json:
             self._write(rows)

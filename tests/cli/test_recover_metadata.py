@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,51 @@ def test_an_offset_that_jumps(tmp_path: Path) -> None:
         pass
     with served_node(new):
         pass
+
+
+def test_meta_properties_of_another_node(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    meta = directory / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert ended.status == 1
+    (found,) = [row for row in rows(ended.stdout) if row["kind"] == "passed-over"]
+    assert found["file"] == "meta.properties"
+    assert "node.id is 7, and the metadata log knows replicas of node 1 only" in found["reason"]
+
+
+def test_meta_properties_without_version(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    meta = directory / "meta.properties"
+    meta.write_text(meta.read_text().replace("version=1", ""))
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert [row["file"] for row in found if row["kind"] == "refused"] == ["meta.properties"]
+
+
+@pytest.mark.parametrize("name", ["00000000000000000000.log", "00000000000000016409.snapshot", "partition.metadata"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_regular_file(tmp_path: Path, name: str, kind: str) -> None:
+    directory = copied(tmp_path)
+    path = directory / f"{DAMAGED_TOPIC}-0" / name
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    ended = kcli("recover", directory)
+    assert ended.status == 2
+    assert f"{path}: not a regular file" in ended.complaint
+
+
+def test_a_topic_of_the_name_with_another_id(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    path = directory / f"{DAMAGED_TOPIC}-0/partition.metadata"
+    path.write_text(f"version: 0\ntopic_id: {'A' * 20}BQ")
+    ended = kcli("recover", directory)
+    assert "is renamed to -stray at the start: the metadata has topics of their names with other ids" in ended.stdout
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    (row,) = [row for row in found if row["kind"] == "stray"]
+    assert row["renewed"]
 
 
 def test_snapshot_without_its_end(tmp_path: Path) -> None:
