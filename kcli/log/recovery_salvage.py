@@ -108,6 +108,8 @@ def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str
     """
     done = Salvaged()
     for name in [each for each in view.names() if each in files and not _is_log(each)]:
+        if name.endswith(FileKind.LOG):
+            done.left_out.append(LeftOut(name, "its name is no offset: where its batches belong is not known"))
         view.remove(name.replace(".txnindex", ".index"))
         view.remove(name)
     for name in [each for each in view.names() if each in files and _is_log(each)]:

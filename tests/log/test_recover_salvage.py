@@ -120,6 +120,7 @@ def test_salvage_leaves_out_a_log_whose_name_is_no_offset(tmp_path: Path) -> Non
     done = plan(directory, OPTIONS, with_salvage=True)
     assert done.refused is None
     assert name in done.view.removed()
+    assert [each.file for each in done.saved.left_out] == [name]
     apply_in_place(done, CrashDisk())
     assert batches_of(reopened(directory)) == batches
 
