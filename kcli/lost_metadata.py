@@ -26,12 +26,12 @@ from kcli.errors import KcliError, UnreadableInput
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.log_directory import PartitionDirectory
 from kcli.log.partition_directory import topic_id_of
-from kcli.log.recovery import LOSSES, PartitionPlan
+from kcli.log.recovery import PartitionPlan
 from kcli.log.recovery_view import ContentSource, StartRefused
 from kcli.log.source import FileSource, Source
 from kcli.metadata.image import MetadataImage
-from kcli.metadata.partition import to_uuid
-from kcli.metadata_replay import BadRecord, latest_snapshot, replay, snapshot_records, snapshot_refusal
+from kcli.metadata.partition import from_uuid, to_uuid
+from kcli.metadata_replay import BadRecord, latest_snapshot, offset_jump, replay, snapshot_records, snapshot_refusal
 
 MARKER_BYTES = 1 << 10
 """More than the marker of a clean shutdown has."""
@@ -39,12 +39,14 @@ MARKER_BYTES = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A directory that a start renames. is_removed: the metadata log says that its topic was deleted."""
+    """A directory that a start renames. is_removed: the metadata log says that its topic was deleted. is_renewed: the
+    metadata has a topic of the name with another id."""
 
     partition: PartitionDirectory
     topic_id: str | None
     reason: str
     is_removed: bool
+    is_renewed: bool = False
 
     @property
     def is_missed(self) -> bool:
@@ -117,8 +119,8 @@ class LostMetadata:
         return image
 
     def refusals(self) -> Iterator[StartRefused]:
-        """What Kafka stops at beside what it cuts: quorum-state, bootstrap.checkpoint, the latest snapshot, and
-        records that contradict those before them. Raises UnreadableInput."""
+        """What Kafka stops at beside what it cuts: quorum-state, bootstrap.checkpoint, the latest snapshot, offsets
+        that are missing, and records that contradict those before them. Raises UnreadableInput."""
         bootstrap = self.home / FileKind.BOOTSTRAP
         if bootstrap.exists():
             reason = _not_whole(FileSource(bootstrap))
@@ -143,7 +145,8 @@ class LostMetadata:
                 yield StartRefused(f"{view.directory.name}/{latest}", reason)
                 return
         _ = self.image  # the start of which bad records are told
-        bad = next((each for each in self._told_of_start if isinstance(each, BadRecord)), None)
+        bad: UnreadableInput | None = next((each for each in self._told_of_start if isinstance(each, BadRecord)), None)
+        bad = bad or offset_jump(view.directory, view.files)
         if bad is not None:
             yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
 
@@ -169,7 +172,11 @@ class LostMetadata:
             self._compare(each, topic_id)
             reason = why_stray(image or self.image, each.name.partition, topic_id, node_id)
             if reason is not None:
-                yield Stray(each, topic_id, reason, self._is_removed(topic_id))
+                known = (image or self.image).topics.get(each.name.topic)
+                is_renewed = topic_id is not None and known is not None and from_uuid(known.id) != topic_id
+                if is_renewed and known is not None:
+                    reason += f"; topic {known.name} is {from_uuid(known.id)}"
+                yield Stray(each, topic_id, reason, self._is_removed(topic_id), is_renewed)
 
     def _compare(self, partition: PartitionDirectory, topic_id: str | None) -> None:
         """A directory with the id of another topic is no stray, and yet not what the metadata takes it for."""
@@ -217,7 +224,7 @@ def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: 
 def _cuts(plan: PartitionPlan) -> Iterator[str]:
     """What the start cuts."""
     for event in plan.events:
-        if event.kind in LOSSES:
+        if event.is_loss:
             yield f"{event.file} is damaged at byte {event.position or 0:,}: {event.reason}"
 
 

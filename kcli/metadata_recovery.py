@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from formats import quorum_state
 from formats.errors import FormatError
-from formats.file_name import METADATA_DIRECTORY, FileKind
+from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
 from formats.properties import MetaProperties
 from kcli.errors import UnreadableInput
 from kcli.log.loader import LoadOptions
@@ -37,7 +37,7 @@ class MetadataRecovery:
     lost: what a start makes of the log; None where it is missing, or in a quorum. strays: of this directory's
     partitions. starts: does Kafka start with the log? is_loss: does it not, or does the cluster forget something?
     salvage: what can be saved of that; is_salvaged: it is, in this run. in_quorum: signs of damage that the
-    other_voters mend. refusals: what Kafka would stop at.
+    other_voters mend. refusals: what Kafka would stop at; passed_over: what it would not stop at, though it should.
     """
 
     directory: Path
@@ -53,6 +53,7 @@ class MetadataRecovery:
     other_voters: Sequence[int] = ()
     in_quorum: Sequence[str] = ()
     refusals: list[StartRefused] = field(default_factory=list)
+    passed_over: list[StartRefused] = field(default_factory=list)
 
     @property
     def home(self) -> Path:
@@ -92,7 +93,7 @@ class MetadataRecovery:
         self.refusals = [each for each in self.refusals if not _is_of_log(each)]
         salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
         gaps = plan(planned.view.directory, planned.options, with_salvage=True)
-        return replace(salvaged, gaps=gaps.gaps, saved_records=gaps.saved_records)
+        return replace(salvaged, saved=gaps.saved)
 
     def look(self, planned: PartitionPlan | None) -> None:
         """See what the start of the metadata log means. planned: None where the log is missing. Raises
@@ -102,6 +103,8 @@ class MetadataRecovery:
         lost = LostMetadata(self.home, planned)
         if self.other_voters:
             self.in_quorum = lost.signs
+            if node_id is not None and not lost.signs:
+                self._look_for_replicas(lost, node_id)
             return
         self.lost = lost
         self.refusals += lost.refusals()
@@ -117,6 +120,17 @@ class MetadataRecovery:
             from kcli.metadata_salvage import MetadataSalvage
 
             self.salvage = MetadataSalvage(lost, self._unnamed(lost, node_id), node_id, self._directory_ids())
+
+    def _look_for_replicas(self, lost: LostMetadata, node_id: int) -> None:
+        """A log may lag behind that of the quorum, but hardly so far that this node has no replica at all."""
+        topics = lost.image.topics.values()
+        owners = {each for topic in topics for state in topic.partitions.values() for each in state.replicas}
+        here = [each for each in LogDirectory(self.directory).partitions() if each.name.topic != METADATA_TOPIC]
+        if here and owners and node_id not in owners:
+            whose = f"{'nodes' if len(owners) > 1 else 'node'} {', '.join(map(str, sorted(owners)))}"
+            reason = f"node.id is {node_id}, and the metadata log knows replicas of {whose} only"
+            outcome = "Kafka starts, and renames all partitions to -stray"
+            self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
 
     def look_elsewhere(self) -> None:
         """Where the metadata log is not in `directory`, or missing: play its start by itself. Raises

@@ -68,7 +68,8 @@ def replay(
         try:
             for offset, message, value in records_of(source, told, around_damage=around_damage):
                 if offset >= next_offset:
-                    next_offset = offset + 1
+                    if not around_damage:  # there, an offset may itself be damaged: no later record goes for it
+                        next_offset = offset + 1
                     _apply(image, source.name, (offset, message, value), told)
                     if removed is not None and message == "RemoveTopicRecord":
                         removed.add(value["topicId"])
@@ -206,6 +207,28 @@ def _message(value: bytes | None) -> tuple[str, dict[str, Any]]:
     found = internal_topic.decode(METADATA_TOPIC, None, value or b"")
     assert found.value is not None, "a metadata record is its value"
     return found.value_name, found.value
+
+
+def offset_jump(directory: Path, files: Files) -> UnreadableInput | None:
+    """The first batch of the logs, up to the first damage, that does not begin where the one before it ends; None where
+    there is none: Kafka never reaches the end of a log with one. Raises UnreadableInput."""
+    end: int | None = None
+    for name in _named(files, FileKind.LOG):
+        source = ContentSource(str(directory / name), files[name])
+        try:
+            for part in read_segment(source, resync=False):
+                if isinstance(part, Damage):
+                    return None
+                for i in range(part.batches.count):
+                    row = BatchRow._make(part.batches.row(i))
+                    if end is not None and row.base_offset != end:
+                        reason = f"byte {row.position:,}: offset {row.base_offset:,} follows on {end - 1:,}"
+                        return UnreadableInput(source.name, reason)
+                    end = row.last_offset + 1
+                part.release()
+        finally:
+            source.close()
+    return None
 
 
 def snapshot_refusal(source: Source) -> str | None:

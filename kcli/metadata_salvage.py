@@ -134,7 +134,7 @@ def _follow(view: PartitionView, quorum: Quorum) -> tuple[int, int]:
                 quorum.follow(controls, row.base_offset)
                 epoch = max(epoch, row.leader_epoch)
                 if parsed.kind is FileKind.LOG:
-                    end = max(end, row.last_offset + 1)
+                    end = row.last_offset + 1  # the last batch tells, not one whose offset is damaged
         finally:
             source.close()
         if parsed.kind is FileKind.KRAFT_SNAPSHOT:

@@ -127,10 +127,11 @@ class _Show:
         """Take the plans, and show what there is. Raises what they raise."""
         recovery, totals = self._recovery, self._totals
         began = time.monotonic()
-        self._of_directory()
+        self._of_directory(changes=changes)
         for done in plans:
             rows = list(_rows(done, salvage=recovery.salvage))
             totals.add(done, rows)
+            self._is_bad = self._is_bad or any(row["kind"] == "passed-over" for row in rows)
             self._write([row for row in rows if self._as_json or row["kind"] != "partition"])
         self._of_metadata(changes=changes)
         self._progress.clear()
@@ -168,9 +169,11 @@ class _Show:
             row = {"partition": "", "kind": "passed-over", "file": each.file, "position": each.position}
             self._write([row | {"reason": each.reason}])
 
-    def _of_directory(self) -> None:
+    def _of_directory(self, *, changes: bool) -> None:
         recovery = self._recovery
         self._refuse(recovery.refusals)
+        if changes:
+            self._totals.refused -= sum(map(recovery.mends, recovery.refusals))
         self._pass_over(recovery.passed_over)
         if recovery.lacks_marker and self._as_json:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
@@ -187,7 +190,7 @@ class _Show:
         more = () if metadata.lost is None else metadata.lost.unreadable
         recovery.unreadable += [each for each in more if not each.path.startswith(told)]
         misplaced = [] if metadata.lost is None else list(metadata.lost.misplaced.values())
-        self._pass_over(misplaced)
+        self._pass_over([*metadata.passed_over, *misplaced])
         rows = list(metadata_rows(metadata, has_partitions=bool(recovery.partitions)))
         if self._as_json:
             self._write(rows)
@@ -209,9 +212,11 @@ def _rows(done: PartitionPlan, *, salvage: bool) -> Iterator[dict[str, Any]]:
         yield _refusal(done.name, done.refused.file, done.refused.reason, done.refused.position)
         return
     if salvage:
-        for each in done.renamed:
+        for out in done.saved.left_out:
+            yield {"partition": done.name, "kind": "left-out", "file": out.file, "reason": out.reason}
+        for each in done.saved.renamed:
             yield {"partition": done.name, "kind": "renamed", "file": each.file, "name": each.name}
-        for gap in done.gaps:
+        for gap in done.saved.gaps:
             yield {
                 "partition": done.name,
                 "kind": "gap",
@@ -273,7 +278,7 @@ BAD = ("cut", "emptied", "segment-removed", "end-hidden", "refused", "metadata-l
 def _words(row: dict[str, Any]) -> str:
     if row["kind"] == "refused":
         return f"Kafka would not start: {row['reason']}"
-    if row["kind"] == "passed-over":
+    if row["kind"] in ("passed-over", "left-out"):
         return str(row["reason"])
     if row["kind"] == "renamed":
         return f"kept as {row['name']}, by the offset of its first batch"
@@ -315,9 +320,9 @@ class _Totals:
         self.losses += done.has_losses
         self._bytes += sum(row["bytes"] for row in rows if "lost_batches" in row)
         self._records += sum(row["lost_records"] for row in rows if "lost_batches" in row)
-        self._saved_records += done.saved_records
-        self._gaps += len(done.gaps)
-        self._gap_bytes += sum(gap.length for gap in done.gaps)
+        self._saved_records += done.saved.records
+        self._gaps += len(done.saved.gaps)
+        self._gap_bytes += sum(gap.length for gap in done.saved.gaps)
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"

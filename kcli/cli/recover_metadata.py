@@ -23,6 +23,13 @@ WORDS = {
     RETURNS: "Kafka then knows again what was deleted",
     CHANGED: "Kafka then has an older state of",
 }
+WHY_STRAY = {
+    (False, False): "the metadata does not know them",
+    (False, True): "the metadata has topics of their names with other ids",
+    (True, False): "their topics were deleted",
+}
+WHY_STRAY[True, True] = WHY_STRAY[True, False]
+"""By `deleted` and `renewed`."""
 
 
 def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterator[Row]:
@@ -56,6 +63,7 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
             "reason": stray.reason,
             "topic_id": stray.topic_id,
             "deleted": stray.is_removed,
+            "renewed": stray.is_renewed,
             "kept": metadata.keeps(stray),
         }
 
@@ -77,10 +85,9 @@ def metadata_text(
         if words:
             lines.append((kind, METADATA_DIRECTORY, "\n                 ".join([f"{verb}:", *words])))
     strays = [row for row in found if row["kind"] == STRAY]
-    for deleted in (False, True):
-        names = [row["partition"] for row in strays if row["deleted"] is deleted]
+    for why in dict.fromkeys(WHY_STRAY.values()):
+        names = [row["partition"] for row in strays if WHY_STRAY[row["deleted"], row["renewed"]] == why]
         if names:
-            why = "their topics were deleted" if deleted else "the metadata does not know them"
             verb = "are renamed to -stray" if len(names) > 1 else "is renamed to -stray"
             lines.append((STRAY, _listed(names), f"{_count(len(names), 'partition')} {verb} at the start: {why}"))
     return lines + _salvage_lines(metadata, config, changes=changes)

@@ -18,14 +18,16 @@ FILE_NAME = "leader-epoch-checkpoint"
 class LeaderEpochCache:
     """The entries, by epoch. `changed` is set where the file has to be written again; whoever writes it clears it.
 
-    Made from the entries of a file, of which those that contradict a later one go. Raises ValueError as `assign` does.
+    Made from the entries of a file, of which those that contradict a later one go: it is then to be written again.
+    Raises ValueError as `assign` does.
     """
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._entries: list[EpochEntry] = []
-        for entry in entries:
+        given = list(entries)
+        for entry in given:
             self.assign(entry.epoch, entry.start_offset)
-        self.changed = False
+        self.changed = self._entries != given
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:

@@ -15,7 +15,7 @@ producers, KIP-101 for epochs).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from kcli.log.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
 from kcli.log.recovery_view import Content, FileRange, PartitionView, StartRefused, offset_of
 from kcli.log.segment import (
     INT_MAX,
+    LONG_MAX,
     CorruptIndex,
     Fault,
     MissingIndex,
@@ -58,6 +59,7 @@ class EventKind(StrEnum):
     SNAPSHOT_REMOVED = "snapshot-removed"
     SPLIT = "segment-split"
     END_HIDDEN = "end-hidden"
+    PASSED_OVER = "passed-over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Event:
     """One thing that a start does.
 
     position: the byte from which on the file is cut; offset: the log's end after it; fault: see segment.Fault; content:
-    the file as it was, where records of it are lost.
+    the file as it was, where records of it are lost; from_offset: those below it are not.
     """
 
     kind: EventKind
@@ -76,6 +78,12 @@ class Event:
     bytes: int = 0
     fault: str | None = None
     content: Content | None = field(default=None, repr=False)
+    from_offset: int = 0
+
+    @property
+    def is_loss(self) -> bool:
+        """Are records, or bytes of a log, lost with it?"""
+        return self.content is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,8 @@ class LoadedOffsets:
 
 @dataclass
 class LogLoader:
-    """Loads one partition. `events` tells what was done so far, also after an error.
+    """Loads one partition. `events` tells what was done so far, also after an error; replaced: the logs that swap files
+    replaced, by name.
 
     advance(size) hears of so many more bytes that were checked.
     """
@@ -114,6 +123,9 @@ class LogLoader:
     advance: Callable[[int], None] = lambda _: None
     events: list[Event] = field(default_factory=list)
     segments: dict[int, Segment] = field(default_factory=dict)
+    replaced: dict[str, Content] = field(default_factory=dict)
+    _swapped: list[int] = field(default_factory=list)
+    _passed_over: set[str] = field(default_factory=set)
 
     def load(self) -> LoadedOffsets:
         """Play the start on the view. Raises StartRefused, UnreadableInput."""
@@ -210,6 +222,9 @@ class LogLoader:
         for name in swaps:
             if name.endswith(".log.swap"):
                 segment = self._segment(offset_of(name), state="swap")
+                if name != segment.log_name:
+                    raise StartRefused(name, "a swap file whose name is not of 20 digits")
+                self._swapped.append(segment.base_offset)
                 if segment.index_name not in self.view:  # Kafka opens it, which makes one of full size
                     self.view.write(segment.index_name, bytes(self.options.max_index_bytes // 8 * 8))
                     ranges.append((segment.base_offset, segment.read_next_offset(b"")))
@@ -223,6 +238,8 @@ class LogLoader:
                     self._event(
                         EventKind.REPLACED, name, "replaced by the swap that follows", bytes=self.view.size(name)
                     )
+                    if name.endswith(".log"):
+                        self.replaced[name] = self.view.files[name]
                     self.view.remove(name)
         for name in [each for each in self.view.names() if each.endswith(".swap")]:
             self._event(EventKind.SWAP_COMPLETED, name, "renamed: a swap was interrupted")
@@ -235,18 +252,29 @@ class LogLoader:
         for name in self.view.names():
             if name not in self.view:
                 continue
-            if name.endswith(INDEX_SUFFIXES):
+            if name.endswith((*INDEX_SUFFIXES, ".log")) and offset_of(name) < 0:
+                self._pass_over(name, "a name with an offset below 0")
+            elif name.endswith(INDEX_SUFFIXES):
                 log = build(FileName(FileKind.LOG, offset_of(name)))
                 if log not in self.view:
                     self._event(EventKind.INDEX_REMOVED, name, "an index without a log", bytes=self.view.size(name))
                     self.view.remove(name)
             elif name.endswith(".log"):
+                if name != build(FileName(FileKind.LOG, offset_of(name))):
+                    self._pass_over(name, "a name that is not of 20 digits")
                 self._load_segment(offset_of(name))
+
+    def _pass_over(self, name: str, reason: str) -> None:
+        """Kafka takes the offset of a name, and opens the file whose name it would give to that."""
+        if name.endswith(".log") and self.view.size(name) and name not in self._passed_over:
+            self._passed_over.add(name)
+            outcome = "Kafka starts, and reads nothing of it"
+            self._event(EventKind.PASSED_OVER, name, f"{reason}: {outcome}", bytes=self.view.size(name))
 
     def _load_segment(self, base_offset: int) -> None:
         segment = self._segment(base_offset)
-        if segment.log_name not in self.view:
-            raise StartRefused(segment.log_name, "a log file whose name is not of 20 digits")
+        if segment.log_name not in self.view:  # Kafka opens it, which makes it
+            self.view.write(segment.log_name, b"")
         try:
             segment.sanity_check(time_index_is_new=segment.time_index_name not in self.view)
         except MissingIndex:
@@ -288,6 +316,17 @@ class LogLoader:
                 fault=fault.kind,
                 content=before,
             )
+            self._lost_by_swap(segment.base_offset, recovered.next_offset)
+
+    def _lost_by_swap(self, base: int, end: int) -> None:
+        """A swap file that is cut to `end` was not what the cleaner had made of the logs that it replaced."""
+        if base not in self._swapped:
+            return
+        behind = min((each for each in self._swapped if each > base), default=LONG_MAX)
+        for at, event in enumerate(self.events):
+            content = self.replaced.get(event.file) if event.kind is EventKind.REPLACED else None
+            if content is not None and base <= offset_of(event.file) < behind:
+                self.events[at] = replace(event, position=0, offset=end, content=content, from_offset=end)
 
     # 4, 5: the log
 
@@ -322,6 +361,7 @@ class LogLoader:
                     fault="order",
                     content=before,
                 )
+                self._lost_by_swap(base_offset, base_offset)
             if cut_bytes:
                 reason = f"segment {base_offset:,} before it was cut"
                 self._remove_segments(unflushed[number + 1 :], reason)

@@ -4,7 +4,8 @@
     .kafka_cleanshutdown    the broker ended in order: a start need not check its logs
     meta.properties         the cluster and the node that the directory belongs to
     recovery-point-, log-start-, replication- and cleaner-offset-checkpoint
-    <topic>-<partition>     and those with -delete, -future, -stray; any other directory keeps a broker from starting
+    <topic>-<partition>     and those with -delete, -future, -stray; any other directory keeps a broker from starting.
+                            Kafka takes any characters for a topic here: it knows no such topic, so it is a stray
 
 Source: LogManager, FileLock, MetaPropertiesEnsemble, UnifiedLog.parseTopicPartitionName.
 """
@@ -24,12 +25,12 @@ from typing import ClassVar, Self
 from formats import properties
 from formats.checkpoint import OffsetEntry, build_offsets, parse_offsets
 from formats.errors import BadNumber, FormatError
-from formats.file_name import DirectoryName, FileKind, parse, parse_directory
+from formats.file_name import DirectoryName, FileKind, build_directory, parse, parse_directory
 from formats.message import uuid_bytes
 from formats.properties import MetaProperties
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.disk import Disk, DiskFile
-from kcli.log.recovery_view import StartRefused
+from kcli.log.recovery_view import MOST_DIGITS, StartRefused
 from kcli.log.source import read_whole
 
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
@@ -208,10 +209,26 @@ class LogDirectory:
                 self.offsets(kind)
             except StartRefused as refused:
                 found.append(refused)
-        for each in self._directories():
-            name = parse_directory(each.name)
-            if (name is None or name.state == "remote") and each.name != REMOTE_INDEX_CACHE:
-                found.append(StartRefused(each.name, "a directory whose name is no partition's"))
+        odd = [each.name for each in self._directories() if partition_named(each.name) is None]
+        found += [
+            StartRefused(name, "a directory whose name is no partition's") for name in odd if name != REMOTE_INDEX_CACHE
+        ]
+        return found + [
+            StartRefused(each.path.name, f"a second directory of the partition that {first.path.name} is")
+            for each, first in self.duplicates()
+        ]
+
+    def duplicates(self) -> list[tuple[PartitionDirectory, PartitionDirectory]]:
+        """Directories whose names are other spellings of a partition that has one, each with that. Raises
+        UnreadableInput."""
+        by_partition: dict[Partition, list[PartitionDirectory]] = {}
+        for each in self.partitions():
+            if not each.name.state and (each.path / FileKind.PARTITION_METADATA).exists():  # else it is a stray
+                by_partition.setdefault(each.partition, []).append(each)
+        found = []
+        for same in by_partition.values():
+            same.sort(key=lambda each: each.path.name != build_directory(each.name))
+            found += [(each, same[0]) for each in same[1:]]
         return found
 
     def partitions(self) -> list[PartitionDirectory]:
@@ -219,7 +236,7 @@ class LogDirectory:
         found = [
             PartitionDirectory(each, name)
             for each in self._directories()
-            if (name := parse_directory(each.name)) is not None and name.state != "remote"
+            if (name := partition_named(each.name)) is not None
         ]
         return sorted(found, key=lambda each: (each.partition, each.name))
 
@@ -252,6 +269,17 @@ class LogDirectory:
             return sorted(self.path.iterdir())
         except OSError as error:
             raise UnreadableInput(str(self.path), error.strerror or str(error)) from error
+
+
+def partition_named(name: str) -> DirectoryName | None:
+    """The partition that Kafka takes a directory of this name for; None where it does not start with it."""
+    found = parse_directory(name)
+    if found is not None and found.state != "remote":
+        return found
+    topic, _, number = name.rpartition("-")
+    digits = number.removeprefix("+")
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= MOST_DIGITS and int(digits) < 2**31
+    return DirectoryName(topic, int(digits)) if topic and is_number else None
 
 
 def _unusable(meta: MetaProperties | None) -> str | None:

@@ -10,6 +10,7 @@ PartitionMetadataFile; KIP-516.
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from uuid import uuid4
 
@@ -39,6 +40,8 @@ def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:
 def topic_id_of(path: Path) -> str | None:
     """The topic's id in partition.metadata; None where there is no such file. Raises StartRefused, OSError."""
     file = path / FileKind.PARTITION_METADATA
+    if file.exists() and not (file.is_file() or file.is_dir()):  # a pipe would wait
+        raise OSError(errno.EINVAL, "not a regular file", str(file))
     try:
         with file.open("rb") as opened:
             return parse_partition_metadata(opened.read(SMALL_BYTES)).topic_id

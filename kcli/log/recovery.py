@@ -17,22 +17,20 @@ from pathlib import Path
 from formats.file_name import FileKind, parse
 from kcli.log.disk import COPY_BYTES, Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
-from kcli.log.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
+from kcli.log.loader import Event, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.metadata_start import fit_to_snapshots
 from kcli.log.recovery_backup import Backup
-from kcli.log.recovery_salvage import Gap, Lost, Renamed, behind_damage, salvage
+from kcli.log.recovery_salvage import Lost, Salvaged, behind_damage, salvage
 from kcli.log.recovery_view import Content, ContentSource, FileRange, PartitionView, StartRefused
 
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
-LOSSES = (EventKind.CUT, EventKind.EMPTIED, EventKind.SEGMENT_REMOVED, EventKind.END_HIDDEN)
 
 
 @dataclass
 class PartitionPlan:
     """What a start makes of one partition's directory. offsets is None where it is refused.
 
-    lost: what is lost with each of the events, counted before anything is changed. saved_records: those of them that
-    salvage keeps.
+    lost: what is lost with each of the events, counted before anything is changed. saved: what salvage makes of it.
     """
 
     name: str
@@ -42,19 +40,18 @@ class PartitionPlan:
     refused: StartRefused | None
     events: list[Event]
     lost: list[Lost]
-    gaps: list[Gap] = field(default_factory=list)
-    renamed: list[Renamed] = field(default_factory=list)
-    saved_records: int = 0
+    saved: Salvaged = field(default_factory=Salvaged)
 
     @property
     def has_losses(self) -> bool:
         """Would records, or bytes of a log, be lost?"""
-        return any(event.kind in LOSSES for event in self.events)
+        return any(event.is_loss for event in self.events)
 
     @property
     def first_base_offset(self) -> int:
         """The base offset of the first segment there would be."""
-        return min((int(name.partition(".")[0]) for name in self.view.files if name.endswith(".log")), default=0)
+        names = (parse(name) for name in self.view.files)
+        return min((name.base_offset or 0 for name in names if name and name.kind is FileKind.LOG), default=0)
 
     def is_changed(self) -> bool:
         """Does the directory differ from what would be?"""
@@ -81,13 +78,13 @@ def plan(
     while (more := _to_salvage(last)).keys() - logs.keys():
         logs = more | logs
         view = PartitionView(directory)
+        loader = LogLoader(view, options)
         try:
-            LogLoader(view, options).tidy()
+            loader.tidy()
         except StartRefused:  # a swap that cannot be read: what it replaces may be there, or may not
             return planned
-        gaps, renamed, saved_records = salvage(view, logs)
-        last = _load(directory, view, replace(options, clean=False), advance)
-        last = replace(last, gaps=gaps, renamed=renamed, saved_records=saved_records)
+        saved = salvage(view, logs, loader.replaced)
+        last = replace(_load(directory, view, replace(options, clean=False), advance), saved=saved)
     return replace(last, events=planned.events, lost=planned.lost)
 
 
@@ -101,7 +98,7 @@ def with_view(
 
 def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
     """The files in which Kafka would lose something, or at which it would stop, each with the bytes that it keeps."""
-    names = {event.file: event.position or 0 for event in planned.events if event.kind in LOSSES}
+    names = {event.file: event.position or 0 for event in planned.events if event.is_loss}
     return names | ({planned.refused.file: 0} if planned.refused else {})
 
 
@@ -119,9 +116,9 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
 
 
 def _lost_with(event: Event) -> Lost:
-    if event.kind not in LOSSES or event.content is None:
+    if event.content is None:
         return Lost()
-    return behind_damage(event.file, event.content, event.position or 0)
+    return behind_damage(event.file, event.content, event.position or 0, event.from_offset)
 
 
 def start_in_place(directory: Path, disk: Disk, options: LoadOptions) -> tuple[LogLoader, LoadedOffsets]:

@@ -33,6 +33,7 @@ from kcli.log.log_directory import (
     is_log_directory,
 )
 from kcli.log.new_directory import TargetExists, new_directory
+from kcli.log.partition_directory import name_for_end, rename_for_end
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery import PartitionPlan, apply_in_place, back_up, plan, write_copy
 from kcli.log.recovery_backup import Backup
@@ -43,6 +44,7 @@ FOREVER_MS = 2**31 - 1
 KEPT_BY_THE_NEXT_START = (FileKind.LOCK, FileKind.CLEAN_SHUTDOWN)
 NEVER_TIERED = (METADATA_TOPIC, "__remote_log_metadata", *INTERNAL_TOPICS)
 CHECKPOINTS = (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.REPLICATION_OFFSETS)
+MENDED = (*CHECKPOINTS, FileKind.CLEANER_OFFSETS)
 
 
 def no_configs(_: str) -> LogConfig:
@@ -107,6 +109,9 @@ class Recovery:
         """Was the broker not shut down in order?"""
         if self.clean is None:
             self.clean = is_clean
+        second = [] if self.is_partition else [each.path for each, _ in self._holder.duplicates()]
+        self._set_aside = {path for path in second if self.salvage}
+        """Directories of partitions that have another one: Kafka does not start with them, but as strays it does."""
         self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
 
@@ -175,13 +180,21 @@ class Recovery:
     def _write_to(self, target: Path) -> Iterator[PartitionPlan]:
         ends = _Ends()
         for each, done in self._plans():
-            write_copy(done, self.disk, target if self.is_partition else target / each.path.name)
-            ends.add(each, done)
+            write_copy(done, self.disk, target if self.is_partition else target / self._name_of(each))
+            if each.path not in self._set_aside:
+                ends.add(each, done)
             yield done
         if not self.is_partition:
             self._copy_files(target)
             self._write_checkpoints(LogDirectory(target), ends)
             self.disk.sync_directory(target)
+
+    def _name_of(self, directory: PartitionDirectory) -> str:
+        return name_for_end(*directory.partition, "stray") if directory.path in self._set_aside else directory.path.name
+
+    def mends(self, refused: StartRefused) -> bool:
+        """Is what keeps Kafka from starting no longer there once the recovery is written?"""
+        return refused.file in MENDED or self._holder.path / refused.file in self._set_aside
 
     def _copy_files(self, target: Path) -> None:
         refused = {each.file for each in (*self.refusals, *self.passed_over)}
@@ -206,17 +219,14 @@ class Recovery:
         ends = _Ends()
         unchanged, changed = [], []
         for each, done in self._plans():
-            ends.add(each, done)
+            if each.path not in self._set_aside:
+                ends.add(each, done)
             if done.refused is None and (done.is_changed() or not self.clean):
                 back_up(done, backup)
                 changed.append(done)
             else:
                 unchanged.append(done)
-        bad = [
-            each.file
-            for each in (*self.refusals, *self.passed_over)
-            if each.file in (*CHECKPOINTS, FileKind.CLEANER_OFFSETS)
-        ]
+        bad = [each.file for each in (*self.refusals, *self.passed_over) if each.file in MENDED]
         for name in bad:
             path = self._holder.path / name
             backup.add(name, FileRange(path, 0, path.stat().st_size))
@@ -227,6 +237,9 @@ class Recovery:
             self.disk.sync_directory(self._holder.path)
         for done in changed:
             apply_in_place(done, self.disk)
+        for each in self.partitions:
+            if each.path in self._set_aside:
+                rename_for_end(self.disk, each.path, *each.partition, "stray")
         if self._has_holder and (changed or bad):
             if FileKind.CLEANER_OFFSETS in bad:
                 self.disk.remove(self._holder.path / FileKind.CLEANER_OFFSETS)
@@ -266,8 +279,11 @@ class _Ends:
         self.log_starts: dict[Partition, int] = {}
 
     def add(self, directory: PartitionDirectory, done: PartitionPlan) -> None:
-        """A partition that was loaded; not the metadata log, nor one that goes or is being moved here."""
+        """A partition that was loaded; not the metadata log, nor one that goes, is being moved here, or has no topic's
+        name."""
         if done.offsets is None or directory.name.topic == METADATA_TOPIC or directory.name.state:
+            return
+        if parse_directory(directory.path.name) is None:
             return
         self.log_ends[directory.partition] = done.offsets.log_end_offset
         if done.options.is_tiered or done.offsets.log_start_offset > done.first_base_offset:

@@ -2,17 +2,19 @@
 
 A batch is kept whose framing and CRC hold and whose offsets lie above those before it, within its segment. The bytes in
 between go; the offsets that no batch has any more are a gap, as in a compacted log, which Kafka reads past. A log whose
-name lies above its first batch is named by that, where the logs before it leave room.
+name lies above its first batch is named by that, where the logs before it leave room; one that another partition has
+under a name that fits it better stays out. Of what a damaged swap file replaced the batches behind its own stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BatchRow
 from formats.kernels.log import FAULT_BAD_CRC, FAULT_SHORT_HEADER
+from kcli.log.recovery_foreign import foreign_owner
 from kcli.log.recovery_view import Content, ContentSource, FileRange, PartitionView
 from kcli.log.segment import INT_MAX, Segment
 from kcli.log.segment_reader import Damage, read_segment
@@ -54,8 +56,28 @@ class Lost:
     last_offset: int | None = None
 
 
-def behind_damage(name: str, content: Content, position: int) -> Lost:
-    """Count the sound batches of a log from byte `position` on. Raises UnreadableInput."""
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A log that stays out as a whole."""
+
+    file: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """Gaps in logs that stay, logs with another name, logs that stay out, and how many records stay that Kafka would
+    not keep."""
+
+    gaps: list[Gap] = field(default_factory=list)
+    renamed: list[Renamed] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    records: int = 0
+
+
+def behind_damage(name: str, content: Content, position: int, from_offset: int = 0) -> Lost:
+    """Count the sound batches of a log from byte `position` on that begin at an offset or behind. Raises
+    UnreadableInput."""
     found = Lost()
     source = ContentSource(name, content)
     try:
@@ -64,7 +86,7 @@ def behind_damage(name: str, content: Content, position: int) -> Lost:
                 continue
             for i in range(part.batches.count):
                 row = BatchRow._make(part.batches.row(i))
-                if row.faults & UNSOUND or row.base_offset < 0 or row.last_offset < row.base_offset:
+                if row.faults & UNSOUND or row.base_offset < from_offset or row.last_offset < row.base_offset:
                     continue
                 found.batches += 1
                 found.records += _record_count(row)
@@ -76,49 +98,70 @@ def behind_damage(name: str, content: Content, position: int) -> Lost:
     return found
 
 
-def salvage(view: PartitionView, files: Mapping[str, int]) -> tuple[list[Gap], list[Renamed], int]:
+def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str, Content]) -> Salvaged:
     """Leave only sound batches in order in those of the view's logs that `files` names, each with the bytes that Kafka
     would keep of it.
 
-    Returns what was left out, what has another name, and how many records stay that Kafka would not keep. Other names
-    of `files` are of files that keep Kafka from starting; they go, and a start builds them anew, as it does the indexes
-    of the logs. Raises UnreadableInput.
+    replaced: logs that a swap file has replaced, by name. Of those that `files` names the sound batches behind those of
+    the swap file come back. Other names of `files` are of files that keep Kafka from starting; they go, and a start
+    builds them anew, as it does the indexes of the logs. Raises UnreadableInput.
     """
-    for name in [each for each in view.names() if each in files and not each.endswith(".log")]:
+    done = Salvaged()
+    for name in [each for each in view.names() if each in files and not _is_log(each)]:
+        if name.endswith(FileKind.LOG):
+            done.left_out.append(LeftOut(name, "its name is no offset: where its batches belong is not known"))
         view.remove(name.replace(".txnindex", ".index"))
         view.remove(name)
-    names = {
-        parsed.base_offset: name
-        for name in view.names()
-        if (parsed := parse(name)) is not None and parsed.kind is FileKind.LOG and not parsed.state
-    }
-    bases = sorted(base for base in names if base is not None)
-    gaps: list[Gap] = []
-    renamed: list[Renamed] = []
-    next_offset = saved_records = 0
+    for name in [each for each in view.names() if each in files and _is_log(each)]:
+        owner = foreign_owner(view.directory, name, view.files[name])
+        if owner is not None:
+            done.left_out.append(LeftOut(name, f"its batches are those of {owner}"))
+            _remove(view, name)
+    replaced = {name: content for name, content in replaced.items() if name in files and _is_log(name)}
+    names = {_base_of(name): name for name in (*replaced, *view.names()) if _is_log(name)}
+    bases = sorted(names)
+    there = sorted(_base_of(name) for name in view.names() if _is_log(name))
+    next_offset = 0
     for number, base in enumerate(bases):
-        if names[base] not in files:
+        name = names[base]
+        if name not in files:
             continue
-        content = view.files[names[base]]
-        start = _first_offset(names[base], content)
+        contents = [each[name] for each in (view.files, replaced) if name in each]
+        start = _first_offset(name, contents[0])
         if (start is None or start < base) and number and names[bases[number - 1]] not in files:
             next_offset = _end_offset(names[bases[number - 1]], view, bases[number - 1])
         first = start if start is not None and next_offset <= start < base else base
-        limit = bases[number + 1] if number + 1 < len(bases) else first + INT_MAX + 1
-        kept = _Kept(names[base], content, max(first, next_offset), min(limit, first + INT_MAX + 1))
-        kept.read(files[names[base]])
-        saved_records += kept.saved_records
-        for name in Segment(view, base).names:
-            view.remove(name)
-        gaps += kept.gaps
-        if not kept.content().size and first < next_offset:
+        limit = next((each for each in there if each > base), first + INT_MAX + 1)
+        kept = _Kept(name, max(first, next_offset), min(limit, first + INT_MAX + 1))
+        kept.read(contents[0], files[name])
+        for more in contents[1:]:
+            kept.read_behind(more)
+        done.records += kept.saved_records
+        _remove(view, name)
+        done.gaps += kept.gaps
+        if not kept.ranges and first < next_offset:
             continue  # an empty log there would hide the end of the one before it
         next_offset = kept.next_offset
-        name = build(FileName(FileKind.LOG, first))
+        new = build(FileName(FileKind.LOG, first))
         if first != base:
-            renamed.append(Renamed(names[base], name))
-        view.put(name, kept.content())
-    return gaps, renamed, saved_records
+            done.renamed.append(Renamed(name, new))
+        view.put(new, Content(tuple(kept.ranges)))
+    return done
+
+
+def _base_of(name: str) -> int:
+    return int(name.partition(".")[0])
+
+
+def _remove(view: PartitionView, log: str) -> None:
+    for name in Segment(view, _base_of(log)).names:
+        view.remove(name)
+
+
+def _is_log(name: str) -> bool:
+    """Is it the name of a log as Kafka gives it?"""
+    parsed = parse(name)
+    return parsed is not None and parsed.kind is FileKind.LOG and name == build(parsed) and not parsed.state
 
 
 def _first_offset(name: str, content: Content) -> int | None:
@@ -135,8 +178,8 @@ def _first_offset(name: str, content: Content) -> int | None:
 
 def _end_offset(name: str, view: PartitionView, base: int) -> int:
     """Behind the last sound batch of a log."""
-    kept = _Kept(name, view.files[name], base, base + INT_MAX + 1)
-    kept.read()
+    kept = _Kept(name, base, base + INT_MAX + 1)
+    kept.read(view.files[name])
     return kept.next_offset
 
 
@@ -149,51 +192,62 @@ def _first_of(row: BatchRow) -> int:
 
 
 class _Kept:
-    """The sound batches of one log, as ranges of it, with offsets from `next_offset` on and below `limit`."""
+    """The sound batches of one log, as ranges of files, with offsets from `next_offset` on and below `limit`."""
 
-    def __init__(self, name: str, content: Content, next_offset: int, limit: int) -> None:
+    def __init__(self, name: str, next_offset: int, limit: int) -> None:
         self._name = name
-        self._content = content
         self._limit = limit
-        self._ranges: list[list[int]] = []
+        self.ranges: list[FileRange] = []
         self.next_offset = next_offset
         self.saved_records = 0
         self.gaps: list[Gap] = []
 
-    def read(self, saved_from: int = 0) -> None:
+    def read(self, content: Content, saved_from: int = 0) -> None:
         """Read all of the log. saved_from: records of batches from this byte on are counted."""
-        source = ContentSource(self._name, self._content)
+        end = 0
+        for row in self._rows(content):
+            next_offset = self.next_offset
+            if self._batch(content, row):
+                if row.position > end:
+                    length = row.position - end
+                    self.gaps.append(Gap(self._name, end, length, next_offset, _first_of(row) - 1))
+                end = row.position + row.size
+                if row.position >= saved_from:
+                    self.saved_records += _record_count(row)
+        if end < content.size:
+            self.gaps.append(Gap(self._name, end, content.size - end, self.next_offset, None))
+
+    def read_behind(self, content: Content) -> None:
+        """Read another state of the log: what lies behind that read so far stays, too."""
+        for row in self._rows(content):
+            if self._batch(content, row):
+                self.saved_records += _record_count(row)
+                if self.gaps and self.gaps[-1].last_offset is None:
+                    self.gaps[-1] = replace(self.gaps[-1], last_offset=_first_of(row) - 1)
+
+    def _rows(self, content: Content) -> Iterator[BatchRow]:
+        source = ContentSource(self._name, content)
         try:
             for part in read_segment(source):
-                if isinstance(part, Damage):
-                    continue
-                for i in range(part.batches.count):
-                    row = BatchRow._make(part.batches.row(i))
-                    if self._batch(row) and row.position >= saved_from:
-                        self.saved_records += _record_count(row)
+                if not isinstance(part, Damage):
+                    yield from (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
         finally:
             source.close()
-        end = self._ranges[-1][1] if self._ranges else 0
-        if end < self._content.size:
-            self.gaps.append(Gap(self._name, end, self._content.size - end, self.next_offset, None))
 
-    def _batch(self, row: BatchRow) -> bool:
+    def _batch(self, content: Content, row: BatchRow) -> bool:
         """Does the batch stay?"""
         first = _first_of(row)
         if row.faults & UNSOUND or first < self.next_offset or not first <= row.last_offset < self._limit:
             return False
-        end = self._ranges[-1][1] if self._ranges else 0
-        if row.position > end:
-            self.gaps.append(Gap(self._name, end, row.position - end, self.next_offset, first - 1))
-        if row.position == end and self._ranges:
-            self._ranges[-1][1] = row.position + row.size
-        else:
-            self._ranges.append([row.position, row.position + row.size])
+        self._keep(content, row.position, row.size)
         self.next_offset = row.last_offset + 1
         return True
 
-    def content(self) -> Content:
-        """The log without its gaps."""
-        part = self._content.parts[0]
+    def _keep(self, content: Content, position: int, size: int) -> None:
+        part = content.parts[0]
         assert isinstance(part, FileRange), "salvage works on what is on disk"
-        return Content(tuple(FileRange(part.path, part.start + start, end - start) for start, end in self._ranges))
+        last = self.ranges[-1] if self.ranges else None
+        if last is not None and last.path == part.path and last.start + last.length == part.start + position:
+            self.ranges[-1] = FileRange(part.path, last.start, last.length + size)
+        else:
+            self.ranges.append(FileRange(part.path, part.start + position, size))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from formats.file_name import parse
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.source import FileSource, Source
 
@@ -120,6 +121,8 @@ class PartitionView:
                         self.original[entry.name] = Content((part,))
                     else:
                         self._in_the_way.add(entry.name)
+                        if parse(entry.name) is not None and _is_special(directory / entry.name):
+                            raise UnreadableInput(str(directory / entry.name), "not a regular file")
         except OSError as error:
             raise UnreadableInput(str(directory), error.strerror or str(error)) from error
         self.files = dict(self.original)
@@ -191,6 +194,11 @@ class PartitionView:
     def removed(self) -> list[str]:
         """The names of files on disk that would be gone."""
         return sorted(self.original.keys() - self.files.keys())
+
+
+def _is_special(path: Path) -> bool:
+    """Is it a pipe, a socket, a device, or a link to one? Kafka would read it."""
+    return path.exists() and not path.is_dir() and not path.is_file()
 
 
 def _read(name: str, content: Content) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -35,16 +36,21 @@ class FileSource:
     """A file, read with preadv: a live Kafka truncates its files, and a mapped page behind the new end is SIGBUS.
 
     Its size is taken once, so that a growing file is read up to where it ended when it was opened. Raises
-    UnreadableInput where the file cannot be opened or read.
+    UnreadableInput where the file cannot be opened or read, or is a pipe. /dev/null is an empty file.
     """
 
     def __init__(self, path: Path, *, fd: int | None = None) -> None:
         self.name = str(path)
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if fd is None else os.dup(fd)
-            self._size = os.fstat(self._fd).st_size
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if fd is None else os.dup(fd)
+            found = os.fstat(self._fd)
         except OSError as error:
             raise UnreadableInput(self.name, error.strerror or str(error)) from error
+        if not (stat.S_ISREG(found.st_mode) or stat.S_ISCHR(found.st_mode)):
+            os.close(self._fd)
+            reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(found.st_mode) else "not a regular file"
+            raise UnreadableInput(self.name, reason)
+        self._size = found.st_size
 
     def size(self) -> int:
         return self._size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,69 @@ def test_record_that_contradicts_those_before_it(tmp_path: Path) -> None:
     assert "kcli recover --salvage" in ended.stdout
 
 
+def test_an_offset_that_jumps(tmp_path: Path) -> None:
+    """No CRC covers the base offset of a batch: nothing is cut, and Kafka waits for the offsets between."""
+    directory = copied(tmp_path)
+    begin, _ = batch_around(directory, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
+    flip(directory / LOG, begin + 4)
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "follows on" in ended.stdout
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert image_of(new).topics.keys() == image_of(GOLDEN / SET).topics.keys()
+    assert image_of(new).offset == image_of(GOLDEN / SET).offset
+    with pytest.raises(AssertionError, match="follows on"), served_node(directory, "--allow-strays"):
+        pass
+    with served_node(new):
+        pass
+
+
+def test_meta_properties_of_another_node(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    meta = directory / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert ended.status == 1
+    (found,) = [row for row in rows(ended.stdout) if row["kind"] == "passed-over"]
+    assert found["file"] == "meta.properties"
+    assert "node.id is 7, and the metadata log knows replicas of node 1 only" in found["reason"]
+
+
+def test_meta_properties_without_version(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    meta = directory / "meta.properties"
+    meta.write_text(meta.read_text().replace("version=1", ""))
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert [row["file"] for row in found if row["kind"] == "refused"] == ["meta.properties"]
+
+
+@pytest.mark.parametrize("name", ["00000000000000000000.log", "00000000000000016409.snapshot", "partition.metadata"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_regular_file(tmp_path: Path, name: str, kind: str) -> None:
+    directory = copied(tmp_path)
+    path = directory / f"{DAMAGED_TOPIC}-0" / name
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    ended = kcli("recover", directory)
+    assert ended.status == 2
+    assert f"{path}: not a regular file" in ended.complaint
+
+
+def test_a_topic_of_the_name_with_another_id(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    path = directory / f"{DAMAGED_TOPIC}-0/partition.metadata"
+    path.write_text(f"version: 0\ntopic_id: {'A' * 20}BQ")
+    ended = kcli("recover", directory)
+    assert "is renamed to -stray at the start: the metadata has topics of their names with other ids" in ended.stdout
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    (row,) = [row for row in found if row["kind"] == "stray"]
+    assert row["renewed"]
+
+
 def test_snapshot_without_its_end(tmp_path: Path) -> None:
     """Kafka takes what is there of it, and starts."""
     directory = copied(tmp_path)
@@ -316,3 +380,43 @@ def test_two_log_directories(tmp_path: Path) -> None:
     }
     config.write_text(f"node.id=1\nlog.dirs={new},{other}\n")
     assert not names(rows(kcli("recover", "--format", "jsonl", "--config", config, other).stdout), "stray")
+
+
+def test_two_directories_of_one_partition(tmp_path: Path) -> None:
+    """Kafka does not start with them; salvage keeps the second as a stray."""
+    directory = copied(tmp_path)
+    shutil.copytree(directory / f"{DAMAGED_TOPIC}-0", directory / f"{DAMAGED_TOPIC}-00")
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert ended.status == 1
+    assert [row["file"] for row in rows(ended.stdout) if row["kind"] == "refused"] == [f"{DAMAGED_TOPIC}-00"]
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    for each in (directory, tmp_path / "new"):
+        assert not (each / f"{DAMAGED_TOPIC}-00").exists()
+        (stray,) = each.glob(f"{DAMAGED_TOPIC}-0.*-stray")
+        logs = [(path.name, path.read_bytes()) for path in sorted(stray.glob("*.log"))]
+        assert logs == [(path.name, path.read_bytes()) for path in sorted((each / f"{DAMAGED_TOPIC}-0").glob("*.log"))]
+        assert kcli("recover", each).status == 0
+
+
+@pytest.mark.parametrize("name", ["it's-0", "sp ace-0", "#-0", "été-0", "x-+1"])
+def test_a_directory_whose_name_is_no_topics(tmp_path: Path, name: str) -> None:
+    """Kafka starts, and renames it."""
+    directory = copied(tmp_path)
+    (directory / name).mkdir()
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert names(found, "refused") == set()
+    assert names(found, "stray") == {name}
+    assert kcli("recover", "--out", tmp_path / "new", directory).status == 0
+    with served_node(directory, "--allow-strays"):
+        pass
+    assert not (directory / name).exists()
+    assert len(list(directory.glob("*-stray"))) == 1
+
+
+@pytest.mark.parametrize("name", ["-0", "x-", "x", "x-1y", "x-2147483648"])
+def test_a_directory_that_is_no_partitions(tmp_path: Path, name: str) -> None:
+    directory = copied(tmp_path)
+    (directory / name).mkdir()
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert [row["file"] for row in found if row["kind"] == "refused"] == [name]

@@ -24,7 +24,7 @@ def cache(*entries: tuple[int, int]) -> LeaderEpochCache:
 def test_assign(entries: list[tuple[int, int]], kept: list[tuple[int, int]]) -> None:
     epochs = cache(*entries)
     assert list(epochs.entries) == kept
-    assert not epochs.changed
+    assert epochs.changed is (kept != entries)
     assert list(parse_leader_epochs(epochs.to_bytes())) == kept
 
 

@@ -17,7 +17,7 @@ from formats.kernels.log import crc32c
 from kcli.errors import KcliError
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.loader import EventKind
-from kcli.log.recovery import LOSSES, PartitionPlan
+from kcli.log.recovery import PartitionPlan
 from kcli.log.recovery_run import Recovery
 from tests.conftest import SAMPLES
 from tests.log.crash_disk import CrashDisk
@@ -68,7 +68,7 @@ def spoil_headers(log: Path, random: Random) -> None:
 
 
 def losses(plans: list[PartitionPlan]) -> set[EventKind]:
-    return {event.kind for each in plans for event in each.events if event.kind in LOSSES}
+    return {event.kind for each in plans for event in each.events if event.is_loss}
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -1,5 +1,6 @@
 """Sources of bytes: files and what cannot be read."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,12 @@ def test_a_small_file_is_read_whole_up_to_its_limit(tmp_path: Path) -> None:
     assert read_whole(path) == b"12345678"
     with pytest.raises(UnreadableInput, match="8 bytes"):
         read_whole(path, limit_bytes=7)
+
+
+def test_a_pipe_that_nobody_writes_to_does_not_hold_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableInput, match="not a regular file"):
+        FileSource(tmp_path / "pipe")
+    with pytest.raises(UnreadableInput, match="Is a directory"):
+        FileSource(tmp_path)
+    assert FileSource(Path("/dev/null")).size() == 0

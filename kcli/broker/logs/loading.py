@@ -80,7 +80,7 @@ class DirectoryLoading:
         refusals = files.refusals()
         for refused in refusals:
             if refused.file not in (*CHECKPOINTS, FileKind.META_PROPERTIES):
-                raise LogDirsRefused(f"found directory {files.path / refused.file}: its name is no partition's")
+                raise LogDirsRefused(f"found directory {files.path / refused.file}: {refused.reason}")
         self._todo = iter(
             [each for each in files.partitions() if each.name.topic != METADATA_TOPIC or each.name.partition]
         )

@@ -50,10 +50,14 @@ class Replay:
                     self.last_timestamp_ms = control.value.get("lastContainedLogTimestamp", self.last_timestamp_ms)
                 self._take(path, batch, [latest.offset - 1] * len(batch.records), latest.offset - 1)
         from_offset = 0 if latest is None else latest.offset
+        end: int | None = None
         bases = log.base_offsets
         for base_offset, behind in zip(bases, [*bases[1:], log.log_end_offset], strict=True):
             path = log.directory / build(FileName(FileKind.LOG, base_offset))
             for batch in read_batches(path, from_offset) if behind > from_offset else ():
+                if end is not None and batch.base_offset != end:
+                    raise UnreadableInput(str(path), f"offset {batch.base_offset:,} follows on {end - 1:,}")
+                end = batch.last_offset + 1
                 self._take(path, batch, range(batch.base_offset, batch.last_offset + 1), batch.base_offset)
                 self.last_timestamp_ms = batch.timestamp_ms
                 self.bytes_since_snapshot += batch.size_bytes
