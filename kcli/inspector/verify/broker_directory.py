@@ -11,28 +11,34 @@ Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLo
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import FormatError
-from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
+from formats.file_name import (
+    METADATA_DIRECTORY,
+    METADATA_TOPIC,
+    DirectoryName,
+    FileKind,
+    build_directory,
+    parse_directory,
+)
 from formats.properties import MetaProperties, PartitionMetadata, build_partition_metadata, parse_partition_metadata
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, Partition
 from kcli.log.source import read_whole
+from kcli.metadata.topic_names import fault
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from kcli.metadata.partition import Topic
 
-_JAVA_INT = re.compile(r"[+-]?[0-9]+")
 WRITE_ANEW = "stop the broker, and write the file anew"
-STATES = ("-delete", "-future", "-stray")
 
 
 class Here(NamedTuple):
@@ -55,30 +61,45 @@ def here(path: Path) -> Here:
     return Here(path, topic_id)
 
 
-def odd_name(path: Path) -> Finding | None:
+def odd_name(path: Path) -> Iterator[Finding]:
     """A directory in a log directory whose name keeps Kafka from starting."""
-    if path.name == REMOTE_INDEX_CACHE or _kafka_reads(path.name):
-        return None
-    target = path.parent.with_name(f"{path.parent.name}-{path.name.removeprefix('.')}")
-    return Finding(
+    name = parse_directory(path.name)
+    if path.name == REMOTE_INDEX_CACHE or (name is not None and name.state != "remote"):
+        return
+    yield Finding(
         path=str(path),
         kind="directory-name",
         severity="error",
         expected="<topic>-<partition>, or that and .<unique>-delete, -future or -stray",
         found=f"{path.name!r}: Kafka does not start with a directory of that name",
         action="move it out of the log directory",
-        command=next_steps.move([(path, target)]),
+        command=_move_out(path),
     )
 
 
-def _kafka_reads(name: str) -> bool:
-    """Does Kafka take the name for a partition's?"""
-    if name.endswith(STATES):
-        name, dot, _ = name.rpartition(".")
-        if not dot:
-            return False
-    topic, dash, number = name.rpartition("-")
-    return bool(topic and dash and _JAVA_INT.fullmatch(number) and -(2**31) <= int(number) < 2**31)
+def _move_out(path: Path) -> str:
+    """Out of the log directory, to beside it."""
+    home = path.parent.absolute()
+    return next_steps.move([(path, home.parent / f"{home.name}-{path.name.removeprefix('.')}")])
+
+
+def duplicates(directory: Path, names: Iterable[str]) -> Iterator[Finding]:
+    """Directories in a log directory whose names say the same partition: `orders-0` and `orders-00`."""
+    seen: dict[DirectoryName, str] = {}
+    parsed = ((name, parse_directory(name)) for name in names)
+    plain = [(name, says) for name, says in parsed if says is not None and not says.state]
+    for name, says in sorted(plain, key=lambda each: (each[0] != build_directory(each[1]), each[0])):
+        first = seen.setdefault(says, name)
+        if first != name:
+            yield Finding(
+                path=str(directory / name),
+                kind="directory-duplicate",
+                severity="error",
+                expected="one directory a partition",
+                found=f"partition {build_directory(says)}, which {first} is, too: Kafka does not start with both",
+                action="look at which has the partition's records, and move the other out of the log directory",
+                command=_move_out(directory / name),
+            )
 
 
 def broken_link(path: Path) -> Finding:
@@ -182,7 +203,10 @@ class BrokerDirectory:
         if not found.is_readable or not self._around.is_broker or topic == METADATA_TOPIC:
             return
         right = self._around.topic_id(topic)
-        if found.topic_id is None:
+        if fault(topic) is not None:
+            stray = _stray_finding(found.path, "warning", "a name that no topic can have")
+            yield replace(stray, command=_move_out(found.path))
+        elif found.topic_id is None:
             yield _partition_metadata("missing", path, right, "no such file")
         elif right is not None and found.topic_id != right:
             other = self._around.topic_of(found.topic_id)

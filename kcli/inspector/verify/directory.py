@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,11 +27,13 @@ from kcli.inspector.verify.broker_directory import (
     BrokerDirectory,
     Here,
     broken_link,
+    duplicates,
     here,
     odd_name,
     partition_metadata_command,
 )
 from kcli.inspector.verify.causes import Causes
+from kcli.inspector.verify.file_names import odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.lost_offsets import Known
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, no_log
@@ -180,7 +182,7 @@ class Verification:
         """A directory and those in it. inside: the one that it is in, which takes what is learnt of the log here."""
         try:
             with os.scandir(path) as entries:
-                listed = sorted((entry.name, entry.is_dir(), entry.is_symlink()) for entry in entries)
+                listed = sorted(self._listed(entries))
             status = path.stat()
         except OSError as error:
             self.unreadable.append(UnreadableInput(str(path), error.strerror or str(error)))
@@ -193,20 +195,29 @@ class Verification:
         around = self._around(path)
         below = _Inside(around)
         found: list[Finding] = []
+        if around is not None and around.is_broker:
+            found += duplicates(path, (name for name, is_directory, _ in listed if is_directory))
+        name_says = parse_directory(path.absolute().name)
+        is_kafkas = name_says is not None and name_says.state != "remote"
+        if is_kafkas:
+            odd = odd_files(path, [name for name, _, _ in listed])
+            found += (finding for finding, _ in odd.values())
+            mine += ((path / name, target) for name, (_, target) in odd.items() if target is not None)
+            listed = [each for each in listed if each[0] not in odd]
         # The metadata log comes first: what it says, or no longer says, is about the others.
         for name, is_directory, is_link in sorted(listed, key=lambda each: each[0] != METADATA_DIRECTORY):
-            if is_directory:
+            parsed = parse(name)
+            if is_directory and not (is_kafkas and parsed is not None):
                 if depth < MAX_DEPTH:
                     yield from self._directory(path / name, depth + 1, below)
-                odd = odd_name(path / name) if around is not None and around.is_broker else None
-                found += [] if odd is None else [odd]
-            elif (parsed := parse(name)) is not None:
+                if around is not None and around.is_broker:
+                    found += odd_name(path / name)
+            elif parsed is not None:
                 mine.append((path / name, parsed))
             elif is_link and parse_directory(name) is not None:
                 found.append(broken_link(path / name))
             else:
                 unknown.append(path / name)
-        name_says = parse_directory(path.absolute().name)
         if name_says is not None and name_says.state in ("delete", "future", "stray"):
             found.append(_leftover_directory(path, name_says))
         if mine or name_says is not None:
@@ -216,6 +227,14 @@ class Verification:
             yield from self._as_broker(around, below, found)
         else:
             yield from found
+
+    def _listed(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, bool, bool]]:
+        """Each entry's name, whether it is a directory, and whether it is a link; not links that lead in a circle."""
+        for entry in entries:
+            try:
+                yield entry.name, entry.is_dir(), entry.is_symlink()
+            except OSError as error:
+                self.unreadable.append(UnreadableInput(entry.path, error.strerror or str(error)))
 
     def _as_broker(self, around: Surroundings, below: _Inside, found: list[Finding]) -> Iterator[Finding]:
         """What shows in a log directory as a whole, and what of it follows from damage in the metadata log."""
@@ -269,13 +288,18 @@ class Verification:
         for cause in own:
             if cause.kind == "leader-epoch":
                 causes.add(cause, lambda other: other.kind == "checkpoint-epoch")
-        yield from causes.settle(each for each in own if each.kind != "leader-epoch")
+            elif cause.kind == "file-type":
+                causes.add(cause, partial(_is_about, Path(cause.path)))
+        yield from causes.settle(each for each in own if each.kind not in ("leader-epoch", "file-type"))
 
     def _sorted_out(self, mine: list[Entry], *, is_partition: bool) -> tuple[_Contents, list[Finding]]:
         """The files by what they are, and what shows without opening them."""
         contents = _Contents()
         found: list[Finding] = []
         for entry, name in mine:
+            if is_partition and (odd := odd_type(entry, name.kind)) is not None:
+                found.append(odd)
+                continue
             try:
                 status = _status(entry)
             except UnreadableInput as error:
@@ -299,14 +323,14 @@ class Verification:
     ) -> list[Finding]:
         """The findings of a partition's directory, which the log directory around it learns of."""
         if name.state in ("", "future") and verifier.bounds is not None:
-            inside.logs[name.topic, name.partition] = verifier.bounds
+            inside.logs.setdefault((name.topic, name.partition), verifier.bounds)
         if name.state != "":
             return own
         if inside.around is not None:
             own += _absent_files(path, name, contents, verifier)
             own = [_with_topic_id(each, inside.around, name) for each in own]
         try:
-            inside.partitions[name.topic, name.partition] = here(path)
+            inside.partitions.setdefault((name.topic, name.partition), here(path))
         except UnreadableInput as error:
             self.unreadable.append(error)
         return inside.keep_damage(own) if name.topic == METADATA_TOPIC else own
@@ -406,6 +430,12 @@ class _Contents:
         return sorted(
             (item for item in self._segments.items() if FileKind.LOG in item[1].files), key=lambda item: item[0]
         )
+
+
+def _is_about(path: Path, finding: Finding) -> bool:
+    """Is it about that file, or about one of the same segment?"""
+    other = Path(finding.path)
+    return other.parent == path.parent and (other.name == path.name or other.stem == path.stem)
 
 
 def _status(path: Path) -> os.stat_result:

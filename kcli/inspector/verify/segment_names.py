@@ -80,8 +80,8 @@ def _held(segment: Segment, bases: list[int], named: set[int]) -> int | None:
     log = segment.files[FileKind.LOG]
     source = FileSource(log)
     try:
-        first = _header(source, 0)
-        second = None if first is None else _header(source, first.size)
+        first = read_header(source, 0)
+        second = None if first is None else read_header(source, first.size)
     finally:
         source.close()
     if first is None or first.first == segment.base:
@@ -103,7 +103,8 @@ def _following(bases: list[int], base: int) -> int:
     return min((each for each in bases if each > base), default=OFFSET_MAX)
 
 
-def _header(source: FileSource, position: int) -> Header | None:
+def read_header(source: FileSource, position: int) -> Header | None:
+    """The batch header at a byte of a log; None where there is none of magic 2. Raises UnreadableInput."""
     data = bytearray(HEADER_BYTES)
     if source.read_at(position, memoryview(data)) < HEADER_BYTES or data[16] != 2:
         return None
@@ -242,7 +243,7 @@ def _fits(segment: Segment, base: int) -> bool:
         if relative is None and FileKind.TIME_INDEX in segment.files:
             times, _ = load(segment.files[FileKind.TIME_INDEX], TIME_ENTRY_BYTES)
             relative = times.fields(0)[1] if times.count else None
-        header = _header(source, position) if position >= 0 else None
+        header = read_header(source, position) if position >= 0 else None
     finally:
         source.close()
     return header is not None and relative is not None and header.last == base + relative
@@ -253,7 +254,7 @@ def _end(log: Path) -> int:
     source = FileSource(log)
     position = end = 0
     try:
-        while (header := _header(source, position)) is not None:
+        while (header := read_header(source, position)) is not None:
             position, end = position + header.size, header.last + 1
     finally:
         source.close()
