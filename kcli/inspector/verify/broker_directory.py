@@ -79,8 +79,7 @@ def odd_name(path: Path) -> Iterator[Finding]:
 
 def _move_out(path: Path) -> str:
     """Out of the log directory, to beside it."""
-    home = path.parent.absolute()
-    return next_steps.move([(path, home.parent / f"{home.name}-{path.name.removeprefix('.')}")])
+    return next_steps.move([(path, next_steps.beside(path))])
 
 
 def duplicates(directory: Path, names: Iterable[str]) -> Iterator[Finding]:
@@ -177,13 +176,21 @@ class BrokerDirectory:
             if self._around.is_broker:
                 yield _meta("missing", path, "a file", "no such file: no broker starts with this directory")
             return
+        if properties is not None and properties.node_id is None:
+            yield _meta(
+                "version",
+                path,
+                "version=1",
+                "version 0, or no version line, which is read as version 0: that "
+                "has broker.id for node.id, and Kafka does not start",
+            )
+            return
         if properties is None or image is None or not self._is_metadata_sound or not image.brokers:
             return
         node = properties.node_id
         if node not in image.brokers and node not in image.controllers and self._around.is_broker:
             nodes = ", ".join(map(str, sorted(image.brokers)))
-            found = "no node.id" if node is None else f"node.id {node}"
-            yield _meta("node", path, f"the id of a node that the metadata log knows: {nodes}", found)
+            yield _meta("node", path, f"the id of a node that the metadata log knows: {nodes}", f"node.id {node}")
         elif node in image.brokers and properties.directory_id is not None and image.brokers[node].directories:
             yield from self._directory_id(path, properties)
 

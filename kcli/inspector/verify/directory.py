@@ -354,7 +354,8 @@ class Verification:
             if partition in offsets and name.state == "" and _is_own(path, name, around)
         }
         is_tiered = True if is_metadata else around.is_tiered(name.topic)
-        return Known(around.gaps(partition), ends, epochs, is_tiered, around.path, path if name.state == "" else None)
+        directory = path if name.state == "" else None
+        return Known(around.gaps(partition), ends, epochs, is_tiered, around.path, directory, around.is_clean)
 
 
 class _Inside:

@@ -60,11 +60,12 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "file-name",
         "file-type",
         "log-foreign",
+        "log-start-offset",
     ),
     ("meta-properties-missing", "meta-properties-content", "meta-properties-version", "meta-properties-node"),
     ("directory-name", "directory-duplicate"),
     ("partition-metadata-missing", "partition-metadata-topic", "partition-stray"),
-    ("truncated", "batch-crc", "batch-length", "batch-magic", "offset-gap", "offset-range"),
+    ("truncated", "batch-crc", "batch-length", "batch-magic", "offset-gap", "offset-range", "index-foreign"),
     ("checkpoint-content", "checkpoint-version", "checkpoint-count", "checkpoint-negative"),
     ("offsets-order", "offsets-overlap", "codec", "decompression", "record-structure", "record-count"),
 )

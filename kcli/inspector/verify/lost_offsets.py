@@ -33,7 +33,8 @@ class Known:
     """What is known of a partition's log without looking at it.
 
     ends: offsets that the log had reached, by the checkpoint that says so; epochs: its leader-epoch-checkpoint;
-    is_tiered None: not known; home: where a lost file may be; directory: that of the partition, if it is one.
+    is_tiered None: not known; home: the log directory, where a lost file may be; is_clean: has it the clean-shutdown
+    marker; directory: that of the partition, if it is one.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -42,6 +43,7 @@ class Known:
     is_tiered: bool | None = None
     home: Path | None = None
     directory: Path | None = None
+    is_clean: bool = False
 
 
 def offsets_text(first: int, last: int | None) -> str:

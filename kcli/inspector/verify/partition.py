@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.file_name import FileKind, parse_directory
 from formats.kernels.log import LogCheck
 from kcli.errors import UnreadableInput
-from kcli.inspector.verify import index_files, next_steps
+from kcli.inspector.verify import index_files, next_start, next_steps
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
@@ -222,7 +222,8 @@ class LogVerifier:
         of_log = log_findings.close(check.sound_batches, check.sound_bytes)
         has_errors = any(finding.severity == "error" for finding in of_log)
         self._errors = self._errors or has_errors
-        of_log = [self._in_its_file(each) for each in of_log]
+        start = next_start.of_segment(self._known, following)
+        of_log = [next_start.of_log(self._in_its_file(each), start, self._known.home) for each in of_log]
         self.epochs += log_findings.epochs
         end = max(check.next_offset, segment.base)
         of_indexes: list[Finding] = []
@@ -241,6 +242,8 @@ class LogVerifier:
             of_indexes += index_files.too_few_times(times, offsets, check.max_timestamp)
         if self._is_whole:
             of_log = self._find_tail(segment, of_log, cut_log(path, size, end, offsets, times, segment.base), end)
+        if not has_errors:
+            of_indexes = [next_start.of_index(each, start, segment, is_active=following is None) for each in of_indexes]
         self._found += of_log + of_indexes
         if self._txn is not None:
             self._found += self._txn.end(breaks=check.breaks, reaches=end)
