@@ -85,3 +85,27 @@ def test_meta_properties_without_a_version(directory: Path) -> None:
     (finding,) = loud(directory)
     assert (finding.kind, finding.severity, finding.expected) == ("meta-properties-version", "error", "version=1")
     assert "no version line" in str(finding.found)
+
+
+def test_a_bad_swap_file_is_moved_away(directory: Path) -> None:
+    """Kafka puts it in the place of the sound segment, whatever is in it."""
+    log, following = logs(directory)[1:3]
+    data = log.read_bytes()
+    swap = log.with_name(f"{log.name}.swap")
+    first_batch = 12 + int.from_bytes(data[8:12])
+    for size in (first_batch, len(data) - 5, 0):
+        swap.write_bytes(data[:size])
+        (finding,) = loud(directory)
+        assert (finding.kind, finding.severity, finding.path) == ("swap-log", "error", str(swap))
+        assert finding.lost_last_offset == int(following.stem) - 1
+        assert finding.consequences == {"leftover-file": 1}
+        next_of(directory)
+        assert loud(directory) == []
+        swap.with_name(f"{swap.name}.moved").unlink()
+
+
+def test_a_sound_swap_file_is_calm(directory: Path) -> None:
+    log = logs(directory)[1]
+    log.with_name(f"{log.name}.swap").write_bytes(log.read_bytes())
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity) == ("leftover-file", "warning")

@@ -40,6 +40,7 @@ from kcli.inspector.verify.partition import LogBounds, LogVerifier, no_log
 from kcli.inspector.verify.segment_names import INDEX_KINDS, Segment
 from kcli.inspector.verify.small_files import REMOVE_EPOCHS
 from kcli.inspector.verify.surroundings import Gaps, Surroundings
+from kcli.inspector.verify.swap_file import harmful
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, Partition, is_log_directory
 from kcli.log.source import read_whole
 
@@ -265,14 +266,12 @@ class Verification:
         """The files of one directory; `below` has the logs in its directories, `inside` takes its own."""
         contents, own = self._sorted_out(mine, is_partition=name_says is not None)
         orphans = [] if path.name == REMOTE_INDEX_CACHE else contents.orphans()
-        verifier = LogVerifier(
-            contents.local_segments(),
-            contents.local_snapshots(),
-            self._advance,
-            orphans=orphans,
-            known=self._known(path, name_says, contents, inside.around),
-        )
+        known = self._known(path, name_says, contents, inside.around)
+        segments = contents.local_segments()
+        verifier = LogVerifier(segments, contents.local_snapshots(), self._advance, orphans=orphans, known=known)
         own += self._run(path, verifier)
+        for swap in contents.swaps():
+            own += self._guarded(path, partial(self._swap, swap=swap, segments=segments, gaps=known.gaps))
         for one in contents.remote(self._advance):
             own += self._run(path, one)
         for entry, name in contents.rest:
@@ -290,7 +289,14 @@ class Verification:
                 causes.add(cause, lambda other: other.kind == "checkpoint-epoch")
             elif cause.kind == "file-type":
                 causes.add(cause, partial(_is_about, Path(cause.path)))
-        yield from causes.settle(each for each in own if each.kind not in ("leader-epoch", "file-type"))
+            elif cause.kind == "swap-log":
+                causes.add(cause, partial(_is_swap, Path(cause.path)))
+        yield from causes.settle(each for each in own if each.kind not in ("leader-epoch", "file-type", "swap-log"))
+
+    def _swap(self, _: Path, *, swap: Segment, segments: Sequence[Segment], gaps: Gaps) -> Iterator[Finding]:
+        finding = harmful(swap, segments, gaps, self._advance)
+        if finding is not None:
+            yield finding
 
     def _sorted_out(self, mine: list[Entry], *, is_partition: bool) -> tuple[_Contents, list[Finding]]:
         """The files by what they are, and what shows without opening them."""
@@ -400,6 +406,15 @@ class _Contents:
         """Index files without a log."""
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
+    def swaps(self) -> list[Segment]:
+        """Segments that are to replace others, those with a log."""
+        swaps: dict[int, Segment] = {}
+        for path, name in self.leftovers:
+            if name.state == "swap" and name.kind in SEGMENT_KINDS:
+                base = name.base_offset or 0
+                swaps.setdefault(base, Segment(base)).files[name.kind] = path
+        return [swap for swap in swaps.values() if FileKind.LOG in swap.files]
+
     def leader_epochs(self) -> Sequence[tuple[int, int]]:
         """The entries of the leader-epoch-checkpoint; none where it cannot be read, which is told elsewhere."""
         for path, name in self.rest:
@@ -437,6 +452,12 @@ def _is_about(path: Path, finding: Finding) -> bool:
     """Is it about that file, or about one of the same segment?"""
     other = Path(finding.path)
     return other.parent == path.parent and (other.name == path.name or other.stem == path.stem)
+
+
+def _is_swap(path: Path, finding: Finding) -> bool:
+    """Is it about a file of the same `.swap` segment?"""
+    other = Path(finding.path)
+    return finding.kind == "leftover-file" and other.suffix == path.suffix and other.name[:20] == path.name[:20]
 
 
 def _status(path: Path) -> os.stat_result:

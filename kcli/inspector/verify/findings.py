@@ -61,6 +61,7 @@ _RANKS: tuple[tuple[str, ...], ...] = (
         "file-type",
         "log-foreign",
         "log-start-offset",
+        "swap-log",
     ),
     ("meta-properties-missing", "meta-properties-content", "meta-properties-version", "meta-properties-node"),
     ("directory-name", "directory-duplicate"),

@@ -90,7 +90,7 @@ def _held(segment: Segment, bases: list[int], named: set[int]) -> int | None:
         is_confirmed = (
             (segment.base not in named and first.first in named)
             or _fits(segment, first.first)
-            or _end(log) > _following(bases, segment.base)
+            or end_of(log) > _following(bases, segment.base)
         )
     else:
         is_one_bit = (first.first ^ segment.base).bit_count() == 1
@@ -175,7 +175,7 @@ def _renamed(segments: Sequence[Segment], held: Mapping[int, int], orphans: Mapp
             placed.append(segment)
             continue
         path = segment.files[FileKind.LOG]
-        other = _holder(segments, held, true, _end(path))
+        other = _holder(segments, held, true, end_of(path))
         if other is not None:
             moves = [(path, path.with_name(f"{path.name}.copy"))]
             found = f"batches from offset {true:,} on, some of which {log_name(other)} has: a copy, or another log's"
@@ -208,7 +208,7 @@ def _holder(segments: Sequence[Segment], held: Mapping[int, int], first: int, en
     """Of the segments under their own names, the base offset of one that has offsets of [first, end), too."""
     own = [each for each in segments if each.base not in held and each.base < end]
     last = max(own, key=lambda each: each.base, default=None)
-    if last is None or (last.base < first and _end(last.files[FileKind.LOG]) <= first):
+    if last is None or (last.base < first and end_of(last.files[FileKind.LOG]) <= first):
         return None
     return last.base
 
@@ -249,12 +249,12 @@ def _fits(segment: Segment, base: int) -> bool:
     return header is not None and relative is not None and header.last == base + relative
 
 
-def _end(log: Path) -> int:
-    """The offset behind the last batch, read from header to header up to the first that is none."""
+def end_of(log: Path) -> int:
+    """The offset behind the last whole batch, read from header to header up to the first that is none."""
     source = FileSource(log)
     position = end = 0
     try:
-        while (header := read_header(source, position)) is not None:
+        while (header := read_header(source, position)) is not None and position + header.size <= source.size():
             position, end = position + header.size, header.last + 1
     finally:
         source.close()
