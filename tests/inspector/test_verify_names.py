@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kcli.inspector.verify import Verification
-from tests.inspector.test_verify_causes import PARTITION, directory, logs, loud, nexts, run
+from tests.conftest import GOLDEN
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, logs, loud, nexts, run, swap
 
 __all__ = ["directory"]  # a fixture
 
@@ -128,3 +129,41 @@ def test_a_circle_of_links_does_not_hide_the_rest(directory: Path) -> None:
         str(directory / "loop2"),
     ]
     assert run(directory).returncode == 2
+
+
+def test_two_directories_with_each_others_names(tmp_path: Path) -> None:
+    """Nothing is lost: of two partitions of one topic only the recovery points tell which is which."""
+    data = Path(shutil.copytree(GOLDEN / "groups" / "data", tmp_path / "data", copy_function=shutil.copyfile))
+    before = loud(data)
+    swap(data / "other-0", data / "other-1")
+    first, *more = loud(data)
+    assert (first.kind, first.severity, first.path) == ("partition-swapped", "error", str(data / "other-0"))
+    assert [each.kind for each in more] == [each.kind for each in before]
+    subprocess.run(["sh", "-c", str(first.command)], check=True)
+    assert loud(data) == before
+
+
+def test_a_foreign_log_is_not_called_a_copy(directory: Path) -> None:
+    """Offsets that coincide make no copy, the batches do; and what was under the name is lost."""
+    last = logs(directory)[-1]
+    last.write_bytes(logs(directory, OTHER)[0].read_bytes())
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("file-name", str(last))
+    assert f"a copy of {OTHER}/{logs(directory, OTHER)[0].name}" in str(finding.found)
+    assert finding.lost_first_offset == int(last.stem)
+    last.write_bytes(logs(directory)[0].read_bytes())
+    (finding,) = loud(directory)
+    assert f"a copy of {logs(directory)[0].name}" in str(finding.found)
+
+
+def test_a_log_that_ends_with_the_next_one(directory: Path) -> None:
+    """It is the one with damage: the next file is sound."""
+    log, following = logs(directory)[1:3]
+    size = log.stat().st_size
+    with log.open("ab") as file:
+        file.write(following.read_bytes())
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path, finding.position) == ("offsets-overlap", str(log), size)
+    assert f"a copy of {following.name}" in str(finding.found)
+    next_of(directory)
+    assert loud(directory) == []

@@ -36,6 +36,7 @@ from kcli.metadata.topic_names import fault
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from kcli.inspector.verify.partition import LogBounds
     from kcli.metadata.partition import Topic
 
 WRITE_ANEW = "stop the broker, and write the file anew"
@@ -112,6 +113,34 @@ def broken_link(path: Path) -> Finding:
         action="mount the disk that it leads to: without it the partition is not in this log directory",
         command=f"ls -ld {next_steps.quoted(path)}",
     )
+
+
+def swapped(
+    around: Surroundings, here: Mapping[Partition, Here], logs: Mapping[Partition, LogBounds]
+) -> Iterator[tuple[Finding, tuple[str, str]]]:
+    """Directories of one topic that have each other's names, with those: each log ends where the other ended, by the
+    recovery points."""
+    points = around.recovery_points
+    odd = {
+        (topic, points[topic, number], bounds.end): number
+        for (topic, number), bounds in logs.items()
+        if (topic, number) in here and points.get((topic, number), bounds.end) != bounds.end
+    }
+    for (topic, point, end), number in odd.items():
+        other = odd.get((topic, end, point), number)
+        if number < other:
+            one, two = here[topic, number].path, here[topic, other].path
+            pairs = [(path, path.with_name(f"{path.name}.moved")) for path in (one, two)]
+            finding = Finding(
+                path=str(one),
+                kind="partition-swapped",
+                severity="error",
+                expected=f"a log up to {point:,}, the recovery point of {one.name}",
+                found=f"one up to {end:,}, the recovery point of {two.name}; that ends at {point:,}: they are swapped",
+                action="stop the broker, and give the directories each other's names",
+                command=next_steps.move([*pairs, (pairs[0][1], two), (pairs[1][1], one)]),
+            )
+            yield finding, (one.name, two.name)
 
 
 class BrokerDirectory:

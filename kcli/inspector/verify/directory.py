@@ -31,6 +31,7 @@ from kcli.inspector.verify.broker_directory import (
     here,
     odd_name,
     partition_metadata_command,
+    swapped,
 )
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.file_names import odd_files, odd_type
@@ -241,7 +242,10 @@ class Verification:
         """What shows in a log directory as a whole, and what of it follows from damage in the metadata log."""
         damage = below.metadata_damage
         broker = BrokerDirectory(around, below.partitions, is_metadata_sound=damage is None)
-        whole = [*broker.findings(), *found]
+        exchanged = list(swapped(around, below.partitions, below.logs))
+        names = {name for _, both in exchanged for name in both}
+        whole = [*broker.findings(), *found, *(each for each, _ in exchanged)]
+        whole += (each for each in below.short if Path(each.path).parent.name not in names)
         self.unclean += any(each.kind == "unclean-shutdown" for each in whole)
         self.unknown += any(each.kind == "metadata-log-absent" for each in whole)
         missing = [each for each in whole if each.kind == "partition-missing"]
@@ -339,7 +343,7 @@ class Verification:
             inside.partitions.setdefault((name.topic, name.partition), here(path))
         except UnreadableInput as error:
             self.unreadable.append(error)
-        return inside.keep_damage(own) if name.topic == METADATA_TOPIC else own
+        return inside.keep_damage(own) if name.topic == METADATA_TOPIC else inside.keep_short(own)
 
     def _known(self, path: Path, name: DirectoryName | None, contents: _Contents, around: Surroundings | None) -> Known:
         """What is known of a partition's log before it is looked at."""
@@ -372,6 +376,7 @@ class _Inside:
         self.logs: Logs = {}
         self.partitions: dict[Partition, Here] = {}
         self.metadata_damage: Finding | None = None
+        self.short: list[Finding] = []
 
     def keep_damage(self, findings: list[Finding]) -> list[Finding]:
         """Hold back the first damage in the metadata log: what it means for the partitions is not known yet."""
@@ -380,6 +385,13 @@ class _Inside:
             return findings
         self.metadata_damage = damage[0]
         return [each for each in findings if each is not damage[0]]
+
+    def keep_short(self, findings: list[Finding]) -> list[Finding]:
+        """Hold back that a log ends too early: another directory may have the name of this one."""
+        if self.around is None or not self.around.is_broker:
+            return findings
+        self.short += (each for each in findings if each.kind == "log-end")
+        return [each for each in findings if each.kind != "log-end"]
 
 
 class _Contents:

@@ -49,9 +49,17 @@ class Finding:
         return asdict(self)
 
 
+def offsets_text(first: int, last: int | None) -> str:
+    """Lost offsets in words, with their verb."""
+    if last is None:
+        return f"offsets from {first:,} on are"
+    return f"offset {first:,} is" if last == first else f"offsets {first:,}..{last:,} are"
+
+
 _RANKS: tuple[tuple[str, ...], ...] = (
     (
         "partition-missing",
+        "partition-swapped",
         "directory-link",
         "log-missing",
         "log-empty",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from formats.file_name import FileKind
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.index_files import IndexFile
 from kcli.inspector.verify.segment_names import log_name
 from kcli.inspector.verify.surroundings import Gaps
@@ -44,13 +44,6 @@ class Known:
     home: Path | None = None
     directory: Path | None = None
     is_clean: bool = False
-
-
-def offsets_text(first: int, last: int | None) -> str:
-    """Lost offsets in words, with their verb."""
-    if last is None:
-        return f"offsets from {first:,} on are"
-    return f"offset {first:,} is" if last == first else f"offsets {first:,}..{last:,} are"
 
 
 def judged(gap: Finding, gaps: Gaps) -> Finding:

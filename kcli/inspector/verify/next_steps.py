@@ -44,6 +44,12 @@ def beside(directory: Path) -> Path:
     return home.parent / f"{home.name}-{directory.absolute().name.removeprefix('.')}"
 
 
+def shorten(path: Path, size: int) -> str:
+    """Put the first bytes of a file in its place, and keep the whole one beside it."""
+    whole = path.with_name(f"{path.name}.moved")
+    return f"{move([(path, whole)])} && {_command('head', '-c', str(size), '--', whole)} > {quoted(path)}"
+
+
 def remove(path: str | Path) -> str:
     """Delete a file that has nothing in it."""
     return _command("rm", "--", path)

@@ -6,18 +6,21 @@ partition is judged with the segments where they belong, so that a wrong name is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from formats.file_name import FileKind, FileName, build
+from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.log.source import FileSource
 
 HEADER_BYTES = 61
 LEAST_LENGTH = 49
+COMPARED_BYTES = 1 << 20
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 OFFSET_MAX = 2**63 - 1
 
@@ -36,6 +39,7 @@ class Header(NamedTuple):
     first: int
     last: int
     size: int
+    crc: int
 
 
 @dataclass(slots=True)
@@ -112,7 +116,7 @@ def read_header(source: FileSource, position: int) -> Header | None:
     delta = int.from_bytes(data[23:27], signed=True)
     if first < 0 or length < LEAST_LENGTH or delta < 0 or first + delta >= OFFSET_MAX:
         return None
-    return Header(first, first + delta, length + 12)
+    return Header(first, first + delta, length + 12, int.from_bytes(data[17:21]))
 
 
 def _permutation(held: Mapping[int, int], bases: list[int]) -> dict[int, int] | None:
@@ -178,7 +182,7 @@ def _renamed(segments: Sequence[Segment], held: Mapping[int, int], orphans: Mapp
         other = _holder(segments, held, true, end_of(path))
         if other is not None:
             moves = [(path, path.with_name(f"{path.name}.copy"))]
-            found = f"batches from offset {true:,} on, some of which {log_name(other)} has: a copy, or another log's"
+            found = _origin(path, next(each for each in segments if each.base == other), true)
             action = "stop the broker, and move the file away"
         else:
             at_target = orphans[true].files if true in orphans else {}
@@ -202,6 +206,20 @@ def _renamed(segments: Sequence[Segment], held: Mapping[int, int], orphans: Mapp
         )
         wrong.append((finding, {path.stem}))
     return Placed(sorted(placed, key=lambda each: each.base), wrong, used)
+
+
+def _origin(path: Path, other: Segment, first: int) -> str:
+    """Whose batches are in a log under a wrong name. other: a segment that has the same offsets; first: that of the
+    log's first batch, by which it is known."""
+    told = f"batches from offset {first:,} on"
+    here = other.files[FileKind.LOG]
+    batch = _first(path)
+    if any(each == batch for each in takewhile(lambda each: each.first <= first, _headers(here))):
+        return f"{told}, a copy of {here.name}"
+    for log in sorted(path.absolute().parent.parent.glob(f"*/{log_name(first)}")):
+        if log.parent.name != path.absolute().parent.name and batch is not None and _first(log) == batch:
+            return f"{told}, a copy of {log.parent.name}/{log.name}: another partition's"
+    return f"{told}, which are not those of {here.name}: another log's"
 
 
 def _holder(segments: Sequence[Segment], held: Mapping[int, int], first: int, end: int) -> int | None:
@@ -251,11 +269,44 @@ def _fits(segment: Segment, base: int) -> bool:
 
 def end_of(log: Path) -> int:
     """The offset behind the last whole batch, read from header to header up to the first that is none."""
+    end = 0
+    for header in _headers(log):
+        end = header.last + 1
+    return end
+
+
+def ends_with(log: Path, position: int, other: Path) -> bool:
+    """Are the log's bytes from there on those with which the other begins? Raises UnreadableInput."""
+    one, two = FileSource(log), FileSource(other)
+    ours, theirs = bytearray(COMPARED_BYTES), bytearray(COMPARED_BYTES)
+    try:
+        size = one.size() - position
+        for done in range(0, size, COMPARED_BYTES):
+            wanted = min(COMPARED_BYTES, size - done)
+            got = one.read_at(position + done, memoryview(ours)[:wanted])
+            if two.read_at(done, memoryview(theirs)[:wanted]) != got or ours[:got] != theirs[:got]:
+                return False
+    finally:
+        one.close()
+        two.close()
+    return size > 0
+
+
+def _first(log: Path) -> Header | None:
+    """The header of the first batch; None also where the log cannot be read."""
+    try:
+        return next(_headers(log), None) if log.is_file() else None
+    except (UnreadableInput, OSError):
+        return None
+
+
+def _headers(log: Path) -> Iterator[Header]:
+    """Those of the whole batches, up to the first that is none. Raises UnreadableInput."""
     source = FileSource(log)
-    position = end = 0
+    position = 0
     try:
         while (header := read_header(source, position)) is not None and position + header.size <= source.size():
-            position, end = position + header.size, header.last + 1
+            yield header
+            position += header.size
     finally:
         source.close()
-    return end

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 
 from formats.file_name import FileKind
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.lost_offsets import offsets_text
+from kcli.inspector.verify.findings import Finding, offsets_text
 from kcli.inspector.verify.partition import LogVerifier
 from kcli.inspector.verify.segment_names import Segment, end_of
 from kcli.inspector.verify.surroundings import Gaps
