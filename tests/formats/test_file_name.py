@@ -84,6 +84,8 @@ def test_directories_that_kafka_takes_and_does_not_make(name: str, topic: str, p
     assert parse_directory(name) == DirectoryName(topic, partition)
 
 
-@pytest.mark.parametrize("name", ["", "orders", "-0", "orders-", "orders-x", "a b-0.u-stray", "t-0-delete", "t-4294967296"])
+@pytest.mark.parametrize(
+    "name", ["", "orders", "-0", "orders-", "orders-x", "a b-0.u-stray", "t-0-delete", "t-4294967296"]
+)
 def test_directories_that_are_no_partitions(name: str) -> None:
     assert parse_directory(name) is None

@@ -106,9 +106,9 @@ def odd_type(path: Path, kind: FileKind) -> Finding | None:
     if what is None:
         return None
     link = f"a symbolic link to {path.readlink()}: " if path.is_symlink() else ""
-    outcome = "Kafka cannot read it, and does not start, or takes the log directory offline"
-    if kind in (FileKind.LOG, FileKind.PRODUCER_SNAPSHOT):
-        outcome = "Kafka passes it over" + (", and with it the segment" if kind is FileKind.LOG else "")
+    outcome = "the log directory goes offline when Kafka opens it"
+    if kind is FileKind.LOG:
+        outcome = "Kafka passes it over, and with it the segment"
     return Finding(
         path=str(path),
         kind="file-type",
