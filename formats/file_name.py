@@ -96,13 +96,13 @@ _FILES = tuple(
         f"(?P<kind>{_WHOLE_NAMES})",
     )
 )
-_TOPIC = "(?P<topic>[A-Za-z0-9._-]+)-(?P<partition>[0-9]{1,10})"
+_PARTITION = r"-(?P<partition>\+?[0-9]+)"  # as Integer.parseInt reads it
 _DIRECTORIES = tuple(
-    re.compile(pattern)
+    re.compile(pattern, re.DOTALL)
     for pattern in (
-        _TOPIC,
-        rf"{_TOPIC}\.(?P<unique>[^.\s]+)-(?P<state>delete|future|stray)",
-        rf"{_TOPIC}-(?P<unique>{_ID})(?P<state>)",
+        rf"(?P<topic>.+){_PARTITION}",
+        rf"(?P<topic>\S+){_PARTITION}\.(?P<unique>[^.\s]+)-(?P<state>delete|future|stray)",
+        rf"(?P<topic>[A-Za-z0-9._-]+){_PARTITION}-(?P<unique>{_ID})(?P<state>)",
     )
 )
 
@@ -134,7 +134,10 @@ def build(name: FileName) -> str:
 
 
 def parse_directory(name: str) -> DirectoryName | None:
-    """What the name of a directory says, without the directory it is in; None where it is no partition's."""
+    """What the name of a directory says, without the directory it is in; None where it is no partition's.
+
+    Kafka does not ask here whether a topic may have that name, nor whether it would write the number so.
+    """
     for pattern in _DIRECTORIES:
         if match := pattern.fullmatch(name):
             found = match.groupdict()

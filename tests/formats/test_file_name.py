@@ -76,6 +76,16 @@ def test_directories_there_and_back(name: str, parsed: DirectoryName) -> None:
     assert build_directory(parsed) == name
 
 
-@pytest.mark.parametrize("name", ["", "orders", "-0", "orders-", "orders-x", "a b-0", "t-0-delete", "t-4294967296"])
+@pytest.mark.parametrize(
+    ("name", "topic", "partition"),
+    [("a b-0", "a b", 0), ("été-1", "été", 1), ("orders-007", "orders", 7), ("x-+1", "x", 1)],
+)
+def test_directories_that_kafka_takes_and_does_not_make(name: str, topic: str, partition: int) -> None:
+    assert parse_directory(name) == DirectoryName(topic, partition)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "orders", "-0", "orders-", "orders-x", "a b-0.u-stray", "t-0-delete", "t-4294967296"]
+)
 def test_directories_that_are_no_partitions(name: str) -> None:
     assert parse_directory(name) is None

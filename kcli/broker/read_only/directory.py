@@ -106,7 +106,7 @@ def _is_partition(path: Path) -> bool:
 
 def _key(directory: Path) -> Key:
     name = parse_directory(directory.absolute().name)
-    if name is not None and name.state != "remote":
+    if name is not None and name.state != "remote" and LEGAL.issuperset(name.topic):
         return name.topic, name.partition
     topic = "".join(each if each in LEGAL else "_" for each in directory.absolute().name)
     return topic[:LENGTH_MAX] or "log", 0

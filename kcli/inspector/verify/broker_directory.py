@@ -11,28 +11,35 @@ Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLo
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.errors import FormatError
-from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
+from formats.file_name import (
+    METADATA_DIRECTORY,
+    METADATA_TOPIC,
+    DirectoryName,
+    FileKind,
+    build_directory,
+    parse_directory,
+)
 from formats.properties import MetaProperties, PartitionMetadata, build_partition_metadata, parse_partition_metadata
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, Partition
 from kcli.log.source import read_whole
+from kcli.metadata.topic_names import fault
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from kcli.inspector.verify.partition import LogBounds
     from kcli.metadata.partition import Topic
 
-_JAVA_INT = re.compile(r"[+-]?[0-9]+")
 WRITE_ANEW = "stop the broker, and write the file anew"
-STATES = ("-delete", "-future", "-stray")
 
 
 class Here(NamedTuple):
@@ -55,30 +62,44 @@ def here(path: Path) -> Here:
     return Here(path, topic_id)
 
 
-def odd_name(path: Path) -> Finding | None:
+def odd_name(path: Path) -> Iterator[Finding]:
     """A directory in a log directory whose name keeps Kafka from starting."""
-    if path.name == REMOTE_INDEX_CACHE or _kafka_reads(path.name):
-        return None
-    target = path.parent.with_name(f"{path.parent.name}-{path.name.removeprefix('.')}")
-    return Finding(
+    name = parse_directory(path.name)
+    if path.name == REMOTE_INDEX_CACHE or (name is not None and name.state != "remote"):
+        return
+    yield Finding(
         path=str(path),
         kind="directory-name",
         severity="error",
         expected="<topic>-<partition>, or that and .<unique>-delete, -future or -stray",
         found=f"{path.name!r}: Kafka does not start with a directory of that name",
         action="move it out of the log directory",
-        command=next_steps.move([(path, target)]),
+        command=_move_out(path),
     )
 
 
-def _kafka_reads(name: str) -> bool:
-    """Does Kafka take the name for a partition's?"""
-    if name.endswith(STATES):
-        name, dot, _ = name.rpartition(".")
-        if not dot:
-            return False
-    topic, dash, number = name.rpartition("-")
-    return bool(topic and dash and _JAVA_INT.fullmatch(number) and -(2**31) <= int(number) < 2**31)
+def _move_out(path: Path) -> str:
+    """Out of the log directory, to beside it."""
+    return next_steps.move([(path, next_steps.beside(path))])
+
+
+def duplicates(directory: Path, names: Iterable[str]) -> Iterator[Finding]:
+    """Directories in a log directory whose names say the same partition: `orders-0` and `orders-00`."""
+    seen: dict[DirectoryName, str] = {}
+    parsed = ((name, parse_directory(name)) for name in names)
+    plain = [(name, says) for name, says in parsed if says is not None and not says.state]
+    for name, says in sorted(plain, key=lambda each: (each[0] != build_directory(each[1]), each[0])):
+        first = seen.setdefault(says, name)
+        if first != name:
+            yield Finding(
+                path=str(directory / name),
+                kind="directory-duplicate",
+                severity="error",
+                expected="one directory a partition",
+                found=f"partition {build_directory(says)}, which {first} is, too: Kafka does not start with both",
+                action="look at which has the partition's records, and move the other out of the log directory",
+                command=_move_out(directory / name),
+            )
 
 
 def broken_link(path: Path) -> Finding:
@@ -92,6 +113,34 @@ def broken_link(path: Path) -> Finding:
         action="mount the disk that it leads to: without it the partition is not in this log directory",
         command=f"ls -ld {next_steps.quoted(path)}",
     )
+
+
+def swapped(
+    around: Surroundings, here: Mapping[Partition, Here], logs: Mapping[Partition, LogBounds]
+) -> Iterator[tuple[Finding, tuple[str, str]]]:
+    """Directories of one topic that have each other's names, with those: each log ends where the other ended, by the
+    recovery points."""
+    points = around.recovery_points
+    odd = {
+        (topic, points[topic, number], bounds.end): number
+        for (topic, number), bounds in logs.items()
+        if (topic, number) in here and points.get((topic, number), bounds.end) != bounds.end
+    }
+    for (topic, point, end), number in odd.items():
+        other = odd.get((topic, end, point), number)
+        if number < other:
+            one, two = here[topic, number].path, here[topic, other].path
+            pairs = [(path, path.with_name(f"{path.name}.moved")) for path in (one, two)]
+            finding = Finding(
+                path=str(one),
+                kind="partition-swapped",
+                severity="error",
+                expected=f"a log up to {point:,}, the recovery point of {one.name}",
+                found=f"one up to {end:,}, the recovery point of {two.name}; that ends at {point:,}: they are swapped",
+                action="stop the broker, and give the directories each other's names",
+                command=next_steps.move([*pairs, (pairs[0][1], two), (pairs[1][1], one)]),
+            )
+            yield finding, (one.name, two.name)
 
 
 class BrokerDirectory:
@@ -156,13 +205,21 @@ class BrokerDirectory:
             if self._around.is_broker:
                 yield _meta("missing", path, "a file", "no such file: no broker starts with this directory")
             return
+        if properties is not None and properties.node_id is None:
+            yield _meta(
+                "version",
+                path,
+                "version=1",
+                "version 0, or no version line, which is read as version 0: that "
+                "has broker.id for node.id, and Kafka does not start",
+            )
+            return
         if properties is None or image is None or not self._is_metadata_sound or not image.brokers:
             return
         node = properties.node_id
         if node not in image.brokers and node not in image.controllers and self._around.is_broker:
             nodes = ", ".join(map(str, sorted(image.brokers)))
-            found = "no node.id" if node is None else f"node.id {node}"
-            yield _meta("node", path, f"the id of a node that the metadata log knows: {nodes}", found)
+            yield _meta("node", path, f"the id of a node that the metadata log knows: {nodes}", f"node.id {node}")
         elif node in image.brokers and properties.directory_id is not None and image.brokers[node].directories:
             yield from self._directory_id(path, properties)
 
@@ -182,7 +239,10 @@ class BrokerDirectory:
         if not found.is_readable or not self._around.is_broker or topic == METADATA_TOPIC:
             return
         right = self._around.topic_id(topic)
-        if found.topic_id is None:
+        if fault(topic) is not None:
+            stray = _stray_finding(found.path, "warning", "a name that no topic can have")
+            yield replace(stray, command=_move_out(found.path))
+        elif found.topic_id is None:
             yield _partition_metadata("missing", path, right, "no such file")
         elif right is not None and found.topic_id != right:
             other = self._around.topic_of(found.topic_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,17 +27,21 @@ from kcli.inspector.verify.broker_directory import (
     BrokerDirectory,
     Here,
     broken_link,
+    duplicates,
     here,
     odd_name,
     partition_metadata_command,
+    swapped,
 )
 from kcli.inspector.verify.causes import Causes
+from kcli.inspector.verify.file_names import odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.inspector.verify.lost_offsets import Known
 from kcli.inspector.verify.partition import LogBounds, LogVerifier, no_log
 from kcli.inspector.verify.segment_names import INDEX_KINDS, Segment
 from kcli.inspector.verify.small_files import REMOVE_EPOCHS
 from kcli.inspector.verify.surroundings import Gaps, Surroundings
+from kcli.inspector.verify.swap_file import harmful
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, Partition, is_log_directory
 from kcli.log.source import read_whole
 
@@ -180,7 +184,7 @@ class Verification:
         """A directory and those in it. inside: the one that it is in, which takes what is learnt of the log here."""
         try:
             with os.scandir(path) as entries:
-                listed = sorted((entry.name, entry.is_dir(), entry.is_symlink()) for entry in entries)
+                listed = sorted(self._listed(entries))
             status = path.stat()
         except OSError as error:
             self.unreadable.append(UnreadableInput(str(path), error.strerror or str(error)))
@@ -193,20 +197,29 @@ class Verification:
         around = self._around(path)
         below = _Inside(around)
         found: list[Finding] = []
+        if around is not None and around.is_broker:
+            found += duplicates(path, (name for name, is_directory, _ in listed if is_directory))
+        name_says = parse_directory(path.absolute().name)
+        is_kafkas = name_says is not None and name_says.state != "remote"
+        if is_kafkas:
+            odd = odd_files(path, [name for name, _, _ in listed])
+            found += (finding for finding, _ in odd.values())
+            mine += ((path / name, target) for name, (_, target) in odd.items() if target is not None)
+            listed = [each for each in listed if each[0] not in odd]
         # The metadata log comes first: what it says, or no longer says, is about the others.
         for name, is_directory, is_link in sorted(listed, key=lambda each: each[0] != METADATA_DIRECTORY):
-            if is_directory:
+            parsed = parse(name)
+            if is_directory and not (is_kafkas and parsed is not None):
                 if depth < MAX_DEPTH:
                     yield from self._directory(path / name, depth + 1, below)
-                odd = odd_name(path / name) if around is not None and around.is_broker else None
-                found += [] if odd is None else [odd]
-            elif (parsed := parse(name)) is not None:
+                if around is not None and around.is_broker:
+                    found += odd_name(path / name)
+            elif parsed is not None:
                 mine.append((path / name, parsed))
             elif is_link and parse_directory(name) is not None:
                 found.append(broken_link(path / name))
             else:
                 unknown.append(path / name)
-        name_says = parse_directory(path.absolute().name)
         if name_says is not None and name_says.state in ("delete", "future", "stray"):
             found.append(_leftover_directory(path, name_says))
         if mine or name_says is not None:
@@ -217,11 +230,22 @@ class Verification:
         else:
             yield from found
 
+    def _listed(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, bool, bool]]:
+        """Each entry's name, whether it is a directory, and whether it is a link; not links that lead in a circle."""
+        for entry in entries:
+            try:
+                yield entry.name, entry.is_dir(), entry.is_symlink()
+            except OSError as error:
+                self.unreadable.append(UnreadableInput(entry.path, error.strerror or str(error)))
+
     def _as_broker(self, around: Surroundings, below: _Inside, found: list[Finding]) -> Iterator[Finding]:
         """What shows in a log directory as a whole, and what of it follows from damage in the metadata log."""
         damage = below.metadata_damage
         broker = BrokerDirectory(around, below.partitions, is_metadata_sound=damage is None)
-        whole = [*broker.findings(), *found]
+        exchanged = list(swapped(around, below.partitions, below.logs))
+        names = {name for _, both in exchanged for name in both}
+        whole = [*broker.findings(), *found, *(each for each, _ in exchanged)]
+        whole += (each for each in below.short if Path(each.path).parent.name not in names)
         self.unclean += any(each.kind == "unclean-shutdown" for each in whole)
         self.unknown += any(each.kind == "metadata-log-absent" for each in whole)
         missing = [each for each in whole if each.kind == "partition-missing"]
@@ -246,14 +270,12 @@ class Verification:
         """The files of one directory; `below` has the logs in its directories, `inside` takes its own."""
         contents, own = self._sorted_out(mine, is_partition=name_says is not None)
         orphans = [] if path.name == REMOTE_INDEX_CACHE else contents.orphans()
-        verifier = LogVerifier(
-            contents.local_segments(),
-            contents.local_snapshots(),
-            self._advance,
-            orphans=orphans,
-            known=self._known(path, name_says, contents, inside.around),
-        )
+        known = self._known(path, name_says, contents, inside.around)
+        segments = contents.local_segments()
+        verifier = LogVerifier(segments, contents.local_snapshots(), self._advance, orphans=orphans, known=known)
         own += self._run(path, verifier)
+        for swap in contents.swaps():
+            own += self._guarded(path, partial(self._swap, swap=swap, segments=segments, gaps=known.gaps))
         for one in contents.remote(self._advance):
             own += self._run(path, one)
         for entry, name in contents.rest:
@@ -269,13 +291,25 @@ class Verification:
         for cause in own:
             if cause.kind == "leader-epoch":
                 causes.add(cause, lambda other: other.kind == "checkpoint-epoch")
-        yield from causes.settle(each for each in own if each.kind != "leader-epoch")
+            elif cause.kind == "file-type":
+                causes.add(cause, partial(_is_about, Path(cause.path)))
+            elif cause.kind == "swap-log":
+                causes.add(cause, partial(_is_swap, Path(cause.path)))
+        yield from causes.settle(each for each in own if each.kind not in ("leader-epoch", "file-type", "swap-log"))
+
+    def _swap(self, _: Path, *, swap: Segment, segments: Sequence[Segment], gaps: Gaps) -> Iterator[Finding]:
+        finding = harmful(swap, segments, gaps, self._advance)
+        if finding is not None:
+            yield finding
 
     def _sorted_out(self, mine: list[Entry], *, is_partition: bool) -> tuple[_Contents, list[Finding]]:
         """The files by what they are, and what shows without opening them."""
         contents = _Contents()
         found: list[Finding] = []
         for entry, name in mine:
+            if is_partition and (odd := odd_type(entry, name.kind)) is not None:
+                found.append(odd)
+                continue
             try:
                 status = _status(entry)
             except UnreadableInput as error:
@@ -299,17 +333,17 @@ class Verification:
     ) -> list[Finding]:
         """The findings of a partition's directory, which the log directory around it learns of."""
         if name.state in ("", "future") and verifier.bounds is not None:
-            inside.logs[name.topic, name.partition] = verifier.bounds
+            inside.logs.setdefault((name.topic, name.partition), verifier.bounds)
         if name.state != "":
             return own
         if inside.around is not None:
             own += _absent_files(path, name, contents, verifier)
             own = [_with_topic_id(each, inside.around, name) for each in own]
         try:
-            inside.partitions[name.topic, name.partition] = here(path)
+            inside.partitions.setdefault((name.topic, name.partition), here(path))
         except UnreadableInput as error:
             self.unreadable.append(error)
-        return inside.keep_damage(own) if name.topic == METADATA_TOPIC else own
+        return inside.keep_damage(own) if name.topic == METADATA_TOPIC else inside.keep_short(own)
 
     def _known(self, path: Path, name: DirectoryName | None, contents: _Contents, around: Surroundings | None) -> Known:
         """What is known of a partition's log before it is looked at."""
@@ -330,7 +364,8 @@ class Verification:
             if partition in offsets and name.state == "" and _is_own(path, name, around)
         }
         is_tiered = True if is_metadata else around.is_tiered(name.topic)
-        return Known(around.gaps(partition), ends, epochs, is_tiered, around.path, path if name.state == "" else None)
+        directory = path if name.state == "" else None
+        return Known(around.gaps(partition), ends, epochs, is_tiered, around.path, directory, around.is_clean)
 
 
 class _Inside:
@@ -341,6 +376,7 @@ class _Inside:
         self.logs: Logs = {}
         self.partitions: dict[Partition, Here] = {}
         self.metadata_damage: Finding | None = None
+        self.short: list[Finding] = []
 
     def keep_damage(self, findings: list[Finding]) -> list[Finding]:
         """Hold back the first damage in the metadata log: what it means for the partitions is not known yet."""
@@ -349,6 +385,13 @@ class _Inside:
             return findings
         self.metadata_damage = damage[0]
         return [each for each in findings if each is not damage[0]]
+
+    def keep_short(self, findings: list[Finding]) -> list[Finding]:
+        """Hold back that a log ends too early: another directory may have the name of this one."""
+        if self.around is None or not self.around.is_broker:
+            return findings
+        self.short += (each for each in findings if each.kind == "log-end")
+        return [each for each in findings if each.kind != "log-end"]
 
 
 class _Contents:
@@ -374,6 +417,15 @@ class _Contents:
     def orphans(self) -> list[Segment]:
         """Index files without a log."""
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
+
+    def swaps(self) -> list[Segment]:
+        """Segments that are to replace others, those with a log."""
+        swaps: dict[int, Segment] = {}
+        for path, name in self.leftovers:
+            if name.state == "swap" and name.kind in SEGMENT_KINDS:
+                base = name.base_offset or 0
+                swaps.setdefault(base, Segment(base)).files[name.kind] = path
+        return [swap for swap in swaps.values() if FileKind.LOG in swap.files]
 
     def leader_epochs(self) -> Sequence[tuple[int, int]]:
         """The entries of the leader-epoch-checkpoint; none where it cannot be read, which is told elsewhere."""
@@ -406,6 +458,18 @@ class _Contents:
         return sorted(
             (item for item in self._segments.items() if FileKind.LOG in item[1].files), key=lambda item: item[0]
         )
+
+
+def _is_about(path: Path, finding: Finding) -> bool:
+    """Is it about that file, or about one of the same segment?"""
+    other = Path(finding.path)
+    return other.parent == path.parent and (other.name == path.name or other.stem == path.stem)
+
+
+def _is_swap(path: Path, finding: Finding) -> bool:
+    """Is it about a file of the same `.swap` segment?"""
+    other = Path(finding.path)
+    return finding.kind == "leftover-file" and other.suffix == path.suffix and other.name[:20] == path.name[:20]
 
 
 def _status(path: Path) -> os.stat_result:

@@ -49,21 +49,32 @@ class Finding:
         return asdict(self)
 
 
+def offsets_text(first: int, last: int | None) -> str:
+    """Lost offsets in words, with their verb."""
+    if last is None:
+        return f"offsets from {first:,} on are"
+    return f"offset {first:,} is" if last == first else f"offsets {first:,}..{last:,} are"
+
+
 _RANKS: tuple[tuple[str, ...], ...] = (
     (
         "partition-missing",
+        "partition-swapped",
         "directory-link",
         "log-missing",
         "log-empty",
         "log-cut",
         "log-end",
         "file-name",
+        "file-type",
         "log-foreign",
+        "log-start-offset",
+        "swap-log",
     ),
     ("meta-properties-missing", "meta-properties-content", "meta-properties-version", "meta-properties-node"),
-    ("directory-name",),
+    ("directory-name", "directory-duplicate"),
     ("partition-metadata-missing", "partition-metadata-topic", "partition-stray"),
-    ("truncated", "batch-crc", "batch-length", "batch-magic", "offset-gap", "offset-range"),
+    ("truncated", "batch-crc", "batch-length", "batch-magic", "offset-gap", "offset-range", "index-foreign"),
     ("checkpoint-content", "checkpoint-version", "checkpoint-count", "checkpoint-negative"),
     ("offsets-order", "offsets-overlap", "codec", "decompression", "record-structure", "record-count"),
 )

@@ -30,8 +30,8 @@ from formats.kernels.log import (
     FAULT_SHORT_HEADER,
 )
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.lost_offsets import NO_LOSS, offsets_text
+from kcli.inspector.verify.findings import Finding, Severity, offsets_text
+from kcli.inspector.verify.lost_offsets import NO_LOSS
 from kcli.log.segment_reader import Damage, Window
 
 RECOVER = "Kafka would cut the file here at its next unclean start"

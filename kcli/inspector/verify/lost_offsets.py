@@ -12,7 +12,7 @@ from pathlib import Path
 
 from formats.file_name import FileKind
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.index_files import IndexFile
 from kcli.inspector.verify.segment_names import log_name
 from kcli.inspector.verify.surroundings import Gaps
@@ -33,7 +33,8 @@ class Known:
     """What is known of a partition's log without looking at it.
 
     ends: offsets that the log had reached, by the checkpoint that says so; epochs: its leader-epoch-checkpoint;
-    is_tiered None: not known; home: where a lost file may be; directory: that of the partition, if it is one.
+    is_tiered None: not known; home: the log directory, where a lost file may be; is_clean: has it the clean-shutdown
+    marker; directory: that of the partition, if it is one.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -42,13 +43,7 @@ class Known:
     is_tiered: bool | None = None
     home: Path | None = None
     directory: Path | None = None
-
-
-def offsets_text(first: int, last: int | None) -> str:
-    """Lost offsets in words, with their verb."""
-    if last is None:
-        return f"offsets from {first:,} on are"
-    return f"offset {first:,} is" if last == first else f"offsets {first:,}..{last:,} are"
+    is_clean: bool = False
 
 
 def judged(gap: Finding, gaps: Gaps) -> Finding:

@@ -27,6 +27,39 @@ def recover_log_directory(directory: str | Path) -> str:
     return _command("kcli", "recover", "--dry-run", _named(directory))
 
 
+def salvage(directory: str | Path) -> str:
+    """What can be kept of a partition's directory."""
+    return _command("kcli", "recover", "--unclean", "--salvage", "--dry-run", _named(directory))
+
+
+def salvage_copy(directory: Path) -> str:
+    """The same in a copy beside the log directory, where there is no recovery point to pass over what lies below."""
+    copy = beside(directory)
+    return f"{_command('cp', '-r', '--', directory, copy)} && {salvage(copy)}"
+
+
+def beside(directory: Path) -> Path:
+    """A place for a partition's directory outside the log directory that it is in."""
+    home = directory.absolute().parent
+    return home.parent / f"{home.name}-{directory.absolute().name.removeprefix('.')}"
+
+
+def shorten(path: Path, size: int) -> str:
+    """Put the first bytes of a file in its place, and keep the whole one beside it."""
+    whole = path.with_name(f"{path.name}.moved")
+    return f"{move([(path, whole)])} && {_command('head', '-c', str(size), '--', whole)} > {quoted(path)}"
+
+
+def remove(path: str | Path) -> str:
+    """Delete a file that has nothing in it."""
+    return _command("rm", "--", path)
+
+
+def change(path: str | Path, line: str, other: str) -> str:
+    """Put one line of a small file in another's place; neither has a slash in it."""
+    return _command("sed", "-i", f"s/^{line}$/{other}/", _named(path))
+
+
 def dump(path: str | Path, offset: int | None = None) -> str:
     """What can be read of a file, from an offset on."""
     start = [] if offset is None or offset < 0 else ["--from-offset", str(offset)]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from formats.file_name import FileKind, parse_directory
 from formats.kernels.log import LogCheck
 from kcli.errors import UnreadableInput
-from kcli.inspector.verify import index_files, next_steps
+from kcli.inspector.verify import index_files, next_start, next_steps
 from kcli.inspector.verify.causes import Causes
-from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
 from kcli.inspector.verify.log_findings import TAIL_DAMAGE, LogFindings
 from kcli.inspector.verify.lost_offsets import (
@@ -23,11 +23,10 @@ from kcli.inspector.verify.lost_offsets import (
     cut_log,
     judged,
     missing_segment,
-    offsets_text,
     short_log,
 )
 from kcli.inspector.verify.segment import check_control, check_log
-from kcli.inspector.verify.segment_names import Segment, log_name, place
+from kcli.inspector.verify.segment_names import Segment, ends_with, log_name, place
 from kcli.inspector.verify.surroundings import Gaps
 from kcli.log.source import FileSource
 
@@ -196,14 +195,7 @@ class LogVerifier:
         if is_behind_gap:
             check.damage(0, 0)  # what producers did in between is not known
         path = segment.files[FileKind.LOG]
-        txn_path = segment.files.get(FileKind.TXN_INDEX)
-        named = txn_path or path.with_suffix(FileKind.TXN_INDEX)
-        self._txn = None
-        if self._is_whole or txn_path:
-            from kcli.inspector.verify.txn_index_file import TxnIndexCheck
-
-            self._txn = TxnIndexCheck(txn_path, named, check.breaks)
-            self._found += self._txn.alone()
+        self._begin_txn(segment)
         log_findings = LogFindings(str(path))
         source = FileSource(path)
         try:
@@ -222,7 +214,8 @@ class LogVerifier:
         of_log = log_findings.close(check.sound_batches, check.sound_bytes)
         has_errors = any(finding.severity == "error" for finding in of_log)
         self._errors = self._errors or has_errors
-        of_log = [self._in_its_file(each) for each in of_log]
+        start = next_start.of_segment(self._known, following)
+        of_log = [next_start.of_log(self._in_its_file(each), start, self._known.home) for each in of_log]
         self.epochs += log_findings.epochs
         end = max(check.next_offset, segment.base)
         of_indexes: list[Finding] = []
@@ -240,7 +233,10 @@ class LogVerifier:
         if times is not None:
             of_indexes += index_files.too_few_times(times, offsets, check.max_timestamp)
         if self._is_whole:
+            of_log = self._as_appended(path, following, of_log)
             of_log = self._find_tail(segment, of_log, cut_log(path, size, end, offsets, times, segment.base), end)
+        if not has_errors:
+            of_indexes = [next_start.of_index(each, start, segment, is_active=following is None) for each in of_indexes]
         self._found += of_log + of_indexes
         if self._txn is not None:
             self._found += self._txn.end(breaks=check.breaks, reaches=end)
@@ -252,6 +248,42 @@ class LogVerifier:
             return finding
         holders = [each for each in self._segments if each.base <= offset]
         return replace(finding, path=str(holders[-1].files[FileKind.LOG])) if holders else finding
+
+    def _begin_txn(self, segment: Segment) -> None:
+        path, txn_path = segment.files[FileKind.LOG], segment.files.get(FileKind.TXN_INDEX)
+        self._txn = None
+        if self._is_whole or txn_path:
+            from kcli.inspector.verify.txn_index_file import TxnIndexCheck
+
+            self._txn = TxnIndexCheck(txn_path, txn_path or path.with_suffix(FileKind.TXN_INDEX), self._check.breaks)
+            self._found += self._txn.alone()
+
+    def _as_appended(self, path: Path, following: int | None, of_log: list[Finding]) -> list[Finding]:
+        """A log that ends with the bytes of the next one: what is told of either from there on follows from it."""
+        overlaps = (each for each in of_log if each.kind == "offsets-overlap" and each.offset == following)
+        overlap = next(overlaps, None)
+        if overlap is None or following is None:
+            return of_log
+        at = overlap.position or 0
+        other = next(each.files[FileKind.LOG] for each in self._segments if each.base == following)
+        if not ends_with(path, at, other):
+            return of_log
+        cause = replace(
+            overlap,
+            expected=f"the end of the file: {other.name} begins with offset {following:,}",
+            found=f"from here on a copy of {other.name}",
+            action="stop the broker, and put the file up to this byte in its place",
+            command=next_steps.shorten(path, at),
+        )
+
+        def follows(finding: Finding) -> bool:
+            if finding.path == cause.path:
+                return (finding.position or 0) >= at
+            is_later = (finding.offset or 0) >= following and Path(finding.path).parent == path.parent
+            return is_later and finding.kind in LINKED
+
+        self._causes.add(cause, follows)
+        return [each for each in of_log if each is not overlap and not self._causes.takes(each)]
 
     def _find_tail(self, segment: Segment, of_log: list[Finding], cut: Finding | None, end: int) -> list[Finding]:
         """Is the end of the segment lost, with damage or without? Returns the findings that are no cause of it."""

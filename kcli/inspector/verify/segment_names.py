@@ -6,18 +6,21 @@ partition is judged with the segments where they belong, so that a wrong name is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from formats.file_name import FileKind, FileName, build
+from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.log.source import FileSource
 
 HEADER_BYTES = 61
 LEAST_LENGTH = 49
+COMPARED_BYTES = 1 << 20
 INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 OFFSET_MAX = 2**63 - 1
 
@@ -36,6 +39,7 @@ class Header(NamedTuple):
     first: int
     last: int
     size: int
+    crc: int
 
 
 @dataclass(slots=True)
@@ -80,8 +84,8 @@ def _held(segment: Segment, bases: list[int], named: set[int]) -> int | None:
     log = segment.files[FileKind.LOG]
     source = FileSource(log)
     try:
-        first = _header(source, 0)
-        second = None if first is None else _header(source, first.size)
+        first = read_header(source, 0)
+        second = None if first is None else read_header(source, first.size)
     finally:
         source.close()
     if first is None or first.first == segment.base:
@@ -90,7 +94,7 @@ def _held(segment: Segment, bases: list[int], named: set[int]) -> int | None:
         is_confirmed = (
             (segment.base not in named and first.first in named)
             or _fits(segment, first.first)
-            or _end(log) > _following(bases, segment.base)
+            or end_of(log) > _following(bases, segment.base)
         )
     else:
         is_one_bit = (first.first ^ segment.base).bit_count() == 1
@@ -103,7 +107,8 @@ def _following(bases: list[int], base: int) -> int:
     return min((each for each in bases if each > base), default=OFFSET_MAX)
 
 
-def _header(source: FileSource, position: int) -> Header | None:
+def read_header(source: FileSource, position: int) -> Header | None:
+    """The batch header at a byte of a log; None where there is none of magic 2. Raises UnreadableInput."""
     data = bytearray(HEADER_BYTES)
     if source.read_at(position, memoryview(data)) < HEADER_BYTES or data[16] != 2:
         return None
@@ -111,7 +116,7 @@ def _header(source: FileSource, position: int) -> Header | None:
     delta = int.from_bytes(data[23:27], signed=True)
     if first < 0 or length < LEAST_LENGTH or delta < 0 or first + delta >= OFFSET_MAX:
         return None
-    return Header(first, first + delta, length + 12)
+    return Header(first, first + delta, length + 12, int.from_bytes(data[17:21]))
 
 
 def _permutation(held: Mapping[int, int], bases: list[int]) -> dict[int, int] | None:
@@ -174,10 +179,10 @@ def _renamed(segments: Sequence[Segment], held: Mapping[int, int], orphans: Mapp
             placed.append(segment)
             continue
         path = segment.files[FileKind.LOG]
-        other = _holder(segments, held, true, _end(path))
+        other = _holder(segments, held, true, end_of(path))
         if other is not None:
             moves = [(path, path.with_name(f"{path.name}.copy"))]
-            found = f"batches from offset {true:,} on, some of which {log_name(other)} has: a copy, or another log's"
+            found = _origin(path, next(each for each in segments if each.base == other), true)
             action = "stop the broker, and move the file away"
         else:
             at_target = orphans[true].files if true in orphans else {}
@@ -203,11 +208,25 @@ def _renamed(segments: Sequence[Segment], held: Mapping[int, int], orphans: Mapp
     return Placed(sorted(placed, key=lambda each: each.base), wrong, used)
 
 
+def _origin(path: Path, other: Segment, first: int) -> str:
+    """Whose batches are in a log under a wrong name. other: a segment that has the same offsets; first: that of the
+    log's first batch, by which it is known."""
+    told = f"batches from offset {first:,} on"
+    here = other.files[FileKind.LOG]
+    batch = _first(path)
+    if any(each == batch for each in takewhile(lambda each: each.first <= first, _headers(here))):
+        return f"{told}, a copy of {here.name}"
+    for log in sorted(path.absolute().parent.parent.glob(f"*/{log_name(first)}")):
+        if log.parent.name != path.absolute().parent.name and batch is not None and _first(log) == batch:
+            return f"{told}, a copy of {log.parent.name}/{log.name}: another partition's"
+    return f"{told}, which are not those of {here.name}: another log's"
+
+
 def _holder(segments: Sequence[Segment], held: Mapping[int, int], first: int, end: int) -> int | None:
     """Of the segments under their own names, the base offset of one that has offsets of [first, end), too."""
     own = [each for each in segments if each.base not in held and each.base < end]
     last = max(own, key=lambda each: each.base, default=None)
-    if last is None or (last.base < first and _end(last.files[FileKind.LOG]) <= first):
+    if last is None or (last.base < first and end_of(last.files[FileKind.LOG]) <= first):
         return None
     return last.base
 
@@ -242,19 +261,52 @@ def _fits(segment: Segment, base: int) -> bool:
         if relative is None and FileKind.TIME_INDEX in segment.files:
             times, _ = load(segment.files[FileKind.TIME_INDEX], TIME_ENTRY_BYTES)
             relative = times.fields(0)[1] if times.count else None
-        header = _header(source, position) if position >= 0 else None
+        header = read_header(source, position) if position >= 0 else None
     finally:
         source.close()
     return header is not None and relative is not None and header.last == base + relative
 
 
-def _end(log: Path) -> int:
-    """The offset behind the last batch, read from header to header up to the first that is none."""
-    source = FileSource(log)
-    position = end = 0
+def end_of(log: Path) -> int:
+    """The offset behind the last whole batch, read from header to header up to the first that is none."""
+    end = 0
+    for header in _headers(log):
+        end = header.last + 1
+    return end
+
+
+def ends_with(log: Path, position: int, other: Path) -> bool:
+    """Are the log's bytes from there on those with which the other begins? Raises UnreadableInput."""
+    one, two = FileSource(log), FileSource(other)
+    ours, theirs = bytearray(COMPARED_BYTES), bytearray(COMPARED_BYTES)
     try:
-        while (header := _header(source, position)) is not None:
-            position, end = position + header.size, header.last + 1
+        size = one.size() - position
+        for done in range(0, size, COMPARED_BYTES):
+            wanted = min(COMPARED_BYTES, size - done)
+            got = one.read_at(position + done, memoryview(ours)[:wanted])
+            if two.read_at(done, memoryview(theirs)[:wanted]) != got or ours[:got] != theirs[:got]:
+                return False
+    finally:
+        one.close()
+        two.close()
+    return size > 0
+
+
+def _first(log: Path) -> Header | None:
+    """The header of the first batch; None also where the log cannot be read."""
+    try:
+        return next(_headers(log), None) if log.is_file() else None
+    except (UnreadableInput, OSError):
+        return None
+
+
+def _headers(log: Path) -> Iterator[Header]:
+    """Those of the whole batches, up to the first that is none. Raises UnreadableInput."""
+    source = FileSource(log)
+    position = 0
+    try:
+        while (header := read_header(source, position)) is not None and position + header.size <= source.size():
+            yield header
+            position += header.size
     finally:
         source.close()
-    return end

@@ -139,6 +139,8 @@ def check_offsets(
             yield _finding(path, "checkpoint-negative", "error", "0 or more", f"{name}: {offset}", REWRITE)
         elif bounds is None:
             absent += 1
+        elif offset > bounds.end and kind is FileKind.LOG_START_OFFSETS:
+            yield _start_behind_end(path, topic, partition, offset, bounds)
         elif offset > bounds.end and bounds.is_sound and not (bounds.is_short and kind in ENDS):
             expected = f"{name}: an offset up to {bounds.end:,}, where the log ends"
             yield _finding(
@@ -152,6 +154,19 @@ def check_offsets(
     if absent and logs:
         found = f"{absent:,} partitions that are not in this directory"
         yield _finding(path, "checkpoint-absent", "info", "partitions of this directory", found, "nothing to do")
+
+
+def _start_behind_end(path: Path, topic: str, partition: int, offset: int, bounds: LogBounds) -> Finding:
+    return Finding(
+        path=str(path),
+        kind="log-start-offset",
+        severity="error",
+        position=0,
+        expected=f"{topic}-{partition}: an offset up to {bounds.end:,}, where the log ends",
+        found=f"{offset:,}: Kafka deletes all of {topic}-{partition} when it starts, and begins it anew there",
+        action=f"do not start the broker before the entry is mended: the log begins at {bounds.first:,}",
+        command=next_steps.change(path, f"{topic} {partition} {offset}", f"{topic} {partition} {bounds.first}"),
+    )
 
 
 def _finding(path: Path, kind: str, severity: Severity, expected: str, found: str, action: str) -> Finding:

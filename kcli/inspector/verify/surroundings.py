@@ -101,6 +101,7 @@ class Surroundings:
         self._server = server
         self.properties = _properties(path)
         self.is_broker = any((path / name).is_file() for name in BROKER_FILES)
+        self.is_clean = LogDirectory(path).was_shut_down_cleanly
         self.metadata = self._find_metadata(others)
         self.recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         self.high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)

@@ -1,0 +1,169 @@
+"""Names in a log directory that Kafka would not give: it opens what they say, or chokes on them."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Verification
+from tests.conftest import GOLDEN
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, logs, loud, nexts, run, swap
+
+__all__ = ["directory"]  # a fixture
+
+
+def next_of(directory: Path) -> None:
+    """Do what the only finding says."""
+    (command,) = nexts(run(directory.name, cwd=directory.parent).stdout)
+    subprocess.run(["sh", "-c", command], check=True, cwd=directory.parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("-0000000000000000001.log", "Kafka reads offset -1 in it and opens -00000000000000000001.log"),
+        ("0000.copy.log", "Kafka reads offset 0 in it and opens 00000000000000000000.log"),
+        ("99999999999999999999.log", "no offset that Kafka can read: it does not start (NumberFormatException)"),
+        ("copy.log", "no offset that Kafka can read: it does not start (NumberFormatException)"),
+        ("copy.timeindex", "no offset that Kafka can read: it does not start (NumberFormatException)"),
+    ],
+)
+def test_files_that_kafka_would_open_or_choke_on(directory: Path, name: str, found: str) -> None:
+    (directory / PARTITION / name).touch()
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity, finding.path) == (
+        "file-name",
+        "error",
+        str(directory / PARTITION / name),
+    )
+    assert str(finding.found).startswith(found)
+    next_of(directory)
+    assert loud(directory) == []
+
+
+@pytest.mark.parametrize("name", ["{offset}.log", "segment.log", "-{offset:020}.log"])
+def test_a_segment_under_an_odd_name_gets_its_own_back(directory: Path, name: str) -> None:
+    log = logs(directory)[1]
+    odd = log.rename(log.with_name(name.format(offset=int(log.stem))))
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("file-name", str(odd))
+    next_of(directory)
+    assert loud(directory) == []
+    assert log.is_file()
+
+
+@pytest.mark.parametrize("name", ["it's-0", "sp ace-0", "été-0", "#-0"])
+def test_directories_of_topics_that_cannot_be_become_strays(directory: Path, name: str) -> None:
+    (directory / name).mkdir()
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity, finding.path) == ("partition-stray", "warning", str(directory / name))
+    next_of(directory)
+    assert loud(directory) == []
+
+
+def test_two_directories_of_one_partition(directory: Path) -> None:
+    """Kafka says: Duplicate log directories found."""
+    twin = Path(shutil.copytree(directory / PARTITION, directory / PARTITION.replace("-0", "-00")))
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity, finding.path) == ("directory-duplicate", "error", str(twin))
+    assert PARTITION in str(finding.found)
+    next_of(directory)
+    assert loud(directory) == []
+
+
+def test_the_directory_may_be_the_one_that_one_is_in(directory: Path) -> None:
+    """Nothing stands before a `.` to name the place where a directory should go."""
+    (directory / "foo").mkdir()
+    (command,) = nexts(run(".", cwd=directory).stdout)
+    subprocess.run(["sh", "-c", command], check=True, cwd=directory)
+    assert loud(directory) == []
+
+
+def a_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def a_broken_link(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "found"),
+    [
+        ("leader-epoch-checkpoint", a_directory, "a directory; "),
+        ("{stem}.index", a_directory, "a directory; "),
+        ("{stem}.log", a_pipe, "a named pipe; "),
+        ("{stem}.log", a_broken_link, "a symbolic link to nowhere: nothing; "),
+        ("{stem}.snapshot", a_device, "a symbolic link to /dev/zero: a character device; "),
+    ],
+)
+def test_what_is_no_file_is_named(directory: Path, name: str, make: Callable[[Path], None], found: str) -> None:
+    log = logs(directory)[1]
+    path = log.with_name(name.format(stem=log.stem))
+    path.unlink()
+    make(path)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity, finding.path) == ("file-type", "error", str(path))
+    assert str(finding.found).startswith(found)
+
+
+def test_a_circle_of_links_does_not_hide_the_rest(directory: Path) -> None:
+    for one, other in (("loop1", "loop2"), ("loop2", "loop1")):
+        (directory / one).symlink_to(other)
+    verification = Verification([directory])
+    assert all(finding.severity == "info" for finding in verification.findings())
+    assert verification.files > 0
+    assert sorted(error.path for error in verification.unreadable) == [
+        str(directory / "loop1"),
+        str(directory / "loop2"),
+    ]
+    assert run(directory).returncode == 2
+
+
+def test_two_directories_with_each_others_names(tmp_path: Path) -> None:
+    """Nothing is lost: of two partitions of one topic only the recovery points tell which is which."""
+    data = Path(shutil.copytree(GOLDEN / "groups" / "data", tmp_path / "data", copy_function=shutil.copyfile))
+    before = loud(data)
+    swap(data / "other-0", data / "other-1")
+    first, *more = loud(data)
+    assert (first.kind, first.severity, first.path) == ("partition-swapped", "error", str(data / "other-0"))
+    assert [each.kind for each in more] == [each.kind for each in before]
+    subprocess.run(["sh", "-c", str(first.command)], check=True)
+    assert loud(data) == before
+
+
+def test_a_foreign_log_is_not_called_a_copy(directory: Path) -> None:
+    """Offsets that coincide make no copy, the batches do; and what was under the name is lost."""
+    last = logs(directory)[-1]
+    last.write_bytes(logs(directory, OTHER)[0].read_bytes())
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("file-name", str(last))
+    assert f"a copy of {OTHER}/{logs(directory, OTHER)[0].name}" in str(finding.found)
+    assert finding.lost_first_offset == int(last.stem)
+    last.write_bytes(logs(directory)[0].read_bytes())
+    (finding,) = loud(directory)
+    assert f"a copy of {logs(directory)[0].name}" in str(finding.found)
+
+
+def test_a_log_that_ends_with_the_next_one(directory: Path) -> None:
+    """It is the one with damage: the next file is sound."""
+    log, following = logs(directory)[1:3]
+    size = log.stat().st_size
+    with log.open("ab") as file:
+        file.write(following.read_bytes())
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path, finding.position) == ("offsets-overlap", str(log), size)
+    assert f"a copy of {following.name}" in str(finding.found)
+    next_of(directory)
+    assert loud(directory) == []
