@@ -8,12 +8,9 @@ import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kcli.errors import KcliError
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 
 class PipeClosed(KcliError):
@@ -41,7 +38,7 @@ class _Stdout(io.RawIOBase):
     def isatty(self) -> bool:
         return os.isatty(1)
 
-    def write(self, data: ReadableBuffer, /) -> int:
+    def write(self, data: Any, /) -> int:
         view = memoryview(data)
         write(view)
         return view.nbytes

@@ -234,7 +234,7 @@ class Brokers:
             node_id=node_id,
             cluster_id=dirs.cluster_id,
             image=image,
-            metadata=SimpleNamespace(on_leadership=[], is_leader=False, leader_id=9),  # type: ignore[arg-type]
+            metadata=SimpleNamespace(on_leadership=[], is_leader=False, leader_id=9, kraft_version=0),  # type: ignore[arg-type]
             logs=logs,
             partitions=logs.partitions,
             sessions=FetchSessions(1000, 120_000),
