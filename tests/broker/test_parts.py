@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -158,6 +160,23 @@ def test_splits_and_merges_at_every_depth() -> None:
         for group in whole["groups"]:
             group["topics"] = group["topics"] or None
         assert whole == plain(request) | value
+
+
+def test_metadata_creates_no_more_topics_than_a_request_for_them(tmp_path: Path) -> None:
+    """Kafka's broker asks its controller for all of them at once."""
+    with running_node(tmp_path / "data") as node, node.client() as client:
+
+        def ask(asked: list[dict[str, Any]] | None) -> int:
+            """How many topics the answer knows."""
+            topics = client.call("metadata", 12, topics=asked)["topics"]
+            return sum(each["error_code"] == 0 for each in topics)
+
+        for count in (5_001, 60):
+            assert ask([{"name": each, "topic_id": None} for each in names(count)]) == 0
+        deadline = time.monotonic() + 30
+        while ask(None) < 60:
+            assert time.monotonic() < deadline
+        assert ask(None) == 60
 
 
 def test_every_batch_counts() -> None:
