@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
@@ -74,7 +73,8 @@ def produce(call: Call) -> Laid | Later | Awaitable[Laid | None] | None:
             return _refuse_all(call, ErrorCode.invalid_producer_id_mapping)
         if producing(call.version).adds or call.broker.config.get("transaction.partition.verification.enable"):
             waiting = unverified(_existing(call, batches))
-    long = long_batches(_compressed(call))
+    compressed = _compressed(call)
+    long = long_batches(compressed) if compressed else compressed
     if waiting or long:
         return _look_and_append(call, waiting, long)
     return _append_all(call, {}, {})
@@ -83,16 +83,18 @@ def produce(call: Call) -> Laid | Later | Awaitable[Laid | None] | None:
 def _compressed(call: Call) -> dict[Place, tuple[memoryview, AppendRules]]:
     """The batches that are compressed, or will be."""
     found = {}
+    partitions = call.broker.partitions
     for i, topic in enumerate(call.request.topic_data):
         name = _name_of(call, topic)
         for j, asked in enumerate(topic.partition_data):
-            partition = _leader(call, name, asked.index, asked.records)
-            if isinstance(partition, ErrorCode) or partition.is_offline:
+            records = asked.records
+            partition = None if isinstance(name, ErrorCode) else partitions.get(name, asked.index)
+            log = None if partition is None else partition.opened_log
+            if log is None or records is None or len(records) <= ATTRIBUTES_AT:
                 continue
-            with suppress(LogFailed):  # appending will tell
-                rules = partition.log.append_rules
-                if asked.records[ATTRIBUTES_AT] & CODEC_MASK or rules.codec:
-                    found[i, j] = asked.records, rules
+            rules = log.append_rules
+            if records[ATTRIBUTES_AT] & CODEC_MASK or rules.codec:
+                found[i, j] = records, rules
     return found
 
 
