@@ -7,6 +7,7 @@ Measured: no pattern within the bounds takes more than 0.15 s to compile, or 10 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, Protocol
 
 LENGTH_MAX: Final = 8192
@@ -19,6 +20,12 @@ MEMORY_BYTES_MAX: Final = 1 << 20
 """Of the compiled program, and of the automaton that is built while it matches."""
 
 
+WORK_AT_ONCE: Final = 1_000_000
+"""Instructions times characters that are a few milliseconds' work where the automaton does not fit its memory."""
+CALL_WORK: Final = 300
+"""What each match costs beside that."""
+
+
 class PatternError(ValueError):
     """A pattern that is none; its text says why, in RE2's words."""
 
@@ -29,9 +36,18 @@ class LinearRegex(Protocol):
     @property
     def pattern(self) -> str: ...
 
+    @property
+    def programsize(self) -> int: ...
+
     def fullmatch(self, text: str) -> object | None: ...
 
 
+def matches_at_once(regex: LinearRegex, longest: int) -> int:
+    """How many texts of up to `longest` characters may be matched before others are to have their turn."""
+    return max(1, WORK_AT_ONCE // (regex.programsize * longest + CALL_WORK))
+
+
+@lru_cache(32)
 def compile_linear(pattern: str) -> LinearRegex:
     """The pattern, compiled; it captures nothing. Raises PatternError."""
     most = REPEATED_LENGTH_MAX if "{" in pattern else LENGTH_MAX

@@ -395,6 +395,7 @@ class Node:
             return
         broker = self._broker
         self._is_broker_stopped = True
+        broker.logs.stop_making()
         assert self._server is not None, "started"
         clients = self._client_listeners
         if broker.is_alone:

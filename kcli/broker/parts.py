@@ -63,7 +63,7 @@ class Parts:
     at_once: int = AT_ONCE
     once: bool = False
     every: bool = False
-    refusal: Callable[[Entity], str | None] | None = None
+    refusal: Callable[[Call], str | None] | None = None
 
     def form(self, request: Entity) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """The names of the lists in the request, and in its answer; None where it is not split."""
@@ -79,13 +79,22 @@ def _list(asked: str, answered: str, **how: Any) -> Parts:
     return Parts((((asked,), (answered,)),), **how)
 
 
-def _creates_too_many(request: Entity) -> str | None:
+def _creates_too_many(call: Call) -> str | None:
     """The partitions, and the records, of all topics are counted together; a name that is there twice is refused."""
     from kcli.metadata.topic_control import excess
 
-    times = Counter(each.name for each in request.topics)
-    once = [each for each in request.topics if times[each.name] == 1]
+    topics = call.request.topics
+    times = Counter(each.name for each in topics)
+    once = [each for each in topics if times[each.name] == 1]
     return excess((max(each.num_partitions, 1, len(each.assignments)), len(each.configs)) for each in once)
+
+
+def _makes_too_many(call: Call) -> str | None:
+    """The topics that Metadata would create on the way are what Kafka's broker asks its controller for at once."""
+    from kcli.metadata.topic_control import excess
+
+    known, partitions = call.broker.image.topics, call.broker.config.num_partitions
+    return excess((partitions, 0) for name in {each.name for each in call.request.topics} if name not in known)
 
 
 PARTS: Final = {
@@ -113,7 +122,7 @@ PARTS: Final = {
     "leave_group": _list("members", "members"),
     "list_offsets": _partitions(),
     "list_partition_reassignments": _partitions(inner="partition_indexes", once=True),
-    "metadata": _list("topics", "topics", at_once=50),
+    "metadata": _list("topics", "topics", at_once=50, refusal=_makes_too_many),
     "offset_commit": _partitions(),
     "offset_delete": _partitions(),
     "offset_fetch": Parts(
@@ -161,7 +170,7 @@ async def _answer_in_parts(call: Call, handler: Handler, parts: Parts, form: tup
     asked, answered = form
     merged: Merged | None = None
     requests = await apart(lambda: list(split(call.request, asked, parts)))
-    refusal = None if parts.refusal is None else await apart(parts.refusal, call.request)
+    refusal = None if parts.refusal is None else await apart(parts.refusal, call)
     for request in requests:
         await call.broker.turns.next()
         part = replace(call, request=request, refusal=refusal)

@@ -55,8 +55,11 @@ def topic_context(call: Call, strict_since: int) -> TopicContext:
 
 def create_missing(call: Call, names: Iterable[str]) -> None:
     """Create topics that a client asked for by name, Kafka's own among them: they are there soon. What is refused is
-    only logged."""
+    only logged: all of them where they are part of a request for too many."""
     broker = call.broker
+    if call.refusal is not None:
+        _log_problem(broker, f"no topics created: {call.refusal}")
+        return
     if broker.metadata.is_leader:
         _create_here(call, names)
         return
@@ -114,8 +117,11 @@ async def _create_there(broker: Broker, topics: Sequence[NewTopic]) -> None:
 
 
 def _log_refusal(broker: Broker, name: str | None, reason: str) -> None:
+    _log_problem(broker, f"topic {name} not created: {reason}")
+
+
+def _log_problem(broker: Broker, problem: str) -> None:
     """Once, as long as it is the same: clients ask again and again."""
-    problem = f"topic {name} not created: {reason}"
     if problem != broker.topic_problem:
         logger.warning("%s", problem)
     broker.topic_problem = problem

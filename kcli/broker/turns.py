@@ -4,6 +4,7 @@ Turns   who has more to do than a few milliseconds' worth waits for its turn bef
         that is long runs in one round of the loop, whoever asked for it
 apart   a function of what never changes (a request's bytes, an answer's objects) runs in a thread, one at a time:
         it is given up every few milliseconds (sys.setswitchinterval), so that the loop goes on
+checked a batch that takes long to check: in threads of their own, so that nothing else waits for them
 """
 
 from __future__ import annotations
@@ -54,10 +55,17 @@ class Turns:
 
 _ONE_THREAD = ThreadPoolExecutor(1, "long-requests")
 
+_BATCH_THREADS = ThreadPoolExecutor(2, "long-batches")
+
 
 async def apart(work: Callable[..., T], *arguments: Any) -> T:
     """What `work` returns, or raises, from a thread."""
     return await asyncio.get_running_loop().run_in_executor(_ONE_THREAD, work, *arguments)
+
+
+async def checked(work: Callable[..., T], *arguments: Any) -> T:
+    """What `work` on a batch returns, or raises, from a thread."""
+    return await asyncio.get_running_loop().run_in_executor(_BATCH_THREADS, work, *arguments)
 
 
 async def apart_if(is_long: bool, work: Callable[..., T], *arguments: Any) -> T:

@@ -42,7 +42,17 @@ from kcli.log.producer_recall import recall
 from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
 from kcli.log.recovery import start_in_place
 from kcli.log.retention import deletable
-from kcli.log.validator import AppendError, AppendRefused, Origin, append_rules, validate
+from kcli.log.validator import (
+    AppendError,
+    AppendRefused,
+    AppendRules,
+    CheckedBatch,
+    Origin,
+    ValidBatch,
+    append_rules,
+    place,
+    validate,
+)
 from kcli.log.verification import Verification
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
@@ -179,16 +189,22 @@ class PartitionLog:
         *,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        checked: CheckedBatch | None = None,
     ) -> Appended:
         """Append the one batch in `data`, which may be changed. Raises AppendRefused, LogFailed.
 
-        transaction_version: that of the transaction which a marker ends.
+        transaction_version: that of the transaction which a marker ends. checked: the batch, where `check` has been
+        done to it.
         """
         self._check_usable()
+        if checked is not None and checked.rules == self._rules:
+            valid = place(checked, self.log_end_offset, leader_epoch)
+            return self._append_valid(valid, leader_epoch, now_ms, origin, transaction_version)
         appended = self._append_plain(data, leader_epoch, now_ms)
         if appended is not None:
             return appended
-        return self._append_any(bytearray(data), leader_epoch, now_ms, origin, transaction_version)
+        valid = validate(bytearray(data), self.log_end_offset, leader_epoch, now_ms, self._rules, origin=origin)
+        return self._append_valid(valid, leader_epoch, now_ms, origin, transaction_version)
 
     def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
         """Append a batch as most are, in few steps; see Runway. None: it is another one, and nothing has changed."""
@@ -231,10 +247,14 @@ class PartitionLog:
             max_message_bytes=rules.max_message_bytes,
         )
 
-    def _append_any(
-        self, data: bytearray, leader_epoch: int, now_ms: int, origin: Origin, transaction_version: int
+    @property
+    def append_rules(self) -> AppendRules:
+        """What its configuration asks of a batch."""
+        return self._rules
+
+    def _append_valid(
+        self, valid: ValidBatch, leader_epoch: int, now_ms: int, origin: Origin, transaction_version: int
     ) -> Appended:
-        valid = validate(data, self.log_end_offset, leader_epoch, now_ms, self._rules, origin=origin)
         data, table = valid.data, valid.batches
         self._assign_epoch(leader_epoch, valid.base_offset)
         self._check_size(len(data))

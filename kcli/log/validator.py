@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from functools import lru_cache
 
-from formats.compression import CODEC_NAMES, compress
+from formats.compression import CODEC_NAMES, DEFAULT_LIMIT, compress, most_bytes
 from formats.errors import BadCompression, FormatError
 from formats.kernels.columns import FAULTS, LAST_OFFSET, MAX_TIMESTAMP, BatchRow, RecordRow
 from formats.kernels.log import (
@@ -44,6 +44,7 @@ from kcli.log.segment_reader import Window
 NO_TIMESTAMP = -1
 ERRORS_SHOWN = 3
 NO_KEY = "Compacted topic cannot accept message without key"
+COMPRESSING = 32  # how much longer than reading a byte it takes to compress it, at most
 SLICE_RECORDS = 1024  # small enough for memory that is used again and again
 MAGIC = 2
 HEADER_BYTES = 61
@@ -188,10 +189,40 @@ def validate_in_full(
     origin: Origin = Origin.CLIENT,
 ) -> ValidBatch:
     """As validate, for any batch: with the reason where it is refused."""
+    return place(check(data, now_ms, rules, origin=origin), next_offset, leader_epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedBatch:
+    """A batch that is as it is to be appended by `rules`, but for what its place in the log decides.
+
+    read_bytes: what its payload was decompressed to.
+    """
+
+    data: bytearray
+    row: BatchRow
+    records: int
+    max_timestamp: int
+    rules: AppendRules
+    read_bytes: int
+
+
+def check(
+    data: bytearray,
+    now_ms: int,
+    rules: AppendRules,
+    *,
+    origin: Origin = Origin.CLIENT,
+    limit_bytes: int = DEFAULT_LIMIT,
+) -> CheckedBatch:
+    """What can be done to a batch before its log is asked; any thread may do it. limit_bytes bounds its payload.
+
+    Raises AppendRefused; then nothing of `data` has changed.
+    """
     window, row = _one_batch(data, rules, origin)
     _check_header(row, origin)
     codec = row.codec if rules.codec is None else rules.codec
-    records, consecutive, newest = _check_records(window, row, rules, now_ms)
+    records, consecutive, newest, read_bytes = _check_records(window, row, rules, now_ms, limit_bytes)
     # Kafka looks at the deltas only where either side is compressed.
     rewrite = codec != row.codec or (row.codec != 0 and not consecutive)
     if rewrite and not (row.codec == 0 and row.is_control):
@@ -201,10 +232,27 @@ def validate_in_full(
             raise _too_large(len(data), rules)
     elif rules.log_append_time:
         newest = now_ms
-    _patch(data, next_offset, records, leader_epoch, row, LOG_APPEND_TIME if rules.log_append_time else 0, newest)
+    return CheckedBatch(data, row, records, newest, rules, read_bytes)
+
+
+def place(checked: CheckedBatch, next_offset: int, leader_epoch: int) -> ValidBatch:
+    """Give a batch offsets from next_offset on; its data is changed in place."""
+    data, records, newest = checked.data, checked.records, checked.max_timestamp
+    timestamp_type = LOG_APPEND_TIME if checked.rules.log_append_time else 0
+    _patch(data, next_offset, records, leader_epoch, checked.row, timestamp_type, newest)
     stored = BatchTable()
     scan(data, 0, len(data), 0, stored, check_crc=False)
     return ValidBatch(data, next_offset, next_offset + records - 1, newest, stored)
+
+
+def most_work_bytes(data: memoryview, rules: AppendRules) -> int:
+    """At most so many bytes are to be looked at to check a batch of a client; those that are compressed anew count
+    many times. Looks at the header alone, and at those of zstd's blocks."""
+    if len(data) < HEADER_BYTES:
+        return len(data)
+    codec = data[22] & CODEC_MASK
+    size = len(data) if codec == 0 else min(most_bytes(codec, data[HEADER_BYTES:]), DEFAULT_LIMIT)
+    return size * COMPRESSING if rules.codec and rules.codec != codec else size
 
 
 def _one_batch(data: bytearray, rules: AppendRules, origin: Origin) -> tuple[Window, BatchRow]:
@@ -257,8 +305,11 @@ def _invalid(reason: str) -> AppendRefused:
     return AppendRefused(AppendError.INVALID_RECORD, reason)
 
 
-def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: int) -> tuple[int, bool, int]:
-    """How many records there are, whether their offsets count up by one, and the largest timestamp."""
+def _check_records(
+    window: Window, row: BatchRow, rules: AppendRules, now_ms: int, limit_bytes: int
+) -> tuple[int, bool, int, int]:
+    """How many records there are, whether their offsets count up by one, the largest timestamp, and the bytes of the
+    payload."""
     create_time = not rules.log_append_time
     earliest, latest = rules.time_bounds(now_ms)
     plain = check_plain_records(
@@ -270,12 +321,13 @@ def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: in
         latest=latest,
     )
     if plain is not None:
-        return plain
+        return *plain, row.size
     table = RecordTable(min(max(row.count, 1), SLICE_RECORDS))
     errors: list[RecordError] = []
     keys_only = consecutive = True
-    seen = 0
-    for _ in decode(window, table):
+    seen = read_bytes = 0
+    for buffer in decode(window, table, limit_bytes=limit_bytes):
+        read_bytes = len(buffer)
         found, in_order = check_append(
             table,
             seen,
@@ -292,14 +344,14 @@ def _check_records(window: Window, row: BatchRow, rules: AppendRules, now_ms: in
         seen += table.count
     faults = window.batches.field(0, FAULTS)
     if faults & UNREADABLE:
-        raise _unreadable(window, row, faults)
+        raise _unreadable(window, row, faults, limit_bytes)
     if errors:
         raise _refused_records(tuple(errors), keys_only=keys_only)
-    return seen, consecutive, table.max_timestamp if seen else NO_TIMESTAMP
+    return seen, consecutive, table.max_timestamp if seen else NO_TIMESTAMP, read_bytes
 
 
-def _unreadable(window: Window, row: BatchRow, faults: int) -> AppendRefused:
-    reason: FormatError = faults_of(window, 0)[0]
+def _unreadable(window: Window, row: BatchRow, faults: int, limit_bytes: int) -> AppendRefused:
+    reason: FormatError = faults_of(window, 0, limit_bytes=limit_bytes)[0]
     # What a Java stream throws while it decompresses ends as an unknown error, what follows the last record does not.
     in_codec = (
         faults & FAULT_BAD_PAYLOAD and isinstance(reason, BadCompression) and "behind the end" not in reason.reason

@@ -7,12 +7,14 @@ import socket
 import struct
 import time
 from collections.abc import Coroutine, Iterator
+from contextlib import ExitStack
 from inspect import CORO_CLOSED, getcoroutinestate
 from pathlib import Path
 
 import pytest
 
 from kcli.broker.api import BROKER_APIS as APIS
+from tests.broker.rounds import rounds_of
 from tests.broker.running import Closed, RunningNode, running_node
 
 UNSUPPORTED_VERSION = 35
@@ -71,6 +73,24 @@ def test_many_at_once_are_answered_in_order(node: RunningNode) -> None:
         for _ in range(500):
             client.correlation_id += 1
             assert client.answer("api_versions", 2)["error_code"] == 0
+
+
+def test_floods_of_requests_leave_turns_to_others(tmp_path: Path) -> None:
+    """However many requests have come at once on some connections, each has a few milliseconds in a round."""
+    names = [f"t{i}" for i in range(100)]
+    with running_node(tmp_path / "data") as node, ExitStack() as stack:
+        clients = [stack.enter_context(node.client()) for _ in range(8)]
+        new = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        topics = [{"name": each, **new} for each in names]
+        clients[0].call("create_topics", 7, topics=topics, timeout=10_000, validate_only=False)
+        clients[0].wait_for_leaders(names[-1])
+        asked = [clients[0].frame("metadata", 12, {"topics": None})] * 64
+        with rounds_of(node) as rounds:
+            for each in clients:
+                each.socket.sendall(b"".join(asked))
+            for each in clients:
+                assert all(each.read_frame() for _ in asked)
+    assert rounds.longest_ms < 300, "64 requests of each would take a second"
 
 
 def test_client_id_null(node: RunningNode) -> None:

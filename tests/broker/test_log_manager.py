@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from pathlib import Path
 from uuid import UUID
@@ -86,6 +87,7 @@ def test_a_new_directory_is_formatted_and_a_partition_made_where_fewest_are(tmp_
         metadata = (paths[1] / "t-3" / "partition.metadata").read_text()
         assert metadata == f"version: 0\ntopic_id: {from_uuid(TOPIC_ID)}"
         assert node.heard.assigned == [(TOPIC_ID, i, node.dirs.data[i % 2].id) for i in range(4)]
+        await until(lambda: all(each.opened_log is not None for each in node.logs.partitions))
 
     run(make_node(paths), check)
     assert [partition_dirs(path) for path in paths] == [["t-0", "t-2"], ["t-1", "t-3"]]
@@ -93,6 +95,30 @@ def test_a_new_directory_is_formatted_and_a_partition_made_where_fewest_are(tmp_
     again = open_log_dirs(paths, paths[0], 1, Disk())
     assert {each.id for each in again.data} == {each.id for each in again.data if each.id.int}
     again.unlock()
+
+
+def test_a_stop_does_not_make_what_is_not_made_yet(tmp_path: Path) -> None:
+    """The next start does."""
+    image, first_is_made = MetadataImage(), threading.Event()
+
+    class SlowDisk(Disk):
+        def make_directory(self, path: Path) -> None:
+            super().make_directory(path)
+            first_is_made.set()
+            time.sleep(0.05)
+
+    async def create(node: Node) -> None:
+        node.create_topic(partitions=500)
+        assert await asyncio.to_thread(first_is_made.wait, 10)
+
+    async def check(node: Node) -> None:
+        assert all(each.opened_log is not None for each in node.logs.partitions)
+
+    data = tmp_path / "data"
+    run(make_node([data], image=image, disk=SlowDisk()), create)
+    assert 0 < len(partition_dirs(data)) < 100
+    run(make_node([data], image=image), check)
+    assert len(partition_dirs(data)) == 500
 
 
 def test_partitions_are_found_again_and_led_in_a_new_epoch(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -158,6 +160,50 @@ def test_splits_and_merges_at_every_depth() -> None:
         for group in whole["groups"]:
             group["topics"] = group["topics"] or None
         assert whole == plain(request) | value
+
+
+def test_metadata_creates_no_more_topics_than_a_request_for_them(tmp_path: Path) -> None:
+    """Kafka's broker asks its controller for all of them at once."""
+    with running_node(tmp_path / "data") as node, node.client() as client:
+
+        def ask(asked: list[dict[str, Any]] | None) -> int:
+            """How many topics the answer knows."""
+            topics = client.call("metadata", 12, topics=asked)["topics"]
+            return sum(each["error_code"] == 0 for each in topics)
+
+        for count in (5_001, 60):
+            assert ask([{"name": each, "topic_id": None} for each in names(count)]) == 0
+        deadline = time.monotonic() + 30
+        while ask(None) < 60:
+            assert time.monotonic() < deadline
+        assert ask(None) == 60
+
+
+def test_a_slow_expression_does_not_hold_the_loop(tmp_path: Path) -> None:
+    """It is matched in slices, and found in the end."""
+    topics = [f"{'a' * 200}-{i}" for i in range(500)]
+    beat: dict[str, Any] = {"group_id": "g", "member_id": "m", "member_epoch": 0, "instance_id": None}
+    beat |= {"rack_id": None, "rebalance_timeout": 60_000, "subscribed_topic_names": None}
+    beat |= {"subscribed_topic_regex": "(.?){1000}", "server_assignor": None, "topic_partitions": []}
+    with running_node(tmp_path / "data") as node, node.client() as client:
+        new = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        asked = [{"name": each, **new} for each in topics]
+        client.call("create_topics", 7, topics=asked, timeout=10_000, validate_only=False)
+        deadline = time.monotonic() + 60
+        while client.call("find_coordinator", 4, key_type=0, coordinator_keys=["g"])["coordinators"][0]["error_code"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with rounds_of(node) as rounds:
+            answer: dict[str, Any] = {"error_code": 14, "assignment": None}
+            while not (answer["assignment"] or {}).get("topic_partitions"):
+                assert answer["error_code"] in (0, 14, 15, 16), answer
+                assert time.monotonic() < deadline
+                answer = client.call("consumer_group_heartbeat", 1, **beat)
+                if answer["error_code"] == 0:
+                    beat |= {"member_epoch": answer["member_epoch"], "topic_partitions": None}
+                time.sleep(0.02)
+        assert len(answer["assignment"]["topic_partitions"]) >= len(topics)
+    assert rounds.longest_ms < CPU_MS_MAX
 
 
 def test_every_batch_counts() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.linear_regex import PatternError, compile_linear
+from kcli.linear_regex import LinearRegex, PatternError, compile_linear, matches_at_once
 from kcli.txn.requests import ListedTransaction, ListTransactions
 from kcli.txn.transaction import BY_LABEL
 
@@ -18,7 +18,7 @@ async def list_transactions(call: Call) -> Entity:
     asked = call.request
     pattern = call.get("transactional_id_pattern", None)
     try:
-        matches = compile_linear(pattern).fullmatch if pattern else None
+        regex = compile_linear(pattern) if pattern else None
     except PatternError:
         return _answer(call, ErrorCode.invalid_regular_expression)
     request = ListTransactions(
@@ -34,8 +34,18 @@ async def list_transactions(call: Call) -> Entity:
     except CoordinatorError as error:
         return _answer(call, error.code)
     unknown = tuple(dict.fromkeys(state for state in asked.state_filters if state not in BY_LABEL))
-    listed = [each for each in found if matches is None or matches(each.transactional_id)]
-    return _answer(call, ErrorCode.none, unknown, listed)
+    return _answer(call, ErrorCode.none, unknown, found if regex is None else await _matched(call, found, regex))
+
+
+async def _matched(call: Call, found: list[ListedTransaction], regex: LinearRegex) -> list[ListedTransaction]:
+    """Those whose ids match; others have their turns meanwhile."""
+    listed: list[ListedTransaction] = []
+    longest = max((len(each.transactional_id) for each in found), default=0)
+    at_once = matches_at_once(regex, longest)
+    for first in range(0, len(found), at_once):
+        await call.broker.turns.next()
+        listed += (each for each in found[first : first + at_once] if regex.fullmatch(each.transactional_id))
+    return listed
 
 
 def _answer(

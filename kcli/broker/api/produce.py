@@ -27,12 +27,13 @@ from kcli.broker.coordinators.transaction_check import (
 )
 from kcli.broker.current_leader import current_leader, endpoints_field, leader_field
 from kcli.broker.logs.partitions import Partition
+from kcli.broker.long_batches import Batches, Checked, Place, check_apart, long_batches
 from kcli.broker.network.connection import Laid, Later
 from kcli.broker.network.layout import NO_TAGS
 from kcli.broker.network.messages import Call, Entity, ErrorCode, HangUp
 from kcli.broker.network.produce_layout import PartitionAnswer, lay_out
 from kcli.log.partition_log import LogFailed
-from kcli.log.validator import NO_KEY, AppendError, AppendRefused, RecordError
+from kcli.log.validator import NO_KEY, AppendError, AppendRefused, AppendRules, CheckedBatch, RecordError
 
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 CODEC_MASK, ZSTD = 7, 4
@@ -64,18 +65,37 @@ def produce(call: Call) -> Laid | Later | Awaitable[Laid | None] | None:
     KAFKA_STORAGE_ERROR, those of kcli.log.validator; of transactional
     batches TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id, and those of transaction_check."""
     batches = _transactional(call)
-    if not batches:
-        return _append_all(call, {})
-    if call.request.transactional_id is None:
-        return _refuse_all(call, ErrorCode.transactional_id_authorization_failed)
-    if len({(producer.id, producer.epoch) for _, _, producer in batches}) > 1:
-        return _refuse_all(call, ErrorCode.invalid_producer_id_mapping)
-    if not producing(call.version).adds and not call.broker.config.get("transaction.partition.verification.enable"):
-        return _append_all(call, {})
-    waiting = unverified(_existing(call, batches))
-    if not waiting:
-        return _append_all(call, {})
-    return _verify_and_append(call, waiting)
+    waiting: list[tuple[Partition, Producer]] = []
+    if batches:
+        if call.request.transactional_id is None:
+            return _refuse_all(call, ErrorCode.transactional_id_authorization_failed)
+        if len({(producer.id, producer.epoch) for _, _, producer in batches}) > 1:
+            return _refuse_all(call, ErrorCode.invalid_producer_id_mapping)
+        if producing(call.version).adds or call.broker.config.get("transaction.partition.verification.enable"):
+            waiting = unverified(_existing(call, batches))
+    compressed = _compressed(call)
+    long = long_batches(compressed) if compressed else compressed
+    if waiting or long:
+        return _look_and_append(call, waiting, long)
+    return _append_all(call, {}, {})
+
+
+def _compressed(call: Call) -> dict[Place, tuple[memoryview, AppendRules]]:
+    """The batches that are compressed, or will be."""
+    found = {}
+    partitions = call.broker.partitions
+    for i, topic in enumerate(call.request.topic_data):
+        name = _name_of(call, topic)
+        for j, asked in enumerate(topic.partition_data):
+            records = asked.records
+            partition = None if isinstance(name, ErrorCode) else partitions.get(name, asked.index)
+            log = None if partition is None else partition.opened_log
+            if log is None or records is None or len(records) <= ATTRIBUTES_AT:
+                continue
+            rules = log.append_rules
+            if records[ATTRIBUTES_AT] & CODEC_MASK or rules.codec:
+                found[i, j] = records, rules
+    return found
 
 
 def _transactional(call: Call) -> list[tuple[str | ErrorCode, int, Producer]]:
@@ -97,10 +117,14 @@ def _existing(call: Call, batches: list[tuple[str | ErrorCode, int, Producer]]) 
     return found
 
 
-async def _verify_and_append(call: Call, waiting: list[tuple[Partition, Producer]]) -> Laid | None:
-    client = producing(call.version)
-    wrong = await verify(call.broker, call.request.transactional_id, client, waiting)
-    answer = _append_all(call, {place: verdict(code, client) for place, code in wrong.items()})
+async def _look_and_append(call: Call, waiting: list[tuple[Partition, Producer]], long: Batches) -> Laid | None:
+    """Append once the coordinator knows of the transaction's partitions, and long batches are checked."""
+    refusals: Refusals = {}
+    if waiting:
+        client = producing(call.version)
+        wrong = await verify(call.broker, call.request.transactional_id, client, waiting)
+        refusals = {place: verdict(code, client) for place, code in wrong.items()}
+    answer = _append_all(call, refusals, await check_apart(long, call.now_ms))
     return await answer if isinstance(answer, Later) else answer
 
 
@@ -118,20 +142,20 @@ def _refuse_all(call: Call, code: ErrorCode) -> Laid | None:
     )
 
 
-def _append_all(call: Call, refusals: Refusals) -> Laid | Later | None:
+def _append_all(call: Call, refusals: Refusals, checked: Checked) -> Laid | Later | None:
     request = call.request
     waits: Waits = []
     failed = False
     size = 0
     answers: Answers = []
-    for topic in request.topic_data:
+    for i, topic in enumerate(request.topic_data):
         name = _name_of(call, topic)
         partitions = []
-        for asked in topic.partition_data:
+        for j, asked in enumerate(topic.partition_data):
             size += len(asked.records or b"")
             refusal = refusals.get((name, asked.index)) if refusals and isinstance(name, str) else None
             if refusal is None:
-                answer = _append(call, name, asked.index, asked.records, waits)
+                answer = _append(call, name, asked, waits, checked.get((i, j)))
             else:
                 answer = PartitionAnswer(asked.index, refusal.code.value, error_message=refusal.reason)
             failed = failed or answer.error_code != 0
@@ -224,8 +248,9 @@ def _name_of(call: Call, topic: Entity) -> str | ErrorCode:
 
 
 def _append(
-    call: Call, topic: str | ErrorCode, index: int, records: memoryview | None, waits: Waits
+    call: Call, topic: str | ErrorCode, asked: Entity, waits: Waits, checked: CheckedBatch | AppendRefused | None
 ) -> PartitionAnswer:
+    index, records = asked.index, asked.records
     partition = _leader(call, topic, index, records)
     if isinstance(partition, ErrorCode):
         return PartitionAnswer(index, partition.value)
@@ -234,7 +259,9 @@ def _append(
         log = partition.log
         if call.request.acks == ALL_ACKS and partition.lacks_replicas:
             return PartitionAnswer(index, ErrorCode.not_enough_replicas.value, log_start_offset=log.log_start_offset)
-        done = partition.append_as_leader(records, call.now_ms)
+        if isinstance(checked, AppendRefused):
+            raise checked
+        done = partition.append_as_leader(records, call.now_ms, checked=checked)
     except AppendRefused as refused:
         start = -1 if refused.error in WITHOUT_START_OFFSET else log.log_start_offset
         reason = refused.reason if refused.records else None  # Kafka gives a reason only where records are at fault

@@ -112,6 +112,7 @@ class LogManager:
         self._guard = Lock()  # of what leaves, and of making and renaming directories
         self._leaving: dict[Path, Partition] = {}
         self._maker = ThreadPoolExecutor(1, "log-maker")
+        self._is_stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_started = False
         self._shortage_told_ms = -SHORTAGE_TOLD_MS
@@ -334,6 +335,8 @@ class LogManager:
         """Make the logs of partitions that have none, in the thread that makes them."""
         assert self._loop is not None, "started"
         for each in self.partitions:
+            if self._is_stopping:  # the next start makes them
+                return
             if each.opened_log is None and not (each.is_offline or each.is_deleted):
                 try:
                     made = self._make(each)
@@ -489,8 +492,13 @@ class LogManager:
 
     # stopping
 
+    def stop_making(self) -> None:
+        """A stop begins: no logs are made any more but those that a request waits for."""
+        self._is_stopping = True
+
     async def stop(self, broker_epoch: int = -1) -> None:
         """Close everything: nothing is to be recovered at the next start. Raises NotClosed, once all else is done."""
+        self.stop_making()
         steps = Steps()
         with steps.step("the log manager is not stopped in order"):
             self.moves.stop()

@@ -26,7 +26,7 @@ from kcli.broker.replication.leadership import Follower, IsrChange, Leadership
 from kcli.errors import KcliError
 from kcli.log.live_segments import Removal
 from kcli.log.partition_log import Appended, LogFailed, PartitionLog
-from kcli.log.validator import Origin
+from kcli.log.validator import CheckedBatch, Origin
 from kcli.metadata.partition import Partition as PartitionState
 
 if TYPE_CHECKING:
@@ -252,6 +252,7 @@ class Partition:
         *,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        checked: CheckedBatch | None = None,
     ) -> Appended:
         """Append one batch, see PartitionLog.append_as_leader. Raises AppendRefused; LogFailed and OSError, of which
         `failed` is to hear."""
@@ -259,7 +260,12 @@ class Partition:
             raise LogFailed(f"{self}: its log directory is offline")
         log = self.log
         appended = log.append_as_leader(
-            data, self.state.leader_epoch, now_ms, origin=origin, transaction_version=transaction_version
+            data,
+            self.state.leader_epoch,
+            now_ms,
+            origin=origin,
+            transaction_version=transaction_version,
+            checked=checked,
         )
         if not appended.duplicate:
             self._appended(log)

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 SIZE_BYTES = 4
-TURN_REQUESTS, TURN_BYTES = 64, 256 << 10
-"""After so many requests, or bytes of answers, other connections have their turn."""
+TURN_NS, TURN_BYTES = 5_000_000, 256 << 10
+"""After so much time, or bytes of answers, other connections have their turn."""
 LATE_MAX = 32
 """So many batches of one connection may wait for followers."""
 
@@ -238,13 +238,12 @@ class Connection:
                 return
             rest, self._rest = self._rest, bytearray()
             data = memoryview(rest)
-        position, size, left = 0, len(data), TURN_REQUESTS
+        position, size, until = 0, len(data), perf_counter_ns() + TURN_NS
         while not self._held:
-            if left == 0 or self._out.size_bytes > TURN_BYTES:
+            if self._out.size_bytes > TURN_BYTES or perf_counter_ns() > until:
                 self._held = True
                 self._loop.call_soon(self._next_turn)
                 break
-            left -= 1
             behind = position + SIZE_BYTES
             if behind > size:
                 self._wanted = SIZE_BYTES

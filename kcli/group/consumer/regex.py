@@ -18,7 +18,7 @@ from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import ConsumerMember
 from kcli.group.consumer.records import group_record, regex_record, regex_tombstone
 from kcli.group.consumer.subscriptions import ResolvedRegex, Subscriptions
-from kcli.group.consumer.topic_regex import compile_regex, matching
+from kcli.group.consumer.topic_regex import Search, compile_regex
 from kcli.group.turn import TimerKey, Turn
 
 REFRESH_INTERVAL_MIN_MS = 10_000
@@ -81,14 +81,24 @@ def _look_later(
 
 
 def _look(group_id: str, regexes: frozenset[str], turn: Turn) -> None:
-    """Find the topics, and write down what the group reads now."""
-    group, metadata = turn.shard.consumer(group_id), turn.shard.metadata
+    """Begin to find the topics."""
+    metadata = turn.shard.metadata
+    _look_on(group_id, Search(metadata.topic_names(), sorted(regexes)), metadata.version, turn)
+
+
+def _look_on(group_id: str, search: Search, version: int, turn: Turn) -> None:
+    """Find more of the topics that metadata had at `version`; with the last, write down what the group reads now."""
+    group = turn.shard.consumer(group_id)
     if group is None:
+        return
+    search.go_on()
+    if not search.is_over:
+        turn.after(_key(group_id), 0, partial(_look_on, group_id, search, version))
         return
     records: list[Pair] = []
     subscriptions = group.subscriptions.copy()
     has_changed = False
-    for regex, topics in matching(metadata.topic_names(), sorted(regexes)).items():
+    for regex, topics in search.matched.items():
         if not group.subscriptions.regexes[regex]:
             continue
         known = group.resolved.get(regex)
@@ -97,7 +107,7 @@ def _look(group_id: str, regexes: frozenset[str], turn: Turn) -> None:
             has_changed = True
             subscriptions.unmatch(before)
             subscriptions.match(topics)
-        records.append(regex_record(group_id, regex, ResolvedRegex(frozenset(topics), metadata.version, turn.now_ms)))
+        records.append(regex_record(group_id, regex, ResolvedRegex(frozenset(topics), version, turn.now_ms)))
     metadata_hash = hash_topics(turn.shard, subscriptions)
     if has_changed or metadata_hash != group.metadata_hash:
         epoch = group.epoch + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.group.consumer.topic_regex import compile_regex, matching
+from kcli.group.consumer.topic_regex import Search, compile_regex, matching
 from kcli.group.errors import ErrorCode, GroupError
 from tests.group.consumer.regexes import INVALID, TOPICS, VALID
 
@@ -39,3 +39,23 @@ def test_no_backtracking() -> None:
     """An expression that would take Python's own engine for ever."""
     name = "a" * 249
     assert matching([name], ["(a*)*b", "(a|aa)+"]) == {"(a*)*b": set(), "(a|aa)+": {name}}
+
+
+def test_a_slow_pattern_is_matched_in_slices() -> None:
+    """Where RE2's automaton does not fit its memory, each name takes milliseconds."""
+    names = [f"{'a' * 200}-{i}" for i in range(200)]
+    patterns = ["a+-1.", "(a?){500}a{500}", "(", "(.?){1000}"]
+    search, slices = Search(names, patterns), 0
+    while not search.is_over:
+        search.go_on()
+        slices += 1
+    assert slices > len(names)
+    tens = {name for name in names if len(name) == 203 and name[201] == "1"}
+    assert search.matched == dict(zip(patterns, (tens, set(), set(), set(names)), strict=True))
+
+
+def test_what_is_quick_takes_one_slice() -> None:
+    search = Search([f"topic-{i}" for i in range(500)], ["topic-.*", "t.*1", "x"])
+    search.go_on()
+    assert search.is_over
+    assert len(search.matched["topic-.*"]) == 500
