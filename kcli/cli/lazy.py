@@ -34,6 +34,8 @@ class LazyCommand(TyperCommand):
     def loaded(self) -> Any:
         """The command itself."""
         assert self.name is not None
+        from kcli.cli.options import guard
+
         module = import_module(self._target.module)
         alone = typer.Typer(**self._settings)
         alone.callback()(lambda: None)
@@ -42,7 +44,11 @@ class LazyCommand(TyperCommand):
         else:
             register = alone.command(self.name, no_args_is_help=self._target.no_args_is_help, epilog=module.EPILOG)
             register(getattr(module, self._target.name))
-        return get_group(alone).commands[self.name]
+        command = get_group(alone).commands[self.name]
+        for each in (command, *getattr(command, "commands", {}).values()):
+            for parameter in each.params:
+                guard(parameter)
+        return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the command itself, which goes on from here."""

@@ -111,10 +111,13 @@ class Connection:
             **settings,
             **self.properties,
         }
+        if config.get("group.id") == "":  # the library's consumer aborts the process
+            raise UsageError("the group's id is empty")
         try:
             return client(config)
         except KafkaException as error:
-            raise UsageError(f"-X: {kafka_error(error).str()}") from None
+            reason = kafka_error(error).str()
+            raise UsageError(f"-X: {reason}" if self.properties else reason) from None
 
     def metadata(self, client: AdminClient | Consumer | Producer, topic: str | None = None) -> ClusterMetadata:
         """The cluster's metadata, of one topic or of all. Raises Unreachable, Refused."""

@@ -158,3 +158,8 @@ def test_usage(arguments: list[str], reason: str) -> None:
     ended = kcli("consume", "t", *arguments)
     assert ended.status == 2
     assert reason in ended.complaint
+
+
+def test_a_pattern_that_is_none(cluster: Cluster) -> None:
+    ended = cluster.run("consume", "^ord[", "--group", "g-pattern", "-e")
+    assert (ended.complaint, ended.status) == ("kcli: '^ord[': no topic, or no regular expression", 2)

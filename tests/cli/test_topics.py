@@ -140,3 +140,14 @@ def test_usage(arguments: list[str], reason: str) -> None:
     ended = kcli("topics", *arguments)
     assert ended.status == 2
     assert reason in ended.complaint
+
+
+def test_what_the_client_library_does_not_take(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    beyond = cluster.run("topics", "alter", topic, "--partitions", "2", "--replica-assignment", str(10**12))
+    assert (beyond.complaint, beyond.status) == (
+        "kcli: --replica-assignment: no broker's id is as large as 1000000000000",
+        2,
+    )
+    odd = cluster.run("topics", "create", os.fsdecode(b"\xff"), "--partitions", "1")
+    assert (odd.status, len(odd.stderr.splitlines())) == (2, 1), odd.stderr
