@@ -10,6 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from kcli.cli.interrupts import raise_again
+
 
 class Target(NamedTuple):
     """Where a command is, and what is said of it in the list of commands: the first line of its documentation.
@@ -52,7 +54,9 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the command itself, which goes on from here."""
-        return self.loaded().make_context(info_name, args, parent, **extra)
+        command = self.loaded()
+        raise_again()
+        return command.make_context(info_name, args, parent, **extra)
 
 
 def lazy_group(targets: Mapping[str, Target], settings: Mapping[str, Any]) -> type[TyperGroup]:
