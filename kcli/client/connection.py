@@ -8,11 +8,13 @@ has answered for `timeout_s`.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ClusterMetadata
+from kio.schema.errors import ErrorCode
 
 from kcli.client.security import Security, security_of
 from kcli.errors import KcliError, UsageError
@@ -42,9 +44,18 @@ class Refused(KcliError):
 
     def __init__(self, what: str, error: KafkaError) -> None:
         text = error.str().removeprefix("Broker: ").removeprefix("Local: ")
-        name = error.name().removeprefix("_")
+        name = error_name(error)
         super().__init__(": ".join([*([what] if what else []), name, text]))
         self.name = name
+
+
+def error_name(error: KafkaError) -> str:
+    """Kafka's name of an error that a broker has told; the library's of its own."""
+    code = error.code()
+    if code == KafkaError.UNKNOWN or code > 0:
+        with suppress(ValueError):
+            return ErrorCode(code).name.upper()
+    return error.name().removeprefix("_")
 
 
 def kafka_error(error: KafkaException) -> KafkaError:

@@ -11,7 +11,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kcli.client.connection import PARTITION_EOF, Connection, Refused, kafka_error
+from kcli.client.connection import PARTITION_EOF, Connection, Refused, error_name, kafka_error
 from kcli.client.consuming import CHUNK, WAIT_S, Record, record_of
 from kcli.client.membership import Assignor, Commit, Membership, Protocol, Reset, Told
 from kcli.errors import KcliError, UsageError
@@ -167,7 +167,7 @@ class _Member:
                 return  # gone meanwhile, which has been told
             if found.code() not in TOO_LATE:
                 raise Refused(self._membership.group, found) from None
-            self._told(f"not committed ({found.name().removeprefix('_')}):", list(nexts))
+            self._told(f"not committed ({error_name(found)}):", list(nexts))
 
     def _commit(self, offsets: list[TopicPartition]) -> None:
         for each in self._consumer.commit(offsets=offsets, asynchronous=False) or ():

@@ -92,7 +92,7 @@ def test_what_kafka_refuses_is_one_line_each(cluster: Cluster) -> None:
     for action in (["describe"], ["delete"], ["alter", "--partitions", "3"], ["alter", "--config", "retention.ms=1"]):
         ended = cluster.run("topics", *action, "no-such-topic")
         assert ended.status == 1, action
-        assert ended.complaint.startswith("kcli: no-such-topic: UNKNOWN_TOPIC_OR_PART: ")
+        assert ended.complaint.startswith("kcli: no-such-topic: UNKNOWN_TOPIC_OR_PARTITION: ")
     assert cluster.run("topics", "delete", "no-such-topic", "--if-exists") == ("", "", 0)
     assert cluster.run("topics", "alter", "no-such-topic", "--partitions", "3", "--if-exists") == ("", "", 0)
     ended = cluster.run("topics", "create", f"{topic}-x", "--config", "no.such.config=1")
