@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -43,7 +44,11 @@ class FileSource:
         self.name = str(path)
         try:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if fd is None else os.dup(fd)
-            self._size = os.fstat(self._fd).st_size
+            found = os.fstat(self._fd)
+            if stat.S_ISDIR(found.st_mode):
+                os.close(self._fd)
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            self._size = found.st_size
         except OSError as error:
             raise UnreadableInput(self.name, error.strerror or str(error)) from error
 
