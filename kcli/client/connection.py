@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ClusterMetadata
-from kio.schema.errors import ErrorCode
 
 from kcli.client.security import Security, security_of
 from kcli.errors import KcliError, UsageError
@@ -51,6 +50,8 @@ class Refused(KcliError):
 
 def error_name(error: KafkaError) -> str:
     """Kafka's name of an error that a broker has told; the library's of its own."""
+    from kio.schema.errors import ErrorCode  # kio is large: only what fails waits for it
+
     code = error.code()
     if code == KafkaError.UNKNOWN or code > 0:
         with suppress(ValueError):
