@@ -1,44 +1,56 @@
 """The command line. One file per command: parse, one call, show. Here errors become exit statuses.
 
-0  fine    1  findings, or a failure    2  usage, or input that cannot be read
+0  fine    1  findings, or a failure    2  usage, or input that cannot be read    130  interrupted
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what is imported here is not yet guarded against Ctrl-C
+    from typing import NoReturn
 
 
 def main() -> NoReturn:
     """Run `kcli` with the process's arguments, and exit."""
+    try:
+        status = _run()
+    except KeyboardInterrupt:
+        status = 130
+    _leave(status)
+
+
+def _run() -> int:
+    from kcli.cli.interrupts import leave_at_once
+
+    leave_at_once()
     from kcli.cli.output import note, take_streams
     from kcli.errors import KcliError, error_text
 
     take_streams()
     from kcli.cli.app import app
 
-    status: int = 0
     try:
         app(prog_name="kcli")
     except KcliError as error:
         if str(error):
             note(f"kcli: {error}")
-        status = error.exit_status
+        return error.exit_status
     except OSError as error:
         note(f"kcli: {error_text(error)}")
-        status = 1
-    except KeyboardInterrupt:
-        status = 130
+        return 1
     except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else 1
-    _leave(status)
+        return end.code if isinstance(end.code, int) else 1
+    return 0
 
 
 def _leave(status: int) -> NoReturn:
     """Exit at once: nothing is worth waiting for."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
+        try:
             stream.flush()
+        except OSError:
+            continue
     os._exit(status)

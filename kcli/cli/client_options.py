@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kcli.cli.options import Format, pairs
+from kcli.cli.options import Format, not_empty, pairs
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
 
 CONNECTION = "Connection"
+TIMEOUT_MAX_S = 3600  # more the client library does not take
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 Bootstrap = Annotated[
@@ -24,6 +25,7 @@ Bootstrap = Annotated[
         metavar="HOST:PORT,...",
         rich_help_panel=CONNECTION,
         help="Brokers to begin with.",
+        callback=not_empty,
     ),
 ]
 Properties = Annotated[
@@ -33,7 +35,12 @@ Properties = Annotated[
 Timeout = Annotated[
     float,
     typer.Option(
-        "--timeout", min=0.1, metavar="SECONDS", rich_help_panel=CONNECTION, help="How long to wait for answers."
+        "--timeout",
+        min=0.1,
+        max=TIMEOUT_MAX_S,
+        metavar="SECONDS",
+        rich_help_panel=CONNECTION,
+        help="How long to wait for answers.",
     ),
 ]
 Verbose = Annotated[

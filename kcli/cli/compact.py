@@ -98,11 +98,12 @@ class _Show:
 
     def outcomes(self, outcomes: Any, *, done: bool) -> int:
         """What was done, or would be."""
-        cleaned = skipped = failed = before = after = 0
+        cleaned = skipped = failed = before = after = status = 0
         for outcome in outcomes:
             self._progress.clear()
             if outcome.error is not None:
                 failed += 1
+                status = max(status, outcome.error.exit_status)
                 note(f"kcli: {outcome.error}")
             elif outcome.cleaning is None:
                 skipped += 1
@@ -120,7 +121,7 @@ class _Show:
             parts += [f"{skipped:,} without cleanup.policy=compact"] if skipped else []
             parts += [f"{failed:,} that cannot be cleaned"] if failed else []
             write_text(f"{', '.join(parts)}  {size_text(before)} -> {size_text(after)}  {seconds:.2f} s\n")
-        return 1 if failed else 0
+        return status
 
     def why(self, cleaner: LogCleaner, settings: Settings, key: bytes) -> int:
         """The fate of a key's records."""

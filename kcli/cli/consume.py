@@ -20,7 +20,7 @@ from kcli.cli.client_options import (
     Verbose,
     connection,
 )
-from kcli.cli.options import Format, time_ms
+from kcli.cli.options import INT32_MAX, Format, not_empty, time_ms
 from kcli.cli.output import PipeClosed, note, on_terminal, terminal_width, write
 from kcli.client.membership import Assignor, Commit, Membership, Protocol, Reset
 from kcli.errors import UsageError
@@ -58,10 +58,14 @@ class Isolation(StrEnum):
 
 def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC...", help="The topic; with --group one or more.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="TOPIC...", help="The topic; with --group one or more.", show_default=False, callback=not_empty
+        ),
     ],
     partitions: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; again for more.")
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, max=INT32_MAX, help="Only this partition; again for more."),
     ] = None,
     offsets: Annotated[
         list[str] | None,
@@ -94,7 +98,10 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
         Isolation, typer.Option("--isolation-level", help="Leave out what was aborted or is not committed, or not.")
     ] = Isolation.READ_COMMITTED,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", rich_help_panel=GROUP, help="Join this group, and go on where it is.")
+        str | None,
+        typer.Option(
+            "--group", "-g", rich_help_panel=GROUP, help="Join this group, and go on where it is.", callback=not_empty
+        ),
     ] = None,
     assignors: Annotated[
         list[Assignor] | None,

@@ -248,7 +248,7 @@ def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection
             return 0
         before = len(notes.errors)
         chosen = replace(options, selection=left.selection)
-        if file.is_stdin:
+        if file.is_stdin and file.type in LOGS:
             left.used(dump_log(open_stdin(), file.path, chosen, write, notes))
         else:
             start = _start(file, selection)

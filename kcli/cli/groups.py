@@ -22,7 +22,7 @@ from kcli.cli.client_options import (
     connection,
     count_text,
 )
-from kcli.cli.options import Format, chosen, current_ms, distinct, time_ms
+from kcli.cli.options import Format, chosen, current_ms, distinct, not_empty, time_ms
 from kcli.cli.output import aligned, json_line, note, on_terminal, write_text
 from kcli.cli.told import Told, cell
 from kcli.errors import KcliError, UnreadableInput, UsageError
@@ -73,9 +73,12 @@ class PlanFormat(StrEnum):
     CSV = "csv"
 
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[GROUP...]", help="Groups.", show_default=False)]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[GROUP...]", help="Groups.", show_default=False, callback=not_empty)
+]
 Named = Annotated[
-    list[str] | None, typer.Option("--group", metavar="GROUP", help="A group, as kafka-consumer-groups takes it.")
+    list[str] | None,
+    typer.Option("--group", metavar="GROUP", help="A group, as kafka-consumer-groups takes it.", callback=not_empty),
 ]
 AllGroups = Annotated[bool, typer.Option("--all-groups", help="All groups.")]
 Topics = Annotated[

@@ -10,6 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from kcli.cli.interrupts import raise_again
+
 
 class Target(NamedTuple):
     """Where a command is, and what is said of it in the list of commands: the first line of its documentation.
@@ -34,6 +36,8 @@ class LazyCommand(TyperCommand):
     def loaded(self) -> Any:
         """The command itself."""
         assert self.name is not None
+        from kcli.cli.options import guard
+
         module = import_module(self._target.module)
         alone = typer.Typer(**self._settings)
         alone.callback()(lambda: None)
@@ -42,11 +46,17 @@ class LazyCommand(TyperCommand):
         else:
             register = alone.command(self.name, no_args_is_help=self._target.no_args_is_help, epilog=module.EPILOG)
             register(getattr(module, self._target.name))
-        return get_group(alone).commands[self.name]
+        command = get_group(alone).commands[self.name]
+        for each in (command, *getattr(command, "commands", {}).values()):
+            for parameter in each.params:
+                guard(parameter)
+        return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of the command itself, which goes on from here."""
-        return self.loaded().make_context(info_name, args, parent, **extra)
+        command = self.loaded()
+        raise_again()
+        return command.make_context(info_name, args, parent, **extra)
 
 
 def lazy_group(targets: Mapping[str, Target], settings: Mapping[str, Any]) -> type[TyperGroup]:

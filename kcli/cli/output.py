@@ -6,8 +6,8 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from kcli.errors import KcliError
@@ -20,6 +20,16 @@ class PipeClosed(KcliError):
 
     def __init__(self) -> None:
         super().__init__("")
+
+
+@contextmanager
+def verdict(status: int) -> Iterator[None]:
+    """Around writing what is found: the command ends with this status too where the reader of stdout goes."""
+    try:
+        yield
+    except PipeClosed as closed:
+        closed.exit_status = status
+        raise
 
 
 class WriteFailed(KcliError):

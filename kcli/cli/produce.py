@@ -21,7 +21,7 @@ from kcli.cli.client_options import (
     connection,
     count_text,
 )
-from kcli.cli.options import Codec, key_bytes
+from kcli.cli.options import INT32_MAX, Codec, key_bytes, not_empty
 from kcli.cli.output import note
 from kcli.cli.progress import size_text
 from kcli.errors import KcliError, UnreadableInput, UsageError
@@ -70,7 +70,9 @@ class Partition(StrEnum):
 
 
 def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic; - is the one that a JSON line names.")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="The topic; - is the one that a JSON line names.", callback=not_empty)
+    ],
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="[FILE...]", help="Where records are; else, and for -, stdin.")
     ] = None,
@@ -100,7 +102,10 @@ def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
         bool, typer.Option("--nulls", "-Z", rich_help_panel=INPUT, help="Empty keys and values in text are null.")
     ] = False,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, rich_help_panel=DELIVERY, help="The partition for all.")
+        int | None,
+        typer.Option(
+            "--partition", "-p", min=0, max=INT32_MAX, rich_help_panel=DELIVERY, help="The partition for all."
+        ),
     ] = None,
     partitioner: Annotated[
         Partition,

@@ -18,7 +18,7 @@ from kcli.cli.client_options import (
     connection,
     count_text,
 )
-from kcli.cli.options import Format, distinct, pairs
+from kcli.cli.options import INT32_MAX, Format, distinct, not_empty, pairs
 from kcli.cli.output import aligned, json_line, on_terminal, write_text
 from kcli.cli.told import Told
 from kcli.errors import UsageError
@@ -44,9 +44,15 @@ app = typer.Typer(
     help="List, describe, create, delete and alter topics of a cluster.", epilog=EPILOG, no_args_is_help=True
 )
 
+PARTITIONS_MAX, REPLICAS_MAX = 100_000, 10_000  # of one topic: more the client library does not take
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Topics.", show_default=False)]
-Named = Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic, as kafka-topics takes it.")]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Topics.", show_default=False, callback=not_empty)
+]
+Named = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC", help="A topic, as kafka-topics takes it.", callback=not_empty),
+]
 Configs = Annotated[list[str] | None, typer.Option("--config", metavar="NAME=VALUE", help="A configuration.")]
 Placement = Annotated[
     str | None,
@@ -143,10 +149,16 @@ def create(  # noqa: PLR0913, PLR0917 (one parameter an option)
     names: Names = None,
     named: Named = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", min=1, help="How many; else what brokers have for num.partitions.")
+        int | None,
+        typer.Option(
+            "--partitions", min=1, max=PARTITIONS_MAX, help="How many; else what brokers have for num.partitions."
+        ),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", min=1, help="Replicas of each; else the brokers' default.")
+        int | None,
+        typer.Option(
+            "--replication-factor", min=1, max=REPLICAS_MAX, help="Replicas of each; else the brokers' default."
+        ),
     ] = None,
     assignment: Placement = None,
     configs: Configs = None,
@@ -201,7 +213,8 @@ def alter(  # noqa: PLR0913, PLR0917 (one parameter an option)
     names: Names = None,
     named: Named = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", min=1, help="How many there shall be in all.")
+        int | None,
+        typer.Option("--partitions", min=1, max=PARTITIONS_MAX, help="How many there shall be in all."),
     ] = None,
     assignment: Placement = None,
     configs: Configs = None,
@@ -237,9 +250,12 @@ def alter(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
 def _assignment(text: str) -> list[list[int]]:
     try:
-        return [[int(broker) for broker in partition.split(":")] for partition in text.split(",")]
+        found = [[int(broker) for broker in partition.split(":")] for partition in text.split(",")]
     except ValueError:
         raise UsageError(f"--replica-assignment {text!r} is not ID:ID,ID:ID") from None
+    if beyond := [broker for brokers in found for broker in brokers if broker > INT32_MAX]:
+        raise UsageError(f"--replica-assignment: no broker's id is as large as {beyond[0]}")
+    return found
 
 
 def _troubled(partitions: Iterable[Partition], *, under_replicated: bool, unavailable: bool) -> Iterable[Partition]:

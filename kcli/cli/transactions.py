@@ -19,7 +19,7 @@ from kcli.cli.client_options import (
     Verbose,
     connection,
 )
-from kcli.cli.options import Format, chosen, current_ms, distinct, time_text
+from kcli.cli.options import INT32_MAX, Format, chosen, current_ms, distinct, time_text
 from kcli.cli.output import aligned, json_line, note, write_text
 from kcli.cli.told import Told, cell
 from kcli.errors import KcliError, UsageError
@@ -55,9 +55,12 @@ MINUTE_MS = 60_000
 DEFAULT_MAX_TIMEOUT_MIN = 15
 
 Topic = Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The partition's topic.")]
-Partition = Annotated[int, typer.Option("--partition", min=0, metavar="N", help="The partition's number.")]
+Partition = Annotated[
+    int, typer.Option("--partition", min=0, max=INT32_MAX, metavar="N", help="The partition's number.")
+]
 Broker = Annotated[
-    int | None, typer.Option("--broker-id", metavar="ID", help="Ask this broker's replicas instead of leaders.")
+    int | None,
+    typer.Option("--broker-id", max=INT32_MAX, metavar="ID", help="Ask this broker's replicas instead of leaders."),
 ]
 
 
@@ -168,7 +171,7 @@ def find_hanging(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = DEFAULT_MAX_TIMEOUT_MIN,
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only in this topic.")] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", min=0, metavar="N", help="Only in this partition of it.")
+        int | None, typer.Option("--partition", min=0, max=INT32_MAX, metavar="N", help="Only in this partition of it.")
     ] = None,
     data_dirs: DataDirs = None,
     output: Output = Format.TABLE,
@@ -200,7 +203,7 @@ def find_hanging(  # noqa: PLR0913, PLR0917 (one parameter an option)
 def abort(  # noqa: PLR0913, PLR0917 (one parameter an option)
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The partition's topic.")] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", min=0, metavar="N", help="The partition's number.")
+        int | None, typer.Option("--partition", min=0, max=INT32_MAX, metavar="N", help="The partition's number.")
     ] = None,
     start_offset: Annotated[
         int | None, typer.Option("--start-offset", min=0, metavar="N", help="Where the transaction begins in it.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcli.cli.options import Format
-from kcli.cli.output import json_line, note, on_terminal, printable, write_text
+from kcli.cli.output import json_line, note, on_terminal, printable, verdict, write_text
 from kcli.cli.progress import Progress, size_text
 
 if TYPE_CHECKING:
@@ -85,8 +85,10 @@ def _show_lines(verification: Verification, progress: Progress, shown: Sequence[
         if finding.severity in shown:
             is_sound = is_sound and finding.severity == "info"
             progress.clear()
-            write_text(json_line(finding.to_dict()))
+            with verdict(_status(verification, is_sound=is_sound)):
+                write_text(json_line(finding.to_dict()))
     progress.clear()
+    _tell_unreadable(verification)
     return _status(verification, is_sound=is_sound)
 
 
@@ -102,18 +104,23 @@ def _show(verification: Verification, progress: Progress, shown: Sequence[str], 
         if finding.severity in shown:
             files.setdefault(finding.path, _File()).add(finding)
     progress.clear()
+    _tell_unreadable(verification)
     status = _status(verification, is_sound=not any(found[each] for each in shown if each != "info"))
     coloured = on_terminal()
-    for file in sorted(files.values(), key=lambda each: (*rank(each.worst), each.worst.path)):
-        write_text(file.text(coloured=coloured, quiet=quiet))
-    if not quiet and (verification.files or not verification.unreadable):
-        write_text(_summary(found, shown, verification, time.monotonic() - began))
+    with verdict(status):
+        for file in sorted(files.values(), key=lambda each: (*rank(each.worst), each.worst.path)):
+            write_text(file.text(coloured=coloured, quiet=quiet))
+        if not quiet and (verification.files or not verification.unreadable):
+            write_text(_summary(found, shown, verification, time.monotonic() - began))
     return status
 
 
-def _status(verification: Verification, *, is_sound: bool) -> int:
+def _tell_unreadable(verification: Verification) -> None:
     for error in verification.unreadable:
         note(f"kcli: {error}")
+
+
+def _status(verification: Verification, *, is_sound: bool) -> int:
     return 2 if verification.unreadable else 0 if is_sound else 1
 
 

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from kcli.client.connection import NOBODY, Connection, Refused, kafka_error
-from kcli.errors import KcliError
+from kcli.errors import KcliError, UsageError
 
 if TYPE_CHECKING:
     from kcli.client.wire import Details
@@ -172,9 +172,12 @@ class Admin:
             sized: dict[str, Any] = {"num_partitions": len(assignment), "replica_assignment": assignment}
         else:
             sized = {"num_partitions": partitions or -1, "replication_factor": replication_factor or -1}
-        topics = [NewTopic(name, config=dict(configs), **sized) for name in names]
         yield from self._each(
-            lambda: self._client.create_topics(topics, validate_only=validate_only, request_timeout=self._timeout_s),
+            lambda: self._client.create_topics(
+                [NewTopic(name, config=dict(configs), **sized) for name in names],
+                validate_only=validate_only,
+                request_timeout=self._timeout_s,
+            ),
             passed_over=KafkaError.TOPIC_ALREADY_EXISTS if if_not_exists else None,
         )
 
@@ -191,10 +194,11 @@ class Admin:
     ) -> Iterator[str | KcliError]:
         """Give topics that many partitions in all; assignment: of the new ones. Yields the names changed."""
         more: dict[str, Any] = {} if assignment is None else {"replica_assignment": assignment}
-        wanted = [NewPartitions(name, total, **more) for name in names]
         yield from self._each(
             lambda: self._client.create_partitions(
-                wanted, validate_only=validate_only, request_timeout=self._timeout_s
+                [NewPartitions(name, total, **more) for name in names],
+                validate_only=validate_only,
+                request_timeout=self._timeout_s,
             ),
             passed_over=KafkaError.UNKNOWN_TOPIC_OR_PART if if_exists else None,
         )
@@ -245,6 +249,8 @@ class Admin:
             futures = order()
         except KafkaException as error:
             raise Refused("", kafka_error(error)) from None
+        except (ValueError, TypeError, OverflowError) as error:  # the library's checks of what it is given
+            raise UsageError(str(error)) from None
         for name, future in futures.items():
             try:
                 self._answer(future, name, passed_over)

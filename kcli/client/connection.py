@@ -8,6 +8,7 @@ has answered for `timeout_s`.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -42,9 +43,20 @@ class Refused(KcliError):
 
     def __init__(self, what: str, error: KafkaError) -> None:
         text = error.str().removeprefix("Broker: ").removeprefix("Local: ")
-        name = error.name().removeprefix("_")
+        name = error_name(error)
         super().__init__(": ".join([*([what] if what else []), name, text]))
         self.name = name
+
+
+def error_name(error: KafkaError) -> str:
+    """Kafka's name of an error that a broker has told; the library's of its own."""
+    from kio.schema.errors import ErrorCode  # kio is large: only what fails waits for it
+
+    code = error.code()
+    if code == KafkaError.UNKNOWN or code > 0:
+        with suppress(ValueError):
+            return ErrorCode(code).name.upper()
+    return error.name().removeprefix("_")
 
 
 def kafka_error(error: KafkaException) -> KafkaError:
@@ -111,10 +123,13 @@ class Connection:
             **settings,
             **self.properties,
         }
+        if config.get("group.id") == "":  # the library's consumer aborts the process
+            raise UsageError("the group's id is empty")
         try:
             return client(config)
         except KafkaException as error:
-            raise UsageError(f"-X: {kafka_error(error).str()}") from None
+            reason = kafka_error(error).str()
+            raise UsageError(f"-X: {reason}" if self.properties else reason) from None
 
     def metadata(self, client: AdminClient | Consumer | Producer, topic: str | None = None) -> ClusterMetadata:
         """The cluster's metadata, of one topic or of all. Raises Unreachable, Refused."""

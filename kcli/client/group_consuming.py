@@ -11,10 +11,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kcli.client.connection import PARTITION_EOF, Connection, Refused, kafka_error
+from kcli.client.connection import PARTITION_EOF, Connection, Refused, error_name, kafka_error
 from kcli.client.consuming import CHUNK, WAIT_S, Record, record_of
 from kcli.client.membership import Assignor, Commit, Membership, Protocol, Reset, Told
-from kcli.errors import KcliError
+from kcli.errors import KcliError, UsageError
 from kcli.group_view import Place
 
 FATAL = KafkaError._FATAL  # noqa: SLF001 (so librdkafka names its own errors)
@@ -87,9 +87,13 @@ class _Member:
         self._assigned: set[Place] = set()
         self._at_end: set[Place] = set()
         self._failure: KcliError | None = None
-        consumer.subscribe(
-            list(membership.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
+        try:
+            consumer.subscribe(
+                list(membership.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            )
+        except KafkaException:  # the library says no more than that its arguments are invalid
+            named = ", ".join(map(repr, membership.topics))
+            raise UsageError(f"{named}: no topic, or no regular expression") from None
 
     @property
     def is_done(self) -> bool:
@@ -163,7 +167,7 @@ class _Member:
                 return  # gone meanwhile, which has been told
             if found.code() not in TOO_LATE:
                 raise Refused(self._membership.group, found) from None
-            self._told(f"not committed ({found.name().removeprefix('_')}):", list(nexts))
+            self._told(f"not committed ({error_name(found)}):", list(nexts))
 
     def _commit(self, offsets: list[TopicPartition]) -> None:
         for each in self._consumer.commit(offsets=offsets, asynchronous=False) or ():

@@ -98,7 +98,7 @@ class TopicProducer:
         for number, record in enumerate(records):
             topic = self._topic or record.topic
             if topic is None:
-                raise UsageError("a record names no topic, and no --topic is given")
+                raise UsageError("a record names no topic, which TOPIC - leaves to records")
             size = len(record.value or b"") + len(record.key or b"")
             partition = self._choose(topic, record, size) if fixed is None else self._checked(topic, fixed)
             options: dict[str, Any] = {"partition": partition, "on_delivery": fail}

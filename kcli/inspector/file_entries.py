@@ -11,7 +11,7 @@ from formats import checkpoint, offset_index, producer_snapshot, properties, quo
 from formats.errors import Truncated
 from formats.file_name import parse as parse_name
 from kcli.inspector.file_type import FileType
-from kcli.log.source import read_whole
+from kcli.log.source import read_input
 
 Entry = dict[str, Any]
 
@@ -22,7 +22,7 @@ def file_entries(path: Path, file_type: FileType) -> Iterator[Entry]:
 
     Raises FormatError behind the last readable entry, and UnreadableInput.
     """
-    data = read_whole(path)
+    data = read_input(path)
     name = parse_name(path.name)
     base_offset = (name.base_offset if name else None) or 0
     match file_type:

@@ -9,6 +9,7 @@ from pathlib import Path
 from formats.file_name import METADATA_TOPIC, FileKind, parse, parse_directory
 from kcli.errors import UnreadableInput
 from kcli.inspector.file_type import FileType
+from kcli.log.source import STDIN
 
 _TYPES = {
     FileKind.LOG: FileType.LOG,
@@ -29,7 +30,6 @@ _TYPES = {
     FileKind.QUORUM_STATE: FileType.QUORUM_STATE,
 }
 LOGS = (FileType.LOG, FileType.KRAFT_SNAPSHOT)
-STDIN = Path("-")
 
 
 @dataclass(frozen=True, slots=True)

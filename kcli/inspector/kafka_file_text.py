@@ -17,12 +17,14 @@ from kcli.errors import UnreadableInput
 from kcli.inspector.kafka_options import IndexTextOptions, Notes
 from kcli.log.batch_records import decode
 from kcli.log.segment_reader import Damage, read_segment
-from kcli.log.source import FileSource, read_whole
+from kcli.log.source import STDIN, FileSource, read_input, read_whole
 
 SMALL_WINDOW_BYTES = 1 << 16
 
 
 def _base_offset(path: Path, notes: Notes) -> int | None:
+    if path == STDIN:
+        return 0
     digits = path.name.split(".")[0].partition("-")[0]
     if digits.isdigit():
         return int(digits)
@@ -37,7 +39,7 @@ def _sibling(path: Path, suffix: str) -> Path:
 def print_offset_index(path: Path, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
     """Lines of an `.index`. `name` is the path as it was given. Raises UnreadableInput."""
     base_offset = _base_offset(path, notes)
-    data = read_whole(path)
+    data = read_input(path)
     if base_offset is None:
         return
     entry = offset_index.ENTRY
@@ -72,6 +74,8 @@ def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_si
 
 
 def _open_log(path: Path, notes: Notes) -> FileSource | None:
+    if path == STDIN:
+        return None  # nothing is beside it
     try:
         return FileSource(_sibling(path, ".log"))
     except UnreadableInput as error:
@@ -98,7 +102,7 @@ def _check_position(
 def print_time_index(path: Path, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
     """Lines of a `.timeindex`. Raises UnreadableInput."""
     base_offset = _base_offset(path, notes)
-    data = read_whole(path)
+    data = read_input(path)
     if base_offset is None:
         return
     entry = time_index.ENTRY
@@ -130,6 +134,8 @@ class _TimeCheck:
         self._previous = -1
         self._log = _open_log(path, notes)
         self._index: list[tuple[int, int]] = []
+        if path == STDIN:
+            return
         try:
             data = read_whole(_sibling(path, ".index"))
         except UnreadableInput as error:
@@ -177,7 +183,7 @@ class _TimeCheck:
 
 def print_txn_index(path: Path, notes: Notes) -> Iterator[str]:
     """Lines of a `.txnindex`. Raises UnreadableInput."""
-    data = read_whole(path)
+    data = read_input(path)
     entry = txn_index.ENTRY
     if len(data) % entry.size:
         notes.errors.append(BadLength(f"{len(data):,} bytes are not a multiple of {entry.size}", len(data)))
@@ -195,7 +201,7 @@ def print_txn_index(path: Path, notes: Notes) -> Iterator[str]:
 def print_producer_snapshot(path: Path, notes: Notes) -> Iterator[str]:
     """Lines of a `.snapshot`. Raises UnreadableInput."""
     try:
-        snapshot = producer_snapshot.parse(read_whole(path))
+        snapshot = producer_snapshot.parse(read_input(path))
     except FormatError as error:
         notes.complain(f"{path}: {error}")
         return

@@ -13,6 +13,7 @@ from kcli.errors import UnreadableInput
 
 PIPE_CHUNK_BYTES = 1 << 20
 SMALL_FILE_BYTES = 64 << 20
+STDIN = Path("-")
 
 
 class Source(Protocol):
@@ -147,10 +148,24 @@ def open_source(path: Path) -> Source:
 
 def read_whole(path: Path, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
     """The bytes of a small file (an index, a snapshot, a checkpoint). Raises UnreadableInput, also above the limit."""
-    source = FileSource(path)
+    return _whole(FileSource(path), limit_bytes)
+
+
+def read_input(path: Path) -> bytes:
+    """The bytes of a small file that a command line names: STDIN is standard input. Raises as `read_whole` does."""
+    if path != STDIN:
+        return read_whole(path)
+    source = open_stdin()
+    if source.read_at(SMALL_FILE_BYTES, memoryview(bytearray(1))):  # so far a pipe is read, and no further
+        source.close()
+        raise UnreadableInput(source.name, f"more than {SMALL_FILE_BYTES:,} bytes, which such a file cannot have")
+    return _whole(source, SMALL_FILE_BYTES)
+
+
+def _whole(source: Source, limit_bytes: int) -> bytes:
     try:
         if source.size() > limit_bytes:
-            raise UnreadableInput(str(path), f"{source.size():,} bytes are more than such a file can have")
+            raise UnreadableInput(source.name, f"{source.size():,} bytes are more than such a file can have")
         data = bytearray(source.size())
         return bytes(data[: source.read_at(0, memoryview(data))])
     finally:
@@ -159,4 +174,4 @@ def read_whole(path: Path, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
 
 def open_stdin() -> Source:
     """Standard input: by position where it is a file, else spooled."""
-    return FileSource(Path("-"), fd=0) if stat.S_ISREG(os.fstat(0).st_mode) else PipeSource(0, "-")
+    return FileSource(STDIN, fd=0) if stat.S_ISREG(os.fstat(0).st_mode) else PipeSource(0, str(STDIN))

@@ -6,6 +6,7 @@ process.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from inspect import isawaitable
 from pathlib import Path
@@ -18,7 +19,7 @@ from kcli.broker.network.messages import Call, Entity, ErrorCode, Messages, Requ
 from kcli.broker.network.outgoing import read_region
 from kcli.broker.node import Node
 from kcli.broker.single_node import single_node_config
-from kcli.errors import KcliError
+from kcli.errors import KcliError, UsageError
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.live_segments import FileRegion
 from kcli.log.validator import AppendRefused
@@ -91,7 +92,8 @@ class Controls:
 
         Raises KcliError, OSError.
         """
-        assert self._node is None, "one at a time"
+        if self._node is not None:
+            raise UsageError("the broker is running")
         configured = single_node_config(data_dir, ("127.0.0.1", port), None, None, {**DEFAULTS, **config})
         node = Node(configured, disk=UnsyncedDisk(), clock=self._clock)
         await node.start()
@@ -189,15 +191,26 @@ class Controls:
         key = next((each for each in APIS.values() if plain_name(each.name) == plain_name(api)), None)
         if key is None:
             raise Refused(f"no API {api}")
-        answer = await self._call(key.name, key.most if version is None else version, fields)
-        return plain(answer)
+        wanted: Any = key.most if version is None else version
+        if not isinstance(wanted, int) or not key.least <= wanted <= key.most:
+            raise Refused(f"{api} has versions {key.least} to {key.most}, not {version!r}")
+        known = {field.name for field in dataclasses.fields(messages(key.key, wanted).request_type)}
+        if unknown := set(fields) - known:
+            raise Refused(f"{api} v{wanted} has no {', '.join(sorted(unknown))}: it has {', '.join(sorted(known))}")
+        try:
+            request = message(messages(key.key, wanted).request_type, dict(fields))
+        except (TypeError, ValueError, KeyError, AttributeError) as error:  # what is missing, or of another type
+            raise Refused(f"{api} v{wanted}: {error}") from None
+        return plain(await self._answer(key.key, wanted, request))
 
     async def _call(self, name: str, version: int, fields: Mapping[str, Any]) -> Entity:
         key = next(each.key for each in APIS.values() if each.name == name)
+        return await self._answer(key, version, message(messages(key, version).request_type, dict(fields)))
+
+    async def _answer(self, key: int, version: int, request: Entity) -> Entity:
         kind = messages(key, version)
         broker = self.node.broker
         header = RequestHeader(key, version, 0, CLIENT_ID, 0)
-        request = message(kind.request_type, dict(fields))
         call = Call(broker, kind, header, request, broker.clock.now_ms(), "127.0.0.1", LISTENER)
         answer = handler(key)(call)
         answer = await answer if isawaitable(answer) else answer

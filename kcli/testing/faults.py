@@ -73,6 +73,10 @@ class Fault:
             error_code(self.error)
         if self.drop is not None and self.drop not in DROPS:
             raise ValueError(f"drop={self.drop!r}: True, 'request' or 'answer'")
+        for name in ("count", "skip", "delay_ms"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) and (name, value) != ("count", None):
+                raise ValueError(f"{name}={value!r}: a number")
         if self.count is not None and self.count < 1:
             raise ValueError(f"count={self.count}: a rule is for 1 request or more; None is for all")
         if self.skip < 0:

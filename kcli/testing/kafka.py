@@ -69,8 +69,11 @@ class Clock:
 
         It goes in 60 strides: what a stride sets off is done before the next, what is periodic happens once a stride.
 
-        Raises UsageError for a step back, and for one beyond the year 9999.
+        Raises UsageError for a step back, for one beyond the year 9999, and for what is no number.
         """
+        for name, value in {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds, "ms": ms}.items():
+            if not isinstance(value, int | float):
+                raise UsageError(f"{name}={value!r} is no number")
         delta_ms = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + ms
         if not delta_ms >= 0:
             raise UsageError(f"time goes forward, not by {delta_ms:,} ms; a restored snapshot is how to go back")
@@ -123,7 +126,11 @@ class Faults:
         return next((each.hits for each in self.all() if each.id == fault.id), 0)
 
     def remove(self, fault: Fault) -> None:
-        """Take a rule away."""
+        """Take a rule away. Raises UsageError for what is none."""
+        from kcli.testing.faults import Fault
+
+        if not isinstance(fault, Fault):
+            raise UsageError(f"{fault!r} is no fault rule: Faults.add makes one")
         self._kafka.host.call("remove_fault", fault.id)
 
     def clear(self) -> None:
@@ -247,6 +254,8 @@ class Kafka:
         """Go back to a snapshot: topics, records, groups, configurations. Requests and fault rules are forgotten, the
         clock is the system's again. Connections are closed, the address stays, unless another port is wanted (0: a free
         one)."""
+        if not isinstance(snapshot, Snapshot):
+            raise UsageError(f"{snapshot!r} is no snapshot: Kafka.snapshot takes one")
         with suppress(Gone):
             self.stop()
         if self._host is not None:
@@ -281,6 +290,10 @@ class Kafka:
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> None:
         """Make a topic that is not there yet. Raises Refused, with Kafka's error."""
+        if name in self.topics():
+            from kcli.testing.controls import Refused
+
+            raise Refused(f"topic {name}: TOPIC_ALREADY_EXISTS: Topic '{name}' already exists.")
         self.seed({name: {"partitions": partitions, "config": config or {}}})
 
     def produce(self, topic: str, *records: Any) -> None:

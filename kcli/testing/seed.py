@@ -130,8 +130,10 @@ def _record(where: str, record: Any, partitions: int) -> SeedRecord:
     if not isinstance(partition, int) or not 0 <= partition < partitions:
         raise BadSeed(f"{where}: partition {partition!r} of {partitions}")
     timestamp_ms = record.get("timestamp_ms")
-    if timestamp_ms is not None and not isinstance(timestamp_ms, int):
-        raise BadSeed(f"{where}: timestamp_ms is a whole number, not {timestamp_ms!r}")
+    if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and abs(timestamp_ms) < 2**63):
+        raise BadSeed(f"{where}: timestamp_ms is a whole number of 64 bits, not {timestamp_ms!r}")
+    if not isinstance(record.get("headers") or {}, Mapping):
+        raise BadSeed(f"{where}: headers are a mapping of names, not {record['headers']!r}")
     headers = {str(name): as_bytes(each) for name, each in (record.get("headers") or {}).items()}
     return SeedRecord(key, value, partition, timestamp_ms, headers)
 

@@ -233,3 +233,10 @@ def test_a_full_disk_is_one_line(directory: Path) -> None:
         done = subprocess.run(command, cwd=SAMPLES, stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "t-0/00000000000000000000.log").mkdir(parents=True)
+    ended = kcli("compact", tmp_path, "-o", "cleanup.policy=compact")
+    assert ended.complaint.endswith("/t-0/00000000000000000000.log: Is a directory")
+    assert ended.status == 2

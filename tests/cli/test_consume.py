@@ -128,7 +128,7 @@ def test_head_ends_it_at_once(cluster: Cluster, numbers: str) -> None:
 
 def test_failures_are_one_line(cluster: Cluster, numbers: str) -> None:
     for arguments, status, reason in (
-        (["no-such-topic"], 1, "kcli: no-such-topic: UNKNOWN_TOPIC_OR_PART: "),
+        (["no-such-topic"], 1, "kcli: no-such-topic: UNKNOWN_TOPIC_OR_PARTITION: "),
         ([numbers, "-p", "3"], 1, f"kcli: {numbers} has no partition 3: it has 3"),
         ([numbers, "-o", "11"], 1, f"kcli: {numbers}-0: no offset 11: it has 0 up to 10"),
         ([numbers, "-p", "0", "-o", "1:5"], 2, "kcli: -o 1:...: that partition is not read"),
@@ -158,3 +158,8 @@ def test_usage(arguments: list[str], reason: str) -> None:
     ended = kcli("consume", "t", *arguments)
     assert ended.status == 2
     assert reason in ended.complaint
+
+
+def test_a_pattern_that_is_none(cluster: Cluster) -> None:
+    ended = cluster.run("consume", "^ord[", "--group", "g-pattern", "-e")
+    assert (ended.complaint, ended.status) == ("kcli: '^ord[': no topic, or no regular expression", 2)

@@ -230,3 +230,52 @@ def test_colour_only_on_a_terminal_that_wants_it() -> None:
     assert b"\x1b[" not in on_a_terminal(NO_COLOR="1")
     assert b"\x1b[" not in on_a_terminal(TERM="dumb")
     assert "\x1b[" not in kcli("dump-segment", LOG).stdout
+
+
+CRASHED = GOLDEN / "unclean/crashed"
+OF_EACH_TYPE = {
+    "log": "u-idem-0/00000000000000000000.log",
+    "index": "u-idem-0/00000000000000000000.index",
+    "timeindex": "u-idem-0/00000000000000000257.timeindex",
+    "txnindex": "u-txn-0/00000000000000000010.txnindex",
+    "snapshot": "u-idem-0/00000000000000000127.snapshot",
+    "leader-epoch-checkpoint": "u-idem-0/leader-epoch-checkpoint",
+    "partition.metadata": "u-idem-0/partition.metadata",
+    "offset-checkpoint": "recovery-point-offset-checkpoint",
+    "meta.properties": "meta.properties",
+}
+
+
+@pytest.mark.parametrize("output", ["table", "jsonl", "kafka"])
+@pytest.mark.parametrize(("file_type", "name"), OF_EACH_TYPE.items())
+def test_a_type_on_standard_input(file_type: str, name: str, output: str, tmp_path: Path) -> None:
+    """What is shown of the file alone, under a name of base offset 0: from a file and from a pipe."""
+    named = tmp_path / f"{0:020}"
+    named.write_bytes((CRASHED / name).read_bytes())
+    options = ["dump-segment", "--format", output, "--type", file_type]
+    alone = kcli(*options, named)
+    with named.open("rb") as file:
+        from_file = kcli(*options, "-", stdin=file)
+    from_pipe = kcli(*options, "-", input=named.read_bytes())
+    has_face = output != "kafka" or file_type.endswith(("log", "index", "snapshot"))
+    note = "" if has_face else "Ignoring unknown file -\n"  # as kafka-dump-log says of a file of that name
+    assert (note, 0) == (from_file.stderr, from_file.status) == (from_pipe.stderr, from_pipe.status)
+    entries = [_entries(ended.stdout, output) for ended in (alone, from_file, from_pipe)]
+    assert entries[0] == entries[1] == entries[2]
+    assert bool(entries[0]) == has_face
+
+
+def _entries(text: str, output: str) -> list[str]:
+    """What is shown without the titles and sums that name the file, its size and the time it took."""
+    if output == "jsonl":
+        return [json.dumps({**json.loads(line), "file": ""}) for line in text.splitlines()]
+    if output == "table":
+        return text.splitlines()[1:-1]
+    return [line for line in text.splitlines() if not line.startswith(("Dumping", "Log starting"))]
+
+
+def test_what_no_index_can_be() -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        ended = kcli("dump-segment", "--type", "index", "-", stdin=endless)
+    assert ended.status == 2
+    assert ended.complaint == "kcli: -: more than 67,108,864 bytes, which such a file cannot have"

@@ -256,7 +256,7 @@ def test_delete(committed: Committed) -> None:
 def test_failures_are_one_line(committed: Committed) -> None:
     group = committed.group("failing", 7)
     for arguments, reason in (
-        (["--topic", "no-such-topic", "--to-latest"], "no-such-topic: UNKNOWN_TOPIC_OR_PART: "),
+        (["--topic", "no-such-topic", "--to-latest"], "no-such-topic: UNKNOWN_TOPIC_OR_PARTITION: "),
         (["--topic", f"{committed.topic}:9", "--to-latest"], f"{group}: there is no partition {committed.topic}-9"),
         (["--topic", committed.topic, "--shift-by", "1"], f"{group}: {committed.topic}-1 has no committed offset"),
     ):

@@ -67,6 +67,22 @@ def test_nobody_reads(name: str) -> None:
     assert (done.stderr, done.returncode) == (b"", 0), "no failure: it has read what it wanted"
 
 
+@pytest.mark.parametrize("options", [[], ["--format", "jsonl"]])
+def test_findings_that_nobody_reads(options: list[str]) -> None:
+    reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
+    reader.wait()
+    assert reader.stdin is not None, "piped"
+    with reader.stdin as pipe:
+        done = subprocess.run(
+            [*KCLI, "verify", *options, "broken/epoch-checkpoint-garbage-0"],
+            cwd=SAMPLES,
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (done.stderr, done.returncode) == (b"", 1)
+
+
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "2>&-"])
 def test_stderr_takes_nothing(redirection: str) -> None:
     ended = redirected(redirection, "verify", "no-such-directory")

@@ -132,7 +132,7 @@ def test_what_is_not_delivered_is_told(cluster: Cluster) -> None:
     ended = cluster.run("produce", topic, "--batch-size", "500", text=f"small\n{'x' * 5000}\nsmall\n{'y' * 5000}\n")
     assert ended.status == 1
     first, summary = ended.stderr.splitlines()
-    assert first.startswith(f"kcli: {topic}-0: MSG_SIZE_TOO_LARGE: ")
+    assert first.startswith(f"kcli: {topic}-0: MESSAGE_TOO_LARGE: ")
     assert first.endswith("(2 records)")
     assert summary.startswith("2 records delivered, 2 records not  ")
     assert consumed(cluster, topic, "%s\\n") == ["small", "small"]
@@ -173,7 +173,7 @@ def test_a_topic_that_is_not_there(cluster: Cluster) -> None:
     assert consumed(cluster, topic, "%s\\n") == ["x"]
     ended = cluster.run("produce", "bad/name", text="x\n")
     assert ended.status == 1
-    assert ended.complaint.startswith("kcli: bad/name: TOPIC_EXCEPTION: ")
+    assert ended.complaint.startswith("kcli: bad/name: INVALID_TOPIC_EXCEPTION: ")
 
 
 @pytest.mark.parametrize(

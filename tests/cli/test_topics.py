@@ -92,7 +92,7 @@ def test_what_kafka_refuses_is_one_line_each(cluster: Cluster) -> None:
     for action in (["describe"], ["delete"], ["alter", "--partitions", "3"], ["alter", "--config", "retention.ms=1"]):
         ended = cluster.run("topics", *action, "no-such-topic")
         assert ended.status == 1, action
-        assert ended.complaint.startswith("kcli: no-such-topic: UNKNOWN_TOPIC_OR_PART: ")
+        assert ended.complaint.startswith("kcli: no-such-topic: UNKNOWN_TOPIC_OR_PARTITION: ")
     assert cluster.run("topics", "delete", "no-such-topic", "--if-exists") == ("", "", 0)
     assert cluster.run("topics", "alter", "no-such-topic", "--partitions", "3", "--if-exists") == ("", "", 0)
     ended = cluster.run("topics", "create", f"{topic}-x", "--config", "no.such.config=1")
@@ -140,3 +140,14 @@ def test_usage(arguments: list[str], reason: str) -> None:
     ended = kcli("topics", *arguments)
     assert ended.status == 2
     assert reason in ended.complaint
+
+
+def test_what_the_client_library_does_not_take(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    beyond = cluster.run("topics", "alter", topic, "--partitions", "2", "--replica-assignment", str(10**12))
+    assert (beyond.complaint, beyond.status) == (
+        "kcli: --replica-assignment: no broker's id is as large as 1000000000000",
+        2,
+    )
+    odd = cluster.run("topics", "create", os.fsdecode(b"\xff"), "--partitions", "1")
+    assert (odd.status, len(odd.stderr.splitlines())) == (2, 1), odd.stderr

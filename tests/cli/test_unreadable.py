@@ -171,6 +171,20 @@ os._exit(run(sys.argv[2]))
 """
 
 
+def test_nothing_is_derived_from_a_log_that_cannot_be_read() -> None:
+    with TemporaryDirectory(prefix="kcli-test-") as home:
+        directory = copied(Path(home))
+        Path(home).chmod(0o755)
+        log = directory / "java-lz4-0" / LOG
+        log.chmod(0)
+        child = [sys.executable, "-c", AS_SOMEBODY, str(GOLDEN / "groups/data"), str(directory), "verify"]
+        ended = subprocess.run(child, capture_output=True, text=True, check=False, timeout=60)
+        log.chmod(0o644)
+    assert ended.returncode == 2, ended.stderr
+    assert "Permission denied" in ended.stderr
+    assert "lost" not in ended.stdout
+
+
 @pytest.mark.parametrize("command", [["groups", "list", "--data-dir"], ["recover"]])
 def test_permissions(tmp_path: Path, command: list[str]) -> None:
     """As a user whom they bind, who else is nobody."""

@@ -174,7 +174,7 @@ def test_the_coordinator_assigns(cluster: Cluster, group: str, tmp_path: Path) -
 def test_failures_are_one_line(cluster: Cluster, group: str) -> None:
     ended = cluster.run("consume", "no-such-topic", "--group", group)
     assert (ended.stdout, ended.status) == ("", 1)
-    assert ended.complaint.startswith("kcli: no-such-topic: UNKNOWN_TOPIC_OR_PART: ")
+    assert ended.complaint.startswith("kcli: no-such-topic: UNKNOWN_TOPIC_OR_PARTITION: ")
 
 
 @pytest.mark.parametrize(

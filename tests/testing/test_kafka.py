@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kcli.errors import UsageError
+from kcli.errors import KcliError, UsageError
 from kcli.testing.host import Gone
 from kcli.testing.kafka import Kafka, Process
 
@@ -474,3 +474,25 @@ def test_a_child_does_what_a_thread_does() -> None:
         kafka.clock.advance(days=8)
         assert kafka.values("t") == []
         assert kafka.call("DescribeCluster", include_cluster_authorized_operations=False)["controller_id"] == 1
+
+
+def test_what_makes_no_sense_is_refused(broker: Kafka) -> None:
+    broker.create_topic("there", 2)
+    wrong: list[tuple[str, Callable[[], object]]] = [
+        ("None is no snapshot", lambda: broker.restore(None)),  # type: ignore[arg-type]
+        ("None is no fault rule", lambda: broker.faults.remove(None)),  # type: ignore[arg-type]
+        ("headers are a mapping", lambda: broker.produce("there", {"value": "a", "headers": 5})),
+        ("timestamp_ms is a whole number", lambda: broker.produce("there", {"value": "a", "timestamp_ms": 10**30})),
+        ("count='2'", lambda: broker.faults.add(api="Fetch", count="2", error="NOT_LEADER_OR_FOLLOWER")),  # type: ignore[arg-type]
+        ("delay_ms='5'", lambda: broker.faults.add(api="Fetch", delay_ms="5")),  # type: ignore[arg-type]
+        ("days='1' is no number", lambda: broker.clock.advance(days="1")),  # type: ignore[arg-type]
+        ("has no foo", lambda: broker.call("Metadata", foo=1)),
+        ("has versions", lambda: broker.call("Metadata", 999)),
+        ("missing", lambda: broker.call("Heartbeat")),
+        ("there: TOPIC_ALREADY_EXISTS", lambda: broker.create_topic("there", 3)),
+        ("is running", broker.start),
+    ]
+    for reason, attempt in wrong:
+        with pytest.raises((KcliError, ValueError), match=reason):
+            attempt()
+    assert broker.topics().count("there") == 1, "it still runs"

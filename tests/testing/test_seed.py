@@ -66,7 +66,7 @@ def test_what_a_seed_may_say(seed: Any, topics: list[SeedTopic]) -> None:
         ({"a": 0}, "topic a: partitions is a count from 1 on, not 0"),
         ({"a": [{"valeu": 1}]}, "topic a, record 0: valeu: it has headers, key, partition, timestamp_ms, value"),
         ({"a": ["x", {"partition": 1}]}, "topic a, record 1: partition 1 of 1"),
-        ({"a": [{"timestamp_ms": "now"}]}, "topic a, record 0: timestamp_ms is a whole number, not 'now'"),
+        ({"a": [{"timestamp_ms": "now"}]}, "topic a, record 0: timestamp_ms is a whole number of 64 bits, not 'now'"),
         ({"a": [{"value": {1, 2}}]}, "{1, 2} is neither bytes nor text nor JSON: Object of type set is not JSON"),
     ],
 )

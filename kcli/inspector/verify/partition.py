@@ -119,7 +119,7 @@ class LogVerifier:
                 yield from self._take()
         if not self._segments:
             self._finish_empty()
-        else:
+        elif not self.unreadable:  # where a log ends that cannot be read, nobody knows
             first = self._segments[0].base
             end = max(self._check.next_offset, self._segments[-1].base)
             is_short = self._is_whole and self._finish(first, end)

@@ -146,7 +146,7 @@ def find_segments(directory: Path) -> list[Segment]:
                 continue
             if name.state in ("swap", "cleaned"):
                 reason = f"{path.name}: a cleaning was interrupted here; start Kafka on it or run kcli recover first"
-                raise UnreadableInput(str(directory), reason)
+                raise Uncleanable(directory, reason)
             if name.kind is FileKind.LOG and not name.state and name.base_offset is not None:
                 stat = path.stat()
                 found.append(Segment(directory, name.base_offset, stat.st_size, stat.st_mtime_ns // 1_000_000))

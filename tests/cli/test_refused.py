@@ -1,0 +1,69 @@
+"""Values that no command can mean: one line that names them, status 2, and nothing is asked or written."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import kcli
+
+NOBODY = ["-b", "127.0.0.1:1", "--timeout", "0.2"]
+LOG = "good/java-zstd-0"
+BEYOND = str(2**63)
+NUMBERS = {
+    "limit": ["dump-segment", "--limit", "99999999999999999999999", LOG],
+    "from-offset": ["dump-segment", "--from-offset", BEYOND, LOG],
+    "to-offset": ["dump-segment", "--to-offset", f"-{BEYOND}1", LOG],
+    "dumped-producer": ["dump-segment", "--producer-id", BEYOND, LOG],
+    "from-time": ["dump-segment", "--from-time", "-999999999999d", LOG],
+    "to-time": ["dump-segment", "--to-time", "9999999999999999999", LOG],
+    "time": ["consume", "t", "--time", "-999999999999d:", *NOBODY],
+    "read-partition": ["consume", "t", "-p", "99999999999", *NOBODY],
+    "partitions": ["topics", "create", "t", "--partitions", "99999999999", *NOBODY],
+    "more-partitions": ["topics", "alter", "t", "--partitions", "3000000", *NOBODY],
+    "replicas": ["topics", "create", "t", "--replication-factor", "99999", *NOBODY],
+    "timeout": ["topics", "list", "-b", "127.0.0.1:1", "--timeout", "99999999999999"],
+    "timeout-3601": ["topics", "list", "-b", "127.0.0.1:1", "--timeout", "3601"],
+    "timeout-nan": ["topics", "list", "-b", "127.0.0.1:1", "--timeout", "nan"],
+    "producer": ["transactions", "list", "--producer-id", BEYOND, *NOBODY],
+    "duration": ["transactions", "list", "--duration-filter", BEYOND, *NOBODY],
+    "aborted": ["transactions", "abort", "--topic", "t", "--partition", "0", "--producer-id", BEYOND, *NOBODY],
+}
+EMPTY = {
+    "group": ["consume", "orders", "--group", "", "-e", *NOBODY],
+    "group-property": ["consume", "orders", "--group", "g", "-X", "group.id=", *NOBODY],
+    "described": ["groups", "describe", "", *NOBODY],
+    "members": ["groups", "members", "--group", "", *NOBODY],
+    "reset": ["groups", "reset", "", "--all-topics", "--to-earliest", "--execute", *NOBODY],
+    "deleted": ["groups", "delete", "", *NOBODY],
+    "topic": ["topics", "describe", "", *NOBODY],
+    "bootstrap": ["topics", "list", "-b", ""],
+    "recover": ["recover", "--in-place", ""],
+    "out": ["recover", LOG, "--out", ""],
+    "data-dir": ["serve", "--data-dir", ""],
+    "verify": ["verify", ""],
+    "compact": ["compact", ""],
+    "dump": ["dump-segment", ""],
+    "files-of-groups": ["groups", "list", "--data-dir", ""],
+    "import": ["import-from-parquet", "", "--out", "new"],
+}
+
+
+@pytest.mark.parametrize("arguments", NUMBERS.values(), ids=list(NUMBERS))
+def test_numbers_beyond_all_bounds(arguments: list[str]) -> None:
+    ended = kcli(*arguments)
+    assert (ended.stdout, ended.status) == ("", 2), ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert any(each in ended.stderr for each in arguments if each.startswith("-"))
+
+
+@pytest.mark.parametrize("arguments", EMPTY.values(), ids=list(EMPTY))
+def test_empty_names(arguments: list[str], tmp_path: Path) -> None:
+    ended = kcli(*arguments, cwd=tmp_path, timeout=20)
+    assert (ended.stdout, ended.status) == ("", 2), ended.stderr
+    assert "empty" in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bounds_that_commands_take() -> None:
+    bounds = ["--from-offset", str(-(2**63)), "--to-offset", str(2**63 - 1), "--limit", str(2**63 - 1)]
+    assert kcli("dump-segment", *bounds, LOG).status == 0
