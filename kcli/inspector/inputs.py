@@ -75,7 +75,9 @@ def _file(path: Path, file_type: FileType | None) -> InputFile:
         raise UnreadableInput(str(path), f"the name does not say what the file holds; give --type ({types})")
     if found is FileType.KRAFT_SNAPSHOT:
         return InputFile(path, found, METADATA_TOPIC, 0)
-    directory = parse_directory(path.absolute().parent.name)
+    parent = path.absolute().parent.name
+    is_text = parent.isprintable()  # bytes that are no UTF-8 are no topic's name
+    directory = parse_directory(parent) if is_text else None
     return InputFile(path, found, directory.topic if directory else None, directory.partition if directory else None)
 
 

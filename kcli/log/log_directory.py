@@ -219,11 +219,13 @@ class LogDirectory:
         ]
 
     def duplicates(self) -> list[tuple[PartitionDirectory, PartitionDirectory]]:
-        """Directories whose names are other spellings of a partition that has one, each with that. Raises
-        UnreadableInput."""
+        """Directories whose names are other spellings of a partition that has one, each with that. One without
+        partition.metadata is a stray. Raises UnreadableInput."""
         by_partition: dict[Partition, list[PartitionDirectory]] = {}
         for each in self.partitions():
-            if not each.name.state and (each.path / FileKind.PARTITION_METADATA).exists():  # else it is a stray
+            if each.name.state:
+                continue
+            if os.path.exists(each.path / FileKind.PARTITION_METADATA):  # noqa: PTH110  (unreadable: not known)
                 by_partition.setdefault(each.partition, []).append(each)
         found = []
         for same in by_partition.values():
