@@ -1,4 +1,4 @@
-"""The compiled part of the build: each formats/kernels/*.pyx becomes an extension module. The rest: pyproject.toml."""
+"""Compiles the kernels: each .pyx under formats/kernels becomes an extension module. The rest: pyproject.toml."""
 
 import os
 from pathlib import Path
@@ -7,18 +7,37 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 KERNELS = Path("formats/kernels")
+CORES = os.cpu_count() or 1
 
-# The C headers and Cython includes beside the kernels: a change in one rebuilds them all.
-SHARED = [str(path) for pattern in ("*.h", "*.pxi") for path in KERNELS.glob(pattern)]
+# What Cython adds to every module that takes buffers, compiled once for all of them.
+SHARED = "formats.kernels.cython_shared"
+
+DIRECTIVES = {
+    "language_level": "3",
+    "auto_pickle": False,
+    "boundscheck": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "wraparound": False,
+}
+
+FLAGS = ["-O3", "-g0"]
 
 
 def extension(source: Path) -> Extension:
+    """A module that is compiled anew when its source, a .pxd that it cimports or a C header has changed."""
     name = ".".join(source.with_suffix("").parts)
-    return Extension(name, [str(source)], depends=SHARED, extra_compile_args=["-O3", "-g0"])
+    headers = [str(path) for path in KERNELS.rglob("*.h")]
+    return Extension(name, [str(source)], depends=headers, extra_compile_args=FLAGS, extra_link_args=FLAGS)
 
 
-kernels = [extension(source) for source in sorted(KERNELS.glob("*.pyx"))]
-setup(
-    ext_modules=cythonize(kernels, compiler_directives={"language_level": "3"}),
-    options={"build_ext": {"parallel": os.cpu_count() or 1}},
-)
+if __name__ == "__main__":
+    # The largest first: then no core waits for another at the end.
+    sources = sorted(KERNELS.rglob("*.pyx"), key=lambda path: (-path.stat().st_size, path))
+    kernels = [extension(path) for path in (*sources, KERNELS / "cython_shared.c")]
+    setup(
+        ext_modules=cythonize(
+            kernels, compiler_directives=DIRECTIVES, nthreads=CORES, shared_utility_qualified_name=SHARED
+        ),
+        options={"build_ext": {"parallel": CORES}},
+    )

@@ -1,12 +1,12 @@
-"""One record batch of magic 2 from keys and values, quickly: what a broker writes by itself.
+"""Write one record batch of magic 2 from keys and values: the records that a broker itself appends.
 
-    write_batch(records, timestamp_ms, ...)   a batch with these records, at least one, at consecutive offsets
+    write_batch(records, timestamp_ms, ...)   a batch of at least one record, at consecutive offsets
 
 All records have the same time and no headers; nothing is compressed. attributes: formats.record_batch.TRANSACTIONAL and
-CONTROL. What the bytes are is in formats.record_batch.
+CONTROL. formats.record_batch describes the bytes.
 """
 
-from formats.kernels.log import write_batch
+from formats.kernels.write import write_batch
 
 __all__ = ["Pair", "write_batch"]
 

@@ -1,17 +1,18 @@
 """Checkpoint files: numbers in lines of text.
 
-    leader-epoch-checkpoint            per partition       epoch and start offset of every leader
-    recovery-point-offset-checkpoint   per log directory   up to where each log is flushed
+    leader-epoch-checkpoint            per partition       leader epochs with their start offsets
+    recovery-point-offset-checkpoint   per log directory   recovery points: each log is flushed below its offset
     replication-offset-checkpoint      per log directory   high watermarks
     log-start-offset-checkpoint        per log directory   log start offsets beyond the first segment's base offset
-    cleaner-offset-checkpoint          per log directory   up to where the log cleaner has been
+    cleaner-offset-checkpoint          per log directory   each log is cleaned below its offset
 
     line 1     version, 0
     line 2     number of entries
-    line 3..   `epoch start-offset`, or `topic partition offset`; anything white between them
+    line 3..   `epoch start-offset`, or `topic partition offset`; separated by white space
 
-An empty file (Kafka makes one before it first writes) and one with nothing behind the version hold no entries. All else
-that is wrong stops a broker from starting, but in replication-offset-checkpoint.
+An empty file (Kafka creates one before its first write) and a file of only the version hold no entries. Any other
+malformed file keeps a broker from starting, but for an offset checkpoint with text for a number or a negative count:
+the broker goes on as if it had no entries, and where replication-offset-checkpoint is so, serves no partition.
 Source: CheckpointFile, LeaderEpochCheckpointFile, OffsetCheckpointFile.
 """
 
@@ -46,7 +47,7 @@ class OffsetEntry(NamedTuple):
 
 
 def parse_leader_epochs(data: bytes) -> tuple[EpochEntry, ...]:
-    """The entries of a leader-epoch-checkpoint in the order of the file. Raises BadValue, BadCount, UnknownVersion."""
+    """Return the entries of a leader-epoch-checkpoint file in its order. Raises BadValue, BadCount, UnknownVersion."""
 
     def entry(words: Sequence[str]) -> EpochEntry:
         epoch, offset = words
@@ -56,12 +57,12 @@ def parse_leader_epochs(data: bytes) -> tuple[EpochEntry, ...]:
 
 
 def build_leader_epochs(entries: Sequence[EpochEntry]) -> bytes:
-    """The bytes of a leader-epoch-checkpoint."""
+    """Return the bytes of a leader-epoch-checkpoint file."""
     return _build(entries)
 
 
 def parse_offsets(data: bytes) -> tuple[OffsetEntry, ...]:
-    """The entries of an offset checkpoint in the order of the file. Raises BadValue, BadCount, UnknownVersion."""
+    """Return the entries of an offset checkpoint file in its order. Raises BadValue, BadCount, UnknownVersion."""
 
     def entry(words: Sequence[str]) -> OffsetEntry:
         topic, partition, offset = words
@@ -71,16 +72,16 @@ def parse_offsets(data: bytes) -> tuple[OffsetEntry, ...]:
 
 
 def build_offsets(entries: Sequence[OffsetEntry]) -> bytes:
-    """The bytes of an offset checkpoint."""
+    """Return the bytes of an offset checkpoint file."""
     return _build(entries)
 
 
 class _NotANumberError(ValueError):
-    """An integer of some size is wanted. Kafka tells it from a line of the wrong form, but for the first two lines."""
+    """A word that is not an integer of its size. In lines 1 and 2 it raises BadValue, in later ones BadNumber."""
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, str]]:
-    """Position and text of each line, split where Java's readLine does."""
+    """Yield position and text of each line; lines end as for Java's BufferedReader.readLine."""
     position = 0
     while position < len(data):
         end = _END_OF_LINE.search(data, position)
@@ -101,6 +102,8 @@ def _parse(data: bytes, entry: Callable[[Sequence[str]], T]) -> tuple[T, ...]:
                 raise UnknownVersion(f"line 1: version {version}, not {VERSION}", position)
             if number == 2:
                 expected, count_at = _integer(line, 32), position
+                if expected < 0:
+                    raise BadNumber(f"line 2: a count of {expected:,}", position)
             if number > 2:
                 entries.append(entry(_WHITE.split(line.rstrip(" \t\v\f"))))
         except _NotANumberError:

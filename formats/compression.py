@@ -1,7 +1,7 @@
 """Compression: the codecs of batches and messages, and how Kafka frames them.
 
     id  codec   framing that Kafka reads (attributes bits 0..2 of a batch name the id)
-     0  none    as it is
+     0  none    no framing
      1  gzip    one or more gzip members, RFC 1952
      2  snappy  xerial blocks, or one raw snappy block (never Google's "framing format")
      3  lz4     one LZ4 frame with independent blocks
@@ -22,19 +22,20 @@
 
 Source: Kafka's compress package (GzipCompression, SnappyCompression, Lz4BlockInputStream, ZstdCompression), KIP-110.
 
-No size that the bytes claim is allocated before it is known to be possible, and no output grows past `limit` by more
-than one step. Only the codec in use is imported. Functions may be called from several threads; codecs release the GIL.
+A size that the bytes claim is checked to be possible before it is allocated, and the output exceeds `limit` by at most
+one step of input. Only the codec in use is imported. Functions may be called from several threads; codecs release the
+GIL.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from formats.damaged_block import lz4_prefix, snappy_prefix
-from formats.errors import BadCodec, BadCompression, FormatError, LimitExceeded
+from formats.errors import BadCodec, BadCompression, BytesBehind, FormatError, LimitExceeded
 
 if TYPE_CHECKING:
     from zstandard import ZstdDecompressor
@@ -43,20 +44,23 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 DEFAULT_LIMIT = 64 * 1024 * 1024
 UNBOUNDED = 2**62
 MOST_FOR_ONE = (1, 1032, 22, 255)
-"""What one byte can become, by codec: deflate's longest match takes two bits, snappy's 64 bytes take three bytes, an
-lz4 match grows by 255 for each byte of its length. zstd: see _zstd_most."""
-WHOLE = 2**62  # a step that no payload reaches: all of it at once
-PREFIX_STEP = 16  # input bytes at a time where the output before the damage is wanted
+"""The most bytes that one compressed byte decompresses to, by codec id: deflate's longest match takes two bits,
+snappy's 64 bytes take three bytes, an lz4 match grows by 255 for each byte of its length. For zstd _zstd_most computes
+it."""
+WHOLE = 2**62  # a step longer than any payload: decompress it at once
+PREFIX_STEP = 16  # input bytes at a time for `decompress_prefix`
 
 Chunks = Iterator[bytes | memoryview]
 
 
 def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT) -> bytes:
-    """Decompress the whole payload of one batch (or of one magic 0 or 1 message).
+    """Return the decompressed payload of one batch, or of one magic 0 or 1 message.
 
-    Takes the codec id, the compressed bytes, the magic of the message around them and the most bytes that may come
-    out. Raises BadCodec, BadCompression (also for bytes behind the end of the stream) and LimitExceeded, with the
-    position in `data` at which the faulty member, block or frame begins.
+    codec: the codec id (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd). data: the compressed bytes. magic: that of the batch
+    or message around them. limit: the most bytes that may come out.
+
+    Raises BadCodec for another codec id, BadCompression for damage and for bytes behind the end of the stream,
+    LimitExceeded; each with the position in `data` at which the faulty member, block or frame begins.
     """
     chunks = list(_codec(codec).decompress(memoryview(data), magic, limit, WHOLE))
     return bytes(chunks[0]) if len(chunks) == 1 else b"".join(chunks)
@@ -65,12 +69,12 @@ def decompress(codec: int, data: bytes | memoryview, *, magic: int = 2, limit: i
 def decompress_prefix(
     codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT
 ) -> tuple[bytes, FormatError | None]:
-    """Decompress as much as there is before the damage: the bytes and the error that ended them, or None.
+    """Return the bytes that decompress before the first damage, and the error that ended them, or None.
 
-    Raises BadCodec only. zstd gives whole blocks (up to 128 KiB each), the others all but some bytes. Codecs have few
-    checks: the last bytes may come from the damage itself.
+    Arguments are as for `decompress`. The bytes are whole blocks of zstd (up to 128 KiB each), with other codecs all
+    but a few. The last of them may be wrong, since codecs detect damage late. Raises BadCodec for another codec id.
     """
-    prefix = BytesIO()  # gives away what it holds: no second copy of a bomb's output
+    prefix = BytesIO()  # getvalue shares its buffer: no second copy of the output
     try:
         prefix.writelines(_codec(codec).decompress(memoryview(data), magic, limit, PREFIX_STEP))
     except BadCodec:
@@ -80,19 +84,74 @@ def decompress_prefix(
     return prefix.getvalue(), None
 
 
+def decompressed_parts(
+    codec: int, data: bytes | memoryview, *, magic: int = 2, limit: int = DEFAULT_LIMIT
+) -> Iterator[bytes | memoryview]:
+    """Yield the decompressed payload part by part, so that it need not be in memory as a whole. Arguments and errors
+    are as for `decompress`."""
+    yield from _codec(codec).decompress(memoryview(data), magic, limit, GZIP_STEP)
+
+
+def inflated(codec: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the content of a gzip or a zstd file part by part, each of at most 16 MB.
+
+    codec: GZIP or ZSTD. chunks: the bytes of the file, in order; of none is more read than is needed. Raises
+    BadCompression for damage, and for a file that ends inside a member or frame.
+    """
+    step, begin, damage = _gzip_file() if codec == GZIP else _zstd_file()
+    member, is_inside, position = begin(), False, 0
+    for chunk in chunks:
+        left = chunk
+        while left:
+            fed, left = left[:step], left[step:]
+            try:
+                out = member.decompress(fed)
+            except damage as error:
+                raise BadCompression(_not_a("compressed file", error, 0), position) from None
+            position += len(fed)
+            is_inside = not member.eof
+            if out:
+                yield out
+            if member.eof:
+                left = member.unused_data + left
+                position -= len(member.unused_data)
+                member = begin()
+    if is_inside or position == 0:
+        raise BadCompression("the file ends inside a compressed member or frame", position)
+
+
+def _gzip_file() -> tuple[int, Callable[[], Any], type[Exception]]:
+    """The bytes of one step; what begins a member, with the interface of zlib's decompression object; the error of
+    damage."""
+    from isal import isal_zlib
+
+    return GZIP_STEP, lambda: isal_zlib.decompressobj(wbits=31), isal_zlib.IsalError  # type: ignore[return-value]  # stub error
+
+
+def _zstd_file() -> tuple[int, Callable[[], Any], type[Exception]]:
+    """As `_gzip_file`, of frames."""
+    import zstandard
+
+    context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX)
+    return ZSTD_STEP, context.decompressobj, zstandard.ZstdError
+
+
 def most_bytes(codec: int, data: bytes | memoryview) -> int:
-    """A size that the payload cannot be above once it is decompressed, from little more than its length; UNBOUNDED
-    for several zstd frames, for an unknown codec and for a damaged zstd frame."""
+    """Return an upper bound of the payload's decompressed size in bytes, without decompressing it.
+
+    UNBOUNDED for several zstd frames, a damaged zstd frame, and an unknown codec.
+    """
     if codec == ZSTD:
         return _zstd_most(memoryview(data))
     return MOST_FOR_ONE[codec] * len(data) if 0 <= codec < len(MOST_FOR_ONE) else UNBOUNDED
 
 
 def compress(codec: int, data: bytes | memoryview, *, level: int | None = None, magic: int = 2) -> bytes:
-    """Compress as Kafka's producers do: gzip, xerial snappy of 32 KiB blocks, lz4 of independent 64 KiB blocks, zstd.
+    """Return the payload compressed as Kafka's producers do it: gzip, snappy in xerial's framing with blocks of 32
+    KiB, lz4 with independent blocks of 64 KiB, zstd.
 
-    `level` is the codec's own (gzip 1..9, lz4 1..17, zstd up to 22; snappy has none), None its default; `magic` that of
-    the message around it.
+    codec: the codec id. level: the codec's own (gzip 1..9, lz4 1..17, zstd up to 22; snappy has none), None for its
+    default. magic: that of the batch or message around the payload. Raises BadCodec.
     """
     return _codec(codec).compress(bytes(data), level, magic)
 
@@ -129,7 +188,10 @@ def _none_compress(data: bytes, _level: int | None, _magic: int) -> bytes:
 # gzip: ISA-L inflates 2.5 times as fast as zlib (measured on 16 KiB and 1 MB batches)
 
 
-GZIP_STEP = 16 * 1024  # input at a time: other threads go on after 16 MB at most
+GZIP_JAVA = b"\0\xff"  # extra flags and operating system in the header, as Java's GZIPOutputStream writes them
+GZIP_MAGIC = b"\x1f\x8b\x08"
+GZIP_IGNORED = 18  # Java looks for another member only behind it where more bytes follow: a header and a trailer
+GZIP_STEP = 16 * 1024  # input bytes of one call, for at most 16 MB of output: then other threads can run
 
 
 def _gzip_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Chunks:
@@ -137,6 +199,8 @@ def _gzip_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Ch
 
     start, size = 0, 0
     while start < len(data) or start == 0:
+        if start and (len(data) - start <= GZIP_IGNORED or data[start : start + 3] != GZIP_MAGIC):
+            raise BytesBehind(f"{len(data) - start:,} bytes behind the end of the gzip stream are no member", start)
         member = isal_zlib.decompressobj(wbits=31)
         position = start
         while not member.eof:
@@ -154,7 +218,8 @@ def _gzip_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Ch
 
 
 def _gzip_compress(data: bytes, level: int | None, _magic: int) -> bytes:
-    return zlib.compress(data, zlib.Z_DEFAULT_COMPRESSION if level is None else level, wbits=31)
+    member = zlib.compress(data, zlib.Z_DEFAULT_COMPRESSION if level is None else level, wbits=31)
+    return member[:8] + GZIP_JAVA + member[10:]
 
 
 # snappy
@@ -162,7 +227,7 @@ def _gzip_compress(data: bytes, level: int | None, _magic: int) -> bytes:
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 XERIAL_BLOCK = 32 * 1024
-XERIAL_LENGTH_MAX = 64 * 1024  # no block that does not compress is longer, of those that producers write
+XERIAL_LENGTH_MAX = 64 * 1024  # above the longest block that producers write for incompressible data
 
 
 def _snappy_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Chunks:
@@ -178,6 +243,8 @@ def _snappy_decompress(data: memoryview, _magic: int, limit: int, step: int) -> 
                 raise BadCompression("xerial version is below 1", position + 8)
             position += 16
             continue
+        if len(data) - position < 4:  # Java's SnappyInputStream: no further block
+            raise BytesBehind(f"{len(data) - position} bytes behind the end of the snappy stream", position)
         length = int.from_bytes(data[position : position + 4])
         for out in _snappy_block(data[position + 4 : position + 4 + length], length, limit - size, position, step):
             size += len(out)
@@ -219,7 +286,7 @@ def _snappy_compress(data: bytes, _level: int | None, _magic: int) -> bytes:
     return b"".join(parts)
 
 
-# lz4: the frame is read here, as Kafka does, for its rules differ from liblz4's; the blocks are liblz4's
+# lz4: the frame is parsed here, since Kafka's rules for it differ from liblz4's; liblz4 decompresses the blocks
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 
@@ -256,11 +323,11 @@ def _lz4_decompress(data: memoryview, magic: int, limit: int, step: int) -> Chun
         _lz4_take(data, position, 4)
         position += 4
     if position < len(data):
-        raise BadCompression(f"{len(data) - position:,} bytes behind the end of the lz4 frame", position)
+        raise BytesBehind(f"{len(data) - position:,} bytes behind the end of the lz4 frame", position)
 
 
 def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int, int]:
-    """Where the first block begins, the size of the largest block, block checksums?, content checksum?"""
+    """Return the first block's position, the size limit of blocks, and flags for block and content checksums."""
     if len(data) < 7:
         raise BadCompression("the lz4 payload ends inside the frame header", 0)
     if data[:4] != LZ4_MAGIC:
@@ -315,12 +382,12 @@ def _lz4_compress(data: bytes, level: int | None, magic: int) -> bytes:
 # zstd
 
 ZSTD_WINDOW_MAX = 128 * 1024 * 1024  # what Kafka's zstd-jni accepts
-ZSTD_BLOCK = 128 * 1024  # no block gives more, and none is shorter than 3 bytes
+ZSTD_BLOCK = 128 * 1024  # a block decompresses to at most this, and takes at least 3 bytes
 ZSTD_REPEATED, ZSTD_COMPRESSED = 1, 2  # types of blocks
 ZSTD_BLOCKS_COUNTED = 64
-ZSTD_STEP = 256  # input at a time: at most 85 blocks, 11 MB
+ZSTD_STEP = 256  # input bytes of one call: at most 85 blocks, 11 MB of output
 
-_zstd_free: list[ZstdDecompressor] = []  # contexts at rest; append and pop are atomic, so no lock
+_zstd_free: list[ZstdDecompressor] = []  # idle decompressors; append and pop are atomic, so no lock
 
 
 def _zstd_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Chunks:
@@ -341,7 +408,7 @@ def _zstd_decompress(data: memoryview, _magic: int, limit: int, step: int) -> Ch
 
 
 def _zstd_whole(context: ZstdDecompressor, data: memoryview, limit: int) -> bytes | None:
-    """The one sound frame that `data` nearly always is, in one call; None where it takes a closer look."""
+    """Return the content of `data` if it is one sound frame, the usual case; None where `_zstd_stream` must decide."""
     import zstandard
 
     try:
@@ -350,14 +417,14 @@ def _zstd_whole(context: ZstdDecompressor, data: memoryview, limit: int) -> byte
         if claimed == 0 or room > min(limit, (len(data) // 3 + 1) * ZSTD_BLOCK):
             return None
         if claimed < 0 and _zstd_frame_end(data) != len(data):
-            return None  # of a frame without a content size, `decompress` passes over what lies behind it
+            return None  # with no content size, `decompress` ignores bytes behind the frame
         return context.decompress(data, max_output_size=room, allow_extra_data=False)
     except zstandard.ZstdError:
         return None
 
 
 def _zstd_frame_end(data: memoryview) -> int:
-    """Where the first frame ends by the sizes of its blocks; behind the data if it is cut."""
+    """Return the position behind the first frame, from the sizes of its blocks; len(data) + 1 if the frame is cut."""
     import zstandard
 
     position = zstandard.frame_header_size(data)
@@ -372,7 +439,7 @@ def _zstd_frame_end(data: memoryview) -> int:
 
 
 def _zstd_most(data: memoryview) -> int:
-    """All blocks of the one frame at their largest. Looks at no more blocks than make a payload long."""
+    """Return the sum of the most bytes of each block, if `data` is one frame; UNBOUNDED for more than 8 MB."""
     import zstandard
 
     try:

@@ -1,14 +1,14 @@
-"""Control records: what brokers and KRaft voters write for each other into the logs that applications read.
+"""Control records: records that brokers and KRaft voters append for each other, and that no application receives.
 
-    key     int16 version (0), int16 type; readers skip what a later version may add
+    key     int16 version (0), int16 type; readers ignore the bytes that a later version may add
       type  0 abort, 1 commit: end of the producer's transaction              int16 version, EndTxnMarker
-            2 leader change: who leads the metadata log now, elected by whom  LeaderChangeMessage
-            3 snapshot header, 4 snapshot footer: ends of a `.checkpoint`     SnapshotHeaderRecord, SnapshotFooterRecord
+            2 leader change: the new leader, the voters that elected it       LeaderChangeMessage
+            3, 4 snapshot header, footer: first, last record of `.checkpoint` SnapshotHeaderRecord, SnapshotFooterRecord
             5 KRaft version                                                   KRaftVersionRecord
             6 KRaft voters: the voter set from here on (KIP-853)              VotersRecord
     value   the message named above; those of types 2 to 6 begin with their own version
 
-A batch with the control bit holds control records and nothing else; one, where it is a marker.
+A batch with the control bit holds only control records; a transaction marker is the only record of its batch.
 Field tables: schemas/control_records.json.
 Source: ControlRecordType, EndTransactionMarker, ControlRecordUtils; KIP-98, KIP-595, KIP-630.
 """
@@ -25,7 +25,7 @@ VERSION = 0
 
 
 class ControlType(IntEnum):
-    """What a control record says, by the type in its key."""
+    """The type of a control record, which its key holds."""
 
     ABORT = 0
     COMMIT = 1
@@ -37,12 +37,12 @@ class ControlType(IntEnum):
 
     @property
     def is_marker(self) -> bool:
-        """Does it end a transaction?"""
+        """Whether the record is a transaction marker, which ends a producer's transaction."""
         return self <= ControlType.COMMIT
 
 
 class ControlRecordKey(NamedTuple):
-    """The key of a control record; the type may be one that is not in ControlType."""
+    """The key of a control record; its type need not be in ControlType."""
 
     version: int
     type: int
@@ -52,7 +52,7 @@ KEY = FixedLayout(
     "control record key",
     ControlRecordKey,
     Field("version", "int16", "0"),
-    Field("type", "int16", "what the record says: see above"),
+    Field("type", "int16", "the type of the record: see above"),
 )
 
 MESSAGES = {
@@ -76,7 +76,10 @@ class ControlRecord:
 
 
 def parse_key(key: bytes | None) -> ControlRecordKey:
-    """The key of a control record, whatever its type. Raises BadValue, Truncated, UnknownVersion."""
+    """Return the key of a control record; its type need not be in ControlType.
+
+    Raises BadValue, Truncated, UnknownVersion.
+    """
     if key is None:
         raise BadValue("a control record without a key")
     parsed = KEY.unpack(key)
@@ -86,7 +89,10 @@ def parse_key(key: bytes | None) -> ControlRecordKey:
 
 
 def parse(key: bytes | None, value: bytes | None) -> ControlRecord:
-    """The control record that a record's key and value hold. Raises FormatError, with positions in key or value."""
+    """Return the control record that a record's key and value hold.
+
+    Raises FormatError, with positions in key or value.
+    """
     number = parse_key(key).type
     if number not in MESSAGES:
         raise UnknownType(f"control record type {number}", 2)
@@ -105,7 +111,7 @@ def parse(key: bytes | None, value: bytes | None) -> ControlRecord:
 
 
 def build(record: ControlRecord) -> tuple[bytes, bytes]:
-    """Key and value of a control record. Raises FormatError where the value does not fit its message."""
+    """Return key and value of a control record. Raises FormatError for a value that does not fit its message."""
     prefix = record.version.to_bytes(2, signed=True) if record.type.is_marker else b""
     version = VERSION if record.type.is_marker else record.version
     return KEY.pack((VERSION, record.type)), prefix + message.build(MESSAGES[record.type], version, record.value)

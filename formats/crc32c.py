@@ -1,6 +1,6 @@
 """CRC-32C (Castagnoli), the checksum of magic 2 batches and of producer snapshots. RFC 3720, appendix B.4.
 
-Written out for what is small and as a second opinion on the kernels, which check whole logs a hundred times as fast.
+This pure Python version serves small inputs and independent checks; formats.kernels.crc is a hundred times as fast.
 """
 
 
@@ -14,7 +14,10 @@ _TABLE = tuple(map(_row, range(256)))
 
 
 def crc32c(data: bytes | memoryview, value: int = 0) -> int:
-    """The checksum of `data`, or, from the checksum `value` of what came before it, of both."""
+    """Return the CRC-32C of `data` as an unsigned 32-bit int.
+
+    value: the CRC-32C of the bytes before `data`; the result then covers those bytes too.
+    """
     crc = value ^ 0xFFFFFFFF
     table = _TABLE
     for byte in data:

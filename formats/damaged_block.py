@@ -1,22 +1,23 @@
-"""What a damaged snappy or lz4 block still holds: its elements up to the first that cannot be.
+"""Decompress a damaged snappy or lz4 block up to its first invalid element.
 
-    snappy block  varint size when decompressed, then elements, each begins with a tag whose low two bits say what it is
-      0           literal: length - 1 in the other six bits, or, from 60 on, in the 1 to 4 bytes behind; then its bytes
+    snappy block  varint decompressed size, then elements; each begins with a tag, whose low two bits are its type
+      0           literal: length - 1 in the other six bits, or, from 60 on, in the next 1 to 4 bytes; then its bytes
       1           copy: length - 4 in bits 2-4, offset in bits 5-7 and one byte more
       2, 3        copy: length - 1 in the other six bits, offset in 2 or 4 bytes, little endian
     lz4 block     sequences: token, literals, int16 offset, little endian; the last one ends with its literals
-      token       bits 4-7 number of literals, bits 0-3 length of the copy - 4; 15 goes on in bytes to add, until one
-                  is not 255
-    copy          so many bytes from so far back in the output, perhaps from what it has just written
+      token       bits 4-7 number of literals, bits 0-3 length of the copy - 4; to a 15 the bytes that follow are
+                  added, up to the first that is not 255
+    copy          `length` bytes from `offset` bytes before the end of the output; it may overlap its own output
 
 Source: format_description.txt of snappy, lz4_Block_format.md of lz4.
 
-The codecs' own decompressors give all or nothing. This one is for people who look at damage: slow, and it never raises.
+The codecs' own decompressors return the whole block or an error. These functions, for the analysis of damage, are slow
+and never raise.
 """
 
 
 def snappy_prefix(block: bytes | memoryview, limit: int) -> bytes:
-    """The decompressed bytes, at most `limit`, before the first element that is damaged or cut."""
+    """Return the decompressed bytes, at most `limit`, before the first snappy element that is damaged or cut."""
     out = bytearray()
     try:
         position = next(at for at, byte in enumerate(block) if byte < 0x80) + 1
@@ -46,7 +47,7 @@ def snappy_prefix(block: bytes | memoryview, limit: int) -> bytes:
 
 
 def lz4_prefix(block: bytes | memoryview, limit: int) -> bytes:
-    """The decompressed bytes, at most `limit`, before the first sequence that is damaged or cut."""
+    """Return the decompressed bytes, at most `limit`, before the first lz4 sequence that is damaged or cut."""
     out = bytearray()
     position = 0
     try:

@@ -1,16 +1,17 @@
-"""Every way in which bytes can fail to be what a format says: one small tree, each error with its byte position.
+"""The errors of parsing and building: one tree under FormatError, each with the byte position of the fault.
 
 FormatError
   Truncated      the bytes end before the value does
   BadMagic       a marker byte or word is not the one that this format begins with
   BadChecksum    stored and computed checksum differ
-  BadLength      a length is negative, too small or too large for what holds it
+  BadLength      a length is negative, too small, or larger than the buffer or struct around it
   BadVarint      a variable-length integer is longer than its type allows
-  BadCount       a count differs from what is there, or cannot be
+  BadCount       a count differs from the number of items that follow, or is impossible
   BadCodec       an unknown compression codec id
   BadCompression a payload that its codec does not decompress, or bytes behind its end
-  LimitExceeded  sound perhaps, but larger than the caller allows
-  BadValue       anything else that is not as the format says
+  BytesBehind    a BadCompression: bytes behind the end that Java's streams ignore, and with them Kafka
+  LimitExceeded  a value larger than the caller allows, sound or not
+  BadValue       a value that the format does not allow, for a reason that no other error names
   BadNumber      a BadValue: text where a number must be
   UnknownVersion a version that this format does not have
   UnknownType    a type id that this format does not have
@@ -20,10 +21,10 @@ from typing import Self
 
 
 class FormatError(Exception):
-    """Bytes that are not what their format says.
+    """Bytes that violate their format.
 
-    `reason` is one line for people; `position` is the byte at which the faulty thing begins, counted from the start of
-    the buffer that was parsed (after `at`: of the file), or None where no single byte can be named.
+    `reason` is one line of text; `position` is the byte at which the faulty field, batch or entry begins, counted from
+    the start of the buffer that was parsed (after `at`: of the file), or None where no single byte can be named.
     """
 
     def __init__(self, reason: str, position: int | None = None) -> None:
@@ -35,7 +36,8 @@ class FormatError(Exception):
         return self.reason if self.position is None else f"{self.reason} (byte {self.position})"
 
     def at(self, base: int) -> Self:
-        """Return the same error seen from an outer buffer in which this one begins at byte `base`."""
+        """Return the same error with its position in an outer buffer, in which the parsed buffer begins at byte
+        `base`."""
         return type(self)(self.reason, base if self.position is None else base + self.position)
 
 
@@ -52,7 +54,7 @@ class BadChecksum(FormatError):
 
 
 class BadLength(FormatError):
-    """A length is negative, too small or too large for what holds it."""
+    """A length is negative, too small, or larger than the buffer or struct around it."""
 
 
 class BadVarint(FormatError):
@@ -60,7 +62,7 @@ class BadVarint(FormatError):
 
 
 class BadCount(FormatError):
-    """A count differs from what is there, or cannot be."""
+    """A count differs from the number of items that follow, or is impossible."""
 
 
 class BadCodec(FormatError):
@@ -71,12 +73,16 @@ class BadCompression(FormatError):
     """A payload that its codec does not decompress, or bytes behind the end of its stream."""
 
 
+class BytesBehind(BadCompression):
+    """Bytes behind the end of a compressed payload that Java's streams ignore: the payload itself is whole."""
+
+
 class LimitExceeded(FormatError):
-    """Larger than the caller allows, sound or not."""
+    """A value larger than the caller allows, sound or not."""
 
 
 class BadValue(FormatError):
-    """Anything else that is not as the format says."""
+    """A value that the format does not allow, for a reason that no other error names."""
 
 
 class BadNumber(BadValue):

@@ -1,8 +1,8 @@
-"""Names of files and directories: what Kafka keeps where, and what state it is in.
+"""Names of Kafka's files and directories, and the states that their suffixes stand for.
 
     in a partition's directory
-      <offset>.log .index .timeindex .txnindex   a segment; 20 digits: offset of its first record, or a bit below it
-      <offset>.snapshot                          producers, as of the records below the offset
+      <offset>.log .index .timeindex .txnindex   a segment; 20 digits: its base offset, at most that of its first record
+      <offset>.snapshot                          producer state of the records below the offset
       <offset>-<epoch>.checkpoint                KRaft snapshot of the metadata log below the offset; 20 and 10 digits
       leader-epoch-checkpoint partition.metadata quorum-state
     in a log directory
@@ -10,14 +10,14 @@
       remote-log-index-cache/<offset>_<id>.index .timeindex .txnindex   (offset without leading zeros)
     in tiered storage, as Kafka's LocalTieredStorage lays it out
       <topic>-<partition>-<topic id>/<offset>-<id>.log .index .timeindex .txnindex .snapshot .leader_epoch_checkpoint
-    behind any of these
-      .deleted   goes after file.delete.delay.ms         .cleaned   being written by the cleaner
-      .swap      replaces segments, then loses the name  .tmp .part  being written
+    suffixes of any of these
+      .deleted   removed after file.delete.delay.ms        .cleaned   being written by the cleaner
+      .swap      replaces segments, then loses the suffix  .tmp .part  being written
     directories
       <topic>-<partition>                     a partition
-      <topic>-<partition>.<unique>-delete     goes after file.delete.delay.ms
+      <topic>-<partition>.<unique>-delete     removed after file.delete.delay.ms
       <topic>-<partition>.<unique>-future     being moved here from another log directory
-      <topic>-<partition>.<unique>-stray      not this broker's by the metadata
+      <topic>-<partition>.<unique>-stray      a replica that the metadata does not assign to this broker
 
 Ids are UUIDs in 22 characters of base64.
 Source: LogFileUtils, LocalLog, Snapshots, RemoteIndexCache, LocalTieredStorage.
@@ -30,11 +30,11 @@ from typing import Final, NamedTuple
 METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_DIRECTORY: Final = f"{METADATA_TOPIC}-0"
 INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
-"""Those that coordinators keep their state in: not for clients to write."""
+"""The topics in which coordinators keep their state, and to which clients must not produce."""
 
 
 class FileKind(StrEnum):
-    """What a file holds, by the part of its name that says so."""
+    """The kind of a file: the value is its suffix or its whole name."""
 
     LOG = ".log"
     OFFSET_INDEX = ".index"
@@ -57,10 +57,10 @@ class FileKind(StrEnum):
 
 
 class FileName(NamedTuple):
-    """A file name taken apart; None for what it does not have.
+    """The parts of a file name; None for a part that the name does not have.
 
-    `state` is "" or what follows the name proper: "deleted", "cleaned", "swap", "tmp", "part". `epoch` is that of a
-    KRaft snapshot, `remote_id` that of a segment in tiered storage or of a cached index of one.
+    `state` is "" or the suffix behind the name, without its dot: "deleted", "cleaned", "swap", "tmp", "part". `epoch`
+    is that of a KRaft snapshot, `remote_id` that of a segment in tiered storage or of a cached index of one.
     """
 
     kind: FileKind
@@ -71,9 +71,9 @@ class FileName(NamedTuple):
 
 
 class DirectoryName(NamedTuple):
-    """A partition directory's name taken apart; `state` is "", "delete", "future", "stray" or "remote".
+    """The parts of a partition directory's name; `state` is "", "delete", "future", "stray" or "remote".
 
-    `unique` is what makes the name of a directory with a state unique, in tiered storage the topic id.
+    `unique` makes the name of a directory with a state unique; in tiered storage it is the topic id.
     """
 
     topic: str
@@ -96,7 +96,7 @@ _FILES = tuple(
         f"(?P<kind>{_WHOLE_NAMES})",
     )
 )
-_PARTITION = r"-(?P<partition>\+?[0-9]+)"  # as Integer.parseInt reads it
+_PARTITION = r"-(?P<partition>\+?[0-9]+)"  # the forms that Java's Integer.parseInt accepts
 _DIRECTORIES = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
@@ -108,7 +108,7 @@ _DIRECTORIES = tuple(
 
 
 def parse(name: str) -> FileName | None:
-    """What the name of a file says, without its directory; None for a name that Kafka does not give."""
+    """Return the parts of a file's name, given without its directory; None for a name that no file of Kafka has."""
     for pattern in _FILES:
         if match := pattern.fullmatch(name):
             found = match.groupdict()
@@ -126,7 +126,7 @@ def parse(name: str) -> FileName | None:
 
 
 def build(name: FileName) -> str:
-    """The file name; of a segment in tiered storage, not of its index in the local cache."""
+    """Return the file name with these parts; with a `remote_id` as in tiered storage, not as in the index cache."""
     parts = [] if name.base_offset is None else [f"{name.base_offset:020}"]
     parts += [] if name.epoch is None else [f"-{name.epoch:010}"]
     parts += [] if name.remote_id is None else [f"-{name.remote_id}"]
@@ -134,9 +134,9 @@ def build(name: FileName) -> str:
 
 
 def parse_directory(name: str) -> DirectoryName | None:
-    """What the name of a directory says, without the directory it is in; None where it is no partition's.
+    """Return the parts of a partition directory's name, given without its parent; None for any other name.
 
-    Kafka does not ask here whether a topic may have that name, nor whether it would write the number so.
+    Like Kafka's parser, it checks neither that the topic name is legal nor that the number has no + or leading zeros.
     """
     for pattern in _DIRECTORIES:
         if match := pattern.fullmatch(name):
@@ -149,7 +149,7 @@ def parse_directory(name: str) -> DirectoryName | None:
 
 
 def build_directory(name: DirectoryName) -> str:
-    """The directory name."""
+    """Return the directory name that has these parts."""
     plain = f"{name.topic}-{name.partition}"
     if name.state == "remote":
         return f"{plain}-{name.unique}"

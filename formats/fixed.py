@@ -5,9 +5,9 @@
 
 Source: ByteBuffer, in which Kafka reads and writes all of them.
 
-Each structure is stated once, as a table of fields that is read through `struct` and doubles as a Construct. Reading
-an entry through Construct costs microseconds and importing Construct 70 ms: nothing to spend on an index of a million
-entries, hence the two faces of one table.
+Each structure is declared once, as a table of fields. `struct` reads and writes it; `FixedLayout.construct` makes a
+Construct of it on demand, since an entry costs Construct microseconds (an index can have a million) and importing it
+takes 70 ms.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _CODES = {
 
 
 def size_of(type_name: str) -> int:
-    """Bytes that a type of the table above takes."""
+    """Return the size in bytes of a type, given by its name ("int16")."""
     return struct.calcsize(">" + _CODES[type_name])
 
 
 class Field(NamedTuple):
-    """One field: its name, its type (a row of the table above) and what it means, in one line."""
+    """One field: its name, its type ("int64"), and its meaning in one line."""
 
     name: str
     type: str
@@ -58,37 +58,37 @@ class FixedLayout(Generic[T]):
         self.size = self._struct.size
 
     def unpack(self, data: bytes | memoryview, position: int = 0) -> T:
-        """The structure that begins at byte `position`. Raises Truncated."""
+        """Return the structure that begins at byte `position`. Raises Truncated."""
         if not 0 <= position <= len(data) - self.size:
             missing = position + self.size - len(data)
             raise Truncated(f"{self.name} takes {self.size} bytes, {missing} are missing", position)
         return self._value(*self._struct.unpack_from(data, position))
 
     def unpack_all(self, data: bytes | memoryview) -> list[T]:
-        """The structures that `data` is made of, end to end. Raises BadLength at one that is not whole."""
+        """Return the structures that lie in `data` end to end. Raises BadLength if the last one is not whole."""
         if len(data) % self.size:
             whole = len(data) // self.size * self.size
             raise BadLength(f"{len(data):,} bytes are not a whole number of {self.size}-byte entries", whole)
         return [self._value(*values) for values in self._struct.iter_unpack(data)]
 
     def used(self, data: bytes) -> int:
-        """Bytes up to the end of the last structure that is not all zeros: what lies behind is preallocated."""
+        """Return the size in bytes of `data` without the preallocated structures of zeros at its end."""
         return -(-len(data.rstrip(b"\0")) // self.size) * self.size
 
     def pack(self, value: Sequence[int]) -> bytes:
-        """The bytes of one structure. Raises BadValue where a number does not fit its field."""
+        """Return the bytes of one structure. Raises BadValue for a number that does not fit its field."""
         try:
             return self._struct.pack(*value)
         except struct.error as error:
             raise BadValue(f"{self.name}: {error}") from None
 
     def pack_all(self, values: Sequence[Sequence[int]]) -> bytes:
-        """The bytes of many structures, end to end. Raises BadValue."""
+        """Return the bytes of many structures, end to end. Raises BadValue."""
         return b"".join(map(self.pack, values))
 
     @cached_property
     def construct(self) -> construct.Construct[Any, Any]:
-        """The same structure as a Construct."""
+        """The structure as a Construct."""
         import construct
 
         return construct.Struct(

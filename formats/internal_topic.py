@@ -1,4 +1,4 @@
-"""Records of Kafka's internal topics: what their keys and values hold, and back.
+"""Records of Kafka's internal topics: decode and encode their keys and values.
 
     topic                  key                           value
     __consumer_offsets     type int16, message (v0)      version int16, message; null: tombstone
@@ -8,9 +8,9 @@
     __remote_log_metadata  null                          frame 1, type, version as unsigned varints, message
 
 In a GroupMetadataValue whose protocolType is "consumer", the subscription and assignment of each member are messages
-of their own (version int16, message): they become {"version", "data"} where they read whole, and stay bytes where not.
-Kafka's coordinators look at no byte behind a message; such bytes are kept (`key_rest`, `value_rest`). In metadata they
-are an error. Source: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`, `ConsumerProtocol`.
+of their own (version int16, message): they become {"version", "data"}, or stay bytes where they do not parse.
+Kafka's coordinators ignore bytes behind a message; they are kept in `key_rest` and `value_rest`. Behind a metadata
+record they are an error. Source: `CoordinatorRecordSerde`, `AbstractApiMessageSerde`, `ConsumerProtocol`.
 """
 
 import struct
@@ -28,7 +28,7 @@ FRAME_VERSION: Final = 1
 """The only frame version of metadata records."""
 
 EMBEDDED: Final = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
-"""The fields of a classic group's member that hold messages of the consumer protocol, and which."""
+"""The fields of a classic group's member that hold a message of the consumer protocol, and that message's name."""
 
 _COORDINATORS: Final = {
     "__consumer_offsets": "consumer_offsets",
@@ -44,9 +44,10 @@ _INT16: Final = struct.Struct(">h")
 class DecodedRecord:
     """A record of an internal topic.
 
-    `key_type` is the id of the record's type, which metadata records carry in their value. `key_name` and `key`: the
-    message of the key, None in metadata. `value_version`, `value_name` and `value`: of the value; version and value are
-    None in a tombstone. The dicts are values as `formats.message.parse` gives them.
+    `key_type`: the id of the record type; metadata records have it in their value. `key_name` and `key`: name and
+    fields of the key's message, None for a metadata record. `value_version`, `value_name` and `value`: version, name
+    and fields of the value's message; version and fields are None for a tombstone. Fields are as
+    `formats.message.parse` returns them.
     """
 
     key_type: int
@@ -60,15 +61,16 @@ class DecodedRecord:
 
 
 def is_internal(topic: str) -> bool:
-    """Whether `decode` knows the records of that topic."""
+    """Whether `decode` knows the records of this topic."""
     return topic in _COORDINATORS or topic in _FRAMED
 
 
 def decode(topic: str, key: bytes | None, value: bytes | None) -> DecodedRecord:
-    """Decode one record that is not a control record; a metadata record's key is not looked at.
+    """Return the fields of one record that is not a control record. The key of a metadata record is ignored.
 
-    Raises FormatError with the position in the key or the value, and says in which: UnknownType, UnknownVersion,
-    BadLength for bytes behind a metadata record, BadValue for a missing key or value and for any other topic.
+    Raises FormatError with a position in the key or the value, which its reason begins with: UnknownType,
+    UnknownVersion, BadLength for bytes behind a metadata record, BadValue for a missing key or value and for any other
+    topic.
     """
     if topic in _FRAMED:
         if value is None:
@@ -96,7 +98,10 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> DecodedRecord:
 
 
 def encode(topic: str, record: DecodedRecord) -> tuple[bytes | None, bytes | None]:
-    """The key and the value of a record: the inverse of `decode`. Raises FormatError for what schemas do not allow."""
+    """Return the key and the value of a record, the inverse of `decode`.
+
+    Raises FormatError for a value that the schema does not allow.
+    """
     if topic in _FRAMED:
         if record.value is None or record.value_version is None:
             raise BadValue(f"a record of {topic} without a value")
@@ -114,8 +119,11 @@ def encode(topic: str, record: DecodedRecord) -> tuple[bytes | None, bytes | Non
 
 
 def to_json(record: DecodedRecord) -> dict[str, Any]:
-    """A decoded record as JSON can hold it, under the names of DecodedRecord's fields, the bytes behind it left out;
-    keys and values as Kafka's JSON converters print them, embedded messages as {"version", "data"}."""
+    """Return a decoded record as a JSON tree, under the names of DecodedRecord's fields.
+
+    Keys and values are as Kafka's JSON converters print them, embedded messages are {"version": ..., "data": ...}.
+    Bytes behind a message are left out.
+    """
     value = None
     if record.value is not None and record.value_version is not None:
         value = _value_json(record.value_name, record.value_version, record.value)
@@ -131,7 +139,7 @@ def to_json(record: DecodedRecord) -> dict[str, Any]:
 
 @cache
 def record_types(topic: str) -> dict[int, tuple[MessageSchema, MessageSchema]]:
-    """The record types of an internal topic, by id: the messages of key and value; in metadata both are the value's."""
+    """Return the schemas of key and value by record type id; for a metadata topic both are the schema of the value."""
     messages = schemas(_FRAMED.get(topic) or _COORDINATORS[topic])
     keys = {each.api_key: each for each in messages if each.type in ("coordinator-key", "metadata")}
     values = {each.api_key: each for each in messages if each.type in ("coordinator-value", "metadata")}

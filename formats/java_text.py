@@ -14,8 +14,11 @@ _ESCAPED: Final = re.compile(r"\\(?:u00(..)|.)")
 
 
 def java_utf8(data: bytes | memoryview) -> str:
-    """Decode as Java does: one U+FFFD for a surrogate in three bytes (or its first two), where Python gives one for
-    each byte; everything else alike."""
+    """Return the text that Java decodes UTF-8 bytes to.
+
+    It differs from Python's with errors="replace" in one thing: Java has one U+FFFD for a surrogate of three bytes, or
+    for its first two, where Python has one for each byte.
+    """
     raw = bytes(data)
     try:
         return raw.decode("utf-8")
@@ -24,7 +27,8 @@ def java_utf8(data: bytes | memoryview) -> str:
 
 
 def java_double(value: float) -> str:
-    """A double as `Double.toString` gives it: at least one digit behind the point, `E` outside of 1e-3 .. 1e7.
+    """Return a double as Java's `Double.toString` prints it: at least one digit behind the point, `E` outside of 1e-3
+    .. 1e7.
 
     The digits are Java 17's, but for some powers of two and a few doubles beyond 1e22, which it gives a digit too many.
     """
@@ -42,9 +46,9 @@ def java_double(value: float) -> str:
 
 
 def _shortest(value: float) -> tuple[str, int]:
-    """The digits that tell a double from all others, and the power of ten of the first."""
+    """Return the shortest digits that identify the double, and the power of ten of the first digit."""
     if 2**53 <= value < 2**63:
-        # Java 17 rounds whole numbers by how many of their digits a double cannot hold, which leaves some too many.
+        # Java 17 rounds off the decimal digits that a double cannot hold, but in some numbers one digit too few.
         spare = len(str(2 ** max(int(value).bit_length() - 55, 0))) - 1
         digits = str((int(value) + 10**spare // 2) // 10**spare)
         return digits.rstrip("0"), len(digits) - 1 + spare
@@ -56,13 +60,13 @@ def _shortest(value: float) -> tuple[str, int]:
 
 
 def quoted(text: str) -> str:
-    """A JSON string as Jackson prints it: nothing but quotes, backslashes and control characters escaped."""
+    """Return a JSON string as Jackson prints it: only quotes, backslashes and control characters are escaped."""
     plain = encode_basestring(text)
     return _ESCAPED.sub(_upper_hex, plain) if "\\u00" in plain else plain
 
 
 def jackson(node: Any) -> str:
-    """JSON as Jackson prints a tree: without spaces."""
+    """Return JSON as Jackson prints a tree: without spaces."""
     if isinstance(node, str):
         return quoted(node)
     if node is None:

@@ -1,15 +1,16 @@
-"""Message sets of magic 0 and 1: what Kafka wrote before 0.11. Kafka 4 reads them from disk but writes them no more.
+"""Message sets of magic 0 and 1: the format before Kafka 0.11. Kafka 4 reads them from disk but does not write them.
 
     message     offset and size, then size bytes
-      header    offset, size, CRC-32 (that of gzip) of all behind it, magic, attributes, and
+      header    offset, size, CRC-32 (that of gzip) of all bytes behind it, magic, attributes, and
                 in magic 1 a timestamp
       key       int32 length (-1: null), bytes
       value     int32 length (-1: null), bytes
     attributes  bits 0-2 codec (never zstd), bit 3 in magic 1: 0 create time, 1 log append time
 
-    wrapper     a compressed message: no key of its own, its value the compressed messages, its offset that of the last.
-                Those inside have absolute offsets in magic 0; in magic 1 their offsets count from any start, mostly 0,
-                and the last one's is the wrapper's (KIP-31). With log append time all have its timestamp (KIP-32)
+    wrapper     a message with a codec: its key is null, its value holds compressed inner messages, its offset is that
+                of the last inner message. Inner offsets are absolute in magic 0; in magic 1 they are relative (mostly
+                from 0), and the last one stands for the wrapper's offset (KIP-31). With log append time all inner
+                messages have the wrapper's timestamp (KIP-32)
 
 Source: LegacyRecord, AbstractLegacyRecordBatch.
 """
@@ -30,7 +31,7 @@ from formats.primitives import NullableBytesOfInt32, build, parse
 
 MAGIC_AT = 16
 SIZE_AT = 8
-SIZE_FROM = 12  # size counts from here
+SIZE_FROM = 12  # the size field counts the bytes from here on
 CRC_AT = 12
 CRC_FROM = 16
 SIZE_MIN = {0: 14, 1: 22}
@@ -51,7 +52,7 @@ class Header0(NamedTuple):
 
     @property
     def timestamp(self) -> int:
-        """There is none."""
+        """-1: a magic 0 message has no timestamp."""
         return NO_TIMESTAMP
 
 
@@ -90,7 +91,10 @@ Body = construct.Struct(
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: offset and timestamp (ms since 1970, -1 for none) as stored, or, out of a wrapper, as meant."""
+    """One message. Offset and timestamp (ms since 1970, -1 for none) are as stored.
+
+    `unwrap` returns inner messages with their absolute offsets and with the timestamps that the wrapper gives them.
+    """
 
     offset: int
     magic: int
@@ -101,22 +105,22 @@ class Message:
 
     @property
     def codec(self) -> int:
-        """A codec id: see formats.compression. Not 0: a wrapper."""
+        """The codec id (formats.compression); a message with one above 0 is a wrapper of compressed messages."""
         return self.attributes & CODEC_MASK
 
     @property
     def is_log_append_time(self) -> bool:
-        """Did the broker set the timestamp, not the producer?"""
+        """Whether the broker set the timestamp (LogAppendTime), not the producer."""
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def size(self) -> int:
-        """Bytes of the whole message, offset and size included."""
+        """The size of the whole message in bytes, offset and size fields included."""
         return SIZE_FROM + SIZE_MIN[self.magic] + len(self.key or b"") + len(self.value or b"")
 
 
 def parse_message(data: bytes | memoryview, position: int = 0) -> Message:
-    """The message that begins at byte `position`, a wrapper left closed. Raises FormatError."""
+    """Return the message that begins at byte `position`; a wrapper is not decompressed. Raises FormatError."""
     if len(data) <= position + MAGIC_AT:
         raise Truncated(f"{max(0, len(data) - position)} bytes where a message should begin", position)
     magic = data[position + MAGIC_AT]
@@ -142,7 +146,10 @@ def parse_message(data: bytes | memoryview, position: int = 0) -> Message:
 
 
 def parse_messages(data: bytes | memoryview) -> tuple[Message, ...]:
-    """The messages that `data` is made of, wrappers left closed. Raises FormatError at the first that is not sound."""
+    """Return the messages that lie in `data` end to end; wrappers are not decompressed.
+
+    Raises FormatError at the first message that is not sound.
+    """
     messages: list[Message] = []
     position = 0
     while position < len(data):
@@ -152,10 +159,10 @@ def parse_messages(data: bytes | memoryview) -> tuple[Message, ...]:
 
 
 def unwrap(message: Message, *, limit: int = compression.DEFAULT_LIMIT) -> tuple[Message, ...]:
-    """The messages of a wrapper with their offsets and timestamps; a message that is none is the only one of itself.
+    """Return the messages inside a wrapper, with absolute offsets; for any other message, a tuple of that message.
 
-    At most `limit` bytes come out of decompression. Raises FormatError: positions count from the compressed bytes on;
-    faults of the messages inside have none but name their byte after decompression.
+    limit: the most bytes that the value may decompress to. Raises FormatError, with a position from the start of the
+    compressed bytes; the fault of an inner message has no position, its reason names the byte after decompression.
     """
     if message.codec == compression.NONE:
         return (message,)
@@ -189,7 +196,7 @@ def _placed(inner: Message, base: int, wrapper: Message) -> Message:
 
 
 def build_message(message: Message) -> bytes:
-    """The bytes of one message, size and CRC computed. Raises BadValue."""
+    """Return the bytes of one message, with size and CRC computed. Raises BadValue."""
     if message.magic not in HEADERS:
         raise BadValue(f"magic {message.magic}, not 0 or 1")
     body = build(Body, {"key": message.key, "value": message.value})
@@ -201,7 +208,7 @@ def build_message(message: Message) -> bytes:
 
 
 def wrap(messages: Sequence[Message], codec: int, *, level: int | None = None) -> Message:
-    """The wrapper of some messages of one magic, their offsets rising; in magic 1 those inside are made relative.
+    """Return the wrapper of messages of one magic whose offsets rise; in magic 1 the inner offsets are made relative.
 
     Raises BadCount for no messages, BadCodec, BadValue.
     """

@@ -1,15 +1,15 @@
-"""Messages: any record, key or data structure that Kafka's schemas describe, in any version, from bytes and back.
+"""Parse and build messages: the records, keys and data structures of Kafka's schemas, in any version.
 
 A value is a plain dict with the fields of that version in schema order, under Kafka's JSON names:
 
     bool, int8 .. int64, uint16, uint32   bool, int      float64  float
-    string   str; what is not UTF-8 comes as lone surrogates (surrogateescape), so that building gives it back
+    string   str; bytes that are not UTF-8 become lone surrogates (surrogateescape), which `build` turns back
     bytes    bytes                                       uuid     22 characters of url-safe base64, as Kafka prints it
     array    list        struct   dict                   null     None
     unknown tagged fields        a list of (tag, bytes) under UNKNOWN_TAGS, where there are any
 
-`parse` uses the compiled reader, `build` the Construct definition, which is imported at first use. What Kafka's own
-writers write is rebuilt byte for byte. Source: Kafka's message generator; KIP-482 for tagged fields.
+`parse` uses the compiled reader, `build` the Construct definition, which is imported at first use. For bytes that Kafka
+wrote, `build` of the parsed value returns the same bytes. Source: Kafka's message generator; KIP-482 for tagged fields.
 """
 
 from functools import cache
@@ -45,8 +45,11 @@ __all__ = [
 
 
 def parse(name: str, version: int, data: bytes | memoryview) -> dict[str, Any]:
-    """Read a message that fills `data`. Raises FormatError: UnknownType for a name that no schema has, UnknownVersion,
-    BadLength for bytes behind the message, and whatever is wrong inside, each with its position in `data`."""
+    """Return the value of the message that fills `data`.
+
+    name: the message's name in Kafka's schemas ("OffsetCommitValue"). Raises UnknownType for a name that no schema has,
+    UnknownVersion, BadLength for bytes behind the message, and other FormatErrors with their position in `data`.
+    """
     schema(name).check(version)
     raw = bytes(data)
     value, end = reader(name, version)(raw, 0)
@@ -56,16 +59,23 @@ def parse(name: str, version: int, data: bytes | memoryview) -> dict[str, Any]:
 
 
 def build(name: str, version: int, value: dict[str, Any]) -> bytes:
-    """Write a message. A field that `value` lacks has its default. Raises UnknownType, UnknownVersion, and BadValue or
-    BadLength for what the schema does not allow; positions are None."""
+    """Return the bytes of a message. A field that `value` lacks has its default.
+
+    Raises UnknownType, UnknownVersion, and BadValue or BadLength, without a position, for a value that the schema does
+    not allow.
+    """
     schema(name).check(version)
     return definition(name, version).build(value)
 
 
 @cache
 def reader(name: str, version: int) -> Reader:
-    """The compiled reader of a message: takes bytes and a position, returns the value and where it ends. A version that
-    the message does not have reads as Kafka's classes read it: as the nearest, UnknownVersion at the first struct."""
+    """Return the compiled reader of a message: a function of bytes and a position that returns the value and the
+    position behind it.
+
+    A version that the message does not have is read as Kafka's classes read it: as the nearest version, with
+    UnknownVersion at the first struct.
+    """
     message = schema(name)
     layout = message.layout(version)
     return compile_reader(layout) if layout.version == version else reader(name, layout.version)
@@ -73,7 +83,7 @@ def reader(name: str, version: int) -> Reader:
 
 @cache
 def definition(name: str, version: int) -> "Fields":
-    """The Construct of a message in one version of its own. Raises UnknownType, UnknownVersion."""
+    """Return the Construct of a message in one of its versions. Raises UnknownType, UnknownVersion."""
     from formats.message_construct import message_construct
 
     schema(name).check(version)

@@ -1,10 +1,10 @@
-"""The fast reader: Python source made from a message's layout, compiled once for each version and kept.
+"""The fast reader of messages: Python source made from a message's layout, compiled once for each version and cached.
 
 Runs of fixed-size fields become one `struct.Struct`; everything else calls the small functions below. The Construct
-definition (`formats.message_construct`) costs tens of microseconds for a record, this about two; property tests hold
-both equal, in values and in errors. What is accepted is what Kafka's generated classes accept (`ByteBufferAccessor`,
-`ByteUtils`): any negative length is null, any byte but zero is true, the size of a known tag is not looked at, the last
-of equal tags wins.
+definition (`formats.message_construct`) takes tens of microseconds for a record, this reader about two; property tests
+check that both return the same values and errors. The reader accepts what Kafka's generated classes accept
+(`ByteBufferAccessor`, `ByteUtils`): any negative length is null, any byte but zero is true, the size of a known tag is
+ignored, the last of equal tags counts.
 """
 
 import struct
@@ -29,7 +29,7 @@ from formats.message_schema import (
 )
 
 Reader = Callable[[bytes, int], tuple[dict[str, Any], int]]
-"""Takes the bytes and where the message begins; returns its value and where it ends."""
+"""A function of the bytes and the position where a message begins; it returns the value and the position behind it."""
 
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
@@ -38,12 +38,12 @@ _INT32: Final = struct.Struct(">i")
 
 
 def uuid_text(raw: bytes) -> str:
-    """Sixteen bytes as Kafka writes a uuid: 22 characters of url-safe base64."""
+    """Return the text of a uuid of sixteen bytes as Kafka prints it: 22 characters of url-safe base64."""
     return b2a_base64(raw, newline=False)[:22].translate(_URL_SAFE).decode("ascii")
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The inverse of `uuid_text`. BadValue unless it is 22 such characters."""
+    """Return the sixteen bytes of a uuid, the inverse of `uuid_text`. Raises BadValue for any other text."""
     try:
         raw = a2b_base64(text.encode("ascii").translate(_STANDARD) + b"==", strict_mode=True)
     except ValueError:
@@ -54,8 +54,11 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def read_uvarint(data: bytes, position: int, name: str = "a varint") -> tuple[int, int]:
-    """Read an unsigned varint of at most five bytes as a signed 32-bit integer, as Kafka does: value and where it ends.
-    Raises Truncated, BadVarint."""
+    """Return the unsigned varint of at most five bytes at a position as a signed 32-bit integer, as Kafka reads it,
+    and the position behind it.
+
+    Raises Truncated, BadVarint.
+    """
     begin = position
     end = len(data)
     if begin < end and data[begin] < 0x80:
@@ -212,10 +215,10 @@ _NAMES: Final = {
 
 
 def compile_reader(layout: Layout) -> Reader:
-    """Make the reader of one message in one version."""
+    """Return the reader of one message in one version."""
     source = _Source()
     name = source.reader(layout)
-    exec(compile("\n".join(source.lines), f"<reader of {layout.name} v{layout.version}>", "exec"), source.names)  # noqa: S102
+    exec(compile("\n".join(source.lines), f"<reader of {layout.name} v{layout.version}>", "exec"), source.names)  # noqa: S102 (source made from Kafka's field tables alone)
     return source.names[name]  # type: ignore[no-any-return]
 
 
@@ -233,7 +236,7 @@ class _Source:
         return name
 
     def reader(self, layout: Layout) -> str:
-        """Write the function that reads a struct, behind those that it calls; return its name."""
+        """Append the function that reads a struct, after the functions of the structs within it; return its name."""
         if id(layout) in self._done:
             return self._done[id(layout)]
         body: list[str] = []
@@ -270,7 +273,7 @@ class _Source:
         body += [f"{values[slot.name]} = uuid_text({values[slot.name]})" for slot in run if slot.type == "uuid"]
 
     def _slot(self, body: list[str], slot: Slot, value: str) -> None:
-        """Read one field that is not part of a run into the variable `value`."""
+        """Append to `body` the lines that read a field outside of a fixed-size run into the variable `value`."""
         compact = "compact_" if slot.flexible else "plain_"
         if slot.is_array:
             body.append(f"n, p = {compact}count(data, p, {slot.name!r}, {slot.nullable})")

@@ -52,7 +52,7 @@ _RANGES: Final = {
 
 
 def message_construct(layout: Layout) -> "Fields":
-    """The Construct of one message in one version; it parses to, and builds from, plain dicts."""
+    """Return the Construct of one message in one version; it parses to, and builds from, plain dicts."""
     return Fields(layout)
 
 
@@ -64,26 +64,26 @@ def _remaining(stream: IO[bytes]) -> int:
 
 
 class Part(AnyConstruct):
-    """A Construct that never wraps what goes wrong: all its errors are FormatErrors with their position."""
+    """A Construct whose errors are FormatErrors with a position, never ConstructErrors."""
 
     def read(self, stream: IO[bytes]) -> Any:
-        """Parse one value from where the stream is."""
+        """Return the value that begins at the stream's position."""
         raise NotImplementedError
 
     def write(self, obj: Any, stream: IO[bytes]) -> None:
-        """Build one value."""
+        """Write the bytes of one value to the stream."""
         raise NotImplementedError
 
-    def _parse(self, stream: IO[bytes], context: Any, path: str) -> Any:  # noqa: ARG002
+    def _parse(self, stream: IO[bytes], context: Any, path: str) -> Any:  # noqa: ARG002 (the signature in Construct)
         return self.read(stream)
 
-    def _build(self, obj: Any, stream: IO[bytes], context: Any, path: str) -> Any:  # noqa: ARG002
+    def _build(self, obj: Any, stream: IO[bytes], context: Any, path: str) -> Any:  # noqa: ARG002 (the signature in Construct)
         self.write(obj, stream)
         return obj
 
 
 class UVarint(Part):
-    """Unsigned varint of at most five bytes, as a signed 32-bit integer. `name` is what it counts or measures."""
+    """An unsigned varint of at most five bytes, read as a signed 32-bit integer. `name`: the field's name in errors."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -132,8 +132,10 @@ class Fixed(Part):
 
 
 class Length(Part):
-    """The length or count before a string, bytes or an array; None where it says null. `plain`: its type where the
-    version is not flexible."""
+    """The length of a string or bytes, or the count of an array; None for null.
+
+    `plain`: the type of the length in versions that are not flexible.
+    """
 
     def __init__(self, plain: str, label: str, *, flexible: bool, nullable: bool) -> None:
         super().__init__()
@@ -159,7 +161,7 @@ class Length(Part):
 
 
 class Sized(Part):
-    """A string (text, surrogateescape for what is not UTF-8) or bytes behind their length."""
+    """A string (bytes that are not UTF-8 become lone surrogates: surrogateescape) or bytes, behind their length."""
 
     def __init__(self, slot: Slot, label: str, *, nullable: bool) -> None:
         super().__init__()
@@ -223,7 +225,9 @@ class Counted(Part):
 
 
 class Nullable(Part):
-    """A struct behind a marker: a byte, negative for null; or as a tagged field a varint, zero for null."""
+    """A nullable struct: a marker, then the fields. The marker is an int8, negative for null; in a tagged field it is
+    an unsigned varint, zero for null.
+    """
 
     def __init__(self, slot: Slot, subcon: Part) -> None:
         super().__init__()
@@ -246,7 +250,7 @@ class Nullable(Part):
 
 
 class Tags(Part):
-    """The tagged fields of a struct: known ones by name, all others as (tag, bytes) under UNKNOWN_TAGS."""
+    """The tagged fields of a struct: known tags by field name, unknown ones as (tag, bytes) under UNKNOWN_TAGS."""
 
     def __init__(self, layout: Layout) -> None:
         super().__init__()

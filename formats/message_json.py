@@ -1,11 +1,11 @@
-"""A message's value as Kafka's JSON converters print it: a tree of what JSON has.
+"""A message's value as Kafka's JSON converters print it.
 
-    string   text, with Java's replacement characters for what is not UTF-8      bytes   base64      uuid   as it is
+    string   text, with Java's replacement characters for invalid UTF-8          bytes   base64      uuid   as it is
     tagged   left out where the field has its default                            unknown tagged fields are left out
 
-`to_json` makes the tree; `json_text` the same as compact text, by functions compiled from the schema as the readers
-are, since an internal topic can hold millions of records. Source: the generated `*JsonConverter` classes
-(`JsonConverterGenerator`).
+`to_json` returns a tree of dicts and lists; `json_text` returns the same as compact text, through functions compiled
+from the schema as the readers are, since an internal topic can hold millions of records. Source: the generated
+`*JsonConverter` classes (`JsonConverterGenerator`).
 """
 
 from binascii import b2a_base64
@@ -21,13 +21,16 @@ _Convert = Callable[[Any], Any]
 
 
 def to_json(name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
-    """Turn a value of `parse` into the JSON tree of that version; a field that the value lacks has its default."""
+    """Return the JSON tree of a value of `formats.message.parse`; a field that the value lacks has its default."""
     message = schema(name)
     return _converter(name, message.layout(version).version)(value)
 
 
 def json_text(name: str, version: int, value: dict[str, Any]) -> str:
-    """The JSON of a value of `parse` as Jackson prints it. A bytes field may hold a str: JSON text already."""
+    """Return the JSON text of a value of `formats.message.parse`, as Jackson prints it.
+
+    A str in a bytes field is JSON text already and is inserted as it is.
+    """
     return _text_writer(name, version)(value)
 
 
@@ -71,7 +74,7 @@ def _text_writer(name: str, version: int) -> Callable[[dict[str, Any]], str]:
 
 
 def _compile(layout: Layout) -> Callable[[dict[str, Any]], str]:
-    """Compile one struct: fields that are always there become one format string, tagged ones a condition each."""
+    """Return the printer of one struct: a format string for the untagged fields, a condition for each tagged field."""
     slots = {slot.name: slot for slot in (*layout.slots, *layout.tagged)}
     names: dict[str, Any] = {"quoted": _quoted, "encoded": _encoded, "jackson": jackson}
     body: list[str] = ["parts = []"]
@@ -84,7 +87,7 @@ def _compile(layout: Layout) -> Callable[[dict[str, Any]], str]:
             body.append(f"if v[{part[0][0]!r}] != {slots[part[0][0]].default!r}: {append}" if is_tagged else append)
     body.append("return '{' + ','.join(parts) + '}'")
     source = "\n".join(("def write(v):", *(f"    {line}" for line in body)))
-    exec(compile(source, f"<text of {layout.name} v{layout.version}>", "exec"), names)  # noqa: S102
+    exec(compile(source, f"<text of {layout.name} v{layout.version}>", "exec"), names)  # noqa: S102 (source made from Kafka's field tables alone)
     return names["write"]  # type: ignore[no-any-return]
 
 
@@ -114,7 +117,7 @@ def _encoded(data: bytes | str) -> str:
 
 
 def printable(text: str) -> str:
-    """A string of a value as Java prints it: what was not UTF-8 becomes replacement characters."""
+    """Return a string of a value as Java prints it: bytes that were not UTF-8 become replacement characters."""
     if text.isascii():
         return text
     return java_utf8(text.encode("utf-8", "surrogateescape"))

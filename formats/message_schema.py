@@ -1,12 +1,12 @@
-"""Message schemas: Kafka's own field tables, and what of them one version holds.
+"""Message schemas: Kafka's field tables, and the layout of each version.
 
     file     schemas/*.json, each a list of messages: name, type, apiKey, validVersions, flexibleVersions, fields
     field    name, type, versions, nullableVersions, taggedVersions, tag, default, fields of its struct
     type     bool, int8 .. int64, uint16, uint32, float64, uuid, string, bytes, a struct's name; [] before it: array
     versions "0", "1-3", "2+" or "none", both ends included
 
-`schema` loads a message, `MessageSchema.layout` says what one version of it looks like in bytes: which fields, in which
-order, which of them tagged, which nullable, with what length prefix. The readers, the Construct definition and the JSON
+`schema` loads a message, `MessageSchema.layout` describes one version of it in bytes: the fields in their order, which
+are tagged, which are nullable, and their length prefixes. The readers, the Construct definition and the JSON
 form are all made from that layout. Kafka's generator has the same rules: `MessageDataGenerator` (KIP-482 for tags).
 """
 
@@ -51,14 +51,14 @@ _FILES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A range of versions, both ends included; `low` above `high` is no version at all."""
+    """A range of versions, both ends included; it is empty where `low` is above `high`."""
 
     low: int
     high: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read "none", "3", "0-4" or "2+"."""
+        """Return the range that a schema writes as "none", "3", "0-4" or "2+"."""
         if text == "none":
             return cls(0, -1)
         if text.endswith("+"):
@@ -73,14 +73,11 @@ class Versions:
         return Versions(max(self.low, other.low), min(self.high, other.high))
 
     def nearest(self, version: int) -> int:
-        """The version of this range that is nearest to `version`."""
+        """Return the version of this range that is nearest to `version`."""
         return min(max(version, self.low), self.high)
 
     def __str__(self) -> str:
         return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
-
-
-NO_VERSION: Final = Versions(0, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +102,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """A struct of a schema. `parent` are the versions in which Kafka's class for it knows itself to be used;
-    where `limited`, that class refuses a version above them, elsewhere it reads as the nearest."""
+    """A struct of a schema.
+
+    `parent`: the versions of the structure around it, to which Kafka's class for the struct is bound. It reads any
+    other version as the nearest of them; where `limited`, it refuses a version above them.
+    """
 
     name: str
     parent: Versions
@@ -116,8 +116,9 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One field in one version. `flexible`: lengths are unsigned varints plus one. `element`: the struct, of a struct
-    type or of an array of structs."""
+    """One field in one version. `flexible`: lengths are unsigned varints plus one. `element`: the struct's layout,
+    where the type is a struct or an array of structs.
+    """
 
     name: str
     type: str
@@ -131,8 +132,10 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A struct in one version. `slots`: untagged fields as they come in the bytes; `tagged`: tagged ones by tag;
-    `names`: both, in the order of the schema. `refused_tags`: tags that the schema has in other versions only."""
+    """A struct in one version. `slots`: the untagged fields, in the order of the bytes; `tagged`: the tagged fields, by
+    tag; `names`: of all fields, in the order of the schema. `refused_tags`: tags that the schema has only in other
+    versions.
+    """
 
     name: str
     version: int
@@ -144,7 +147,7 @@ class Layout:
     refused_tags: tuple[int, ...]
 
     def default(self) -> dict[str, Any]:
-        """The value in which every field has its default."""
+        """Return the value in which every field has its default."""
         by_name = {slot.name: slot.default for slot in (*self.slots, *self.tagged)}
         return {name: deepcopy(by_name[name]) for name in self.names}
 
@@ -162,13 +165,16 @@ class MessageSchema:
     _layouts: dict[int, Layout] = field(default_factory=dict, repr=False, compare=False)
 
     def check(self, version: int) -> None:
-        """Raise UnknownVersion unless the message has that version."""
+        """Check that the message has that version. Raises UnknownVersion where it does not."""
         if version not in self.versions:
             raise UnknownVersion(f"{self.name} has no version {version}, only {self.versions}", 0)
 
     def layout(self, version: int) -> Layout:
-        """The message in that version. All versions that it does not have are one below its lowest or one above its
-        highest here. Kafka's classes read them as the nearest, except that structs refuse one above theirs."""
+        """Return the layout of the message in a version.
+
+        A version that the message does not have counts as the one below its lowest or above its highest. Kafka's
+        classes read such a version as the nearest one; their structs refuse one above theirs.
+        """
         version = min(max(version, self.versions.low - 1), self.versions.high + 1)
         found = self._layouts.get(version)
         if found is None:
@@ -177,7 +183,10 @@ class MessageSchema:
 
 
 def schema(name: str) -> MessageSchema:
-    """The schema of that name ("OffsetCommitValue"). Only the file that has it is parsed. UnknownType if none has."""
+    """Return the schema of that name ("OffsetCommitValue"). Only the file that contains it is parsed.
+
+    Raises UnknownType.
+    """
     found = _by_name(name)
     if found is None:
         raise UnknownType(f"no message is called {name}")
@@ -186,12 +195,12 @@ def schema(name: str) -> MessageSchema:
 
 @cache
 def schemas(file: str) -> tuple[MessageSchema, ...]:
-    """All messages of one schema file ("consumer_offsets"), in its order."""
+    """Return all messages of one schema file ("consumer_offsets"), in its order."""
     return tuple(_message(entry) for entry in json.loads(_text(file)))
 
 
 def schema_files() -> tuple[str, ...]:
-    """The names of the schema files, without .json."""
+    """Return the names of the schema files, without .json."""
     return _FILES
 
 
@@ -251,7 +260,7 @@ def _field(entry: dict[str, Any], struct: Struct | None) -> Field:
 
 
 def _default(type_: str, text: object) -> object:
-    """What a field is when nothing says otherwise. The word "null" means null, a JSON null that no default is given."""
+    """Return a field's default. text: the schema's `default`; the string "null" means null, None that there is none."""
     if text == "null":
         return None
     if type_.startswith("[]"):
@@ -303,40 +312,40 @@ def _layout(struct: Struct, version: int, flexible: Versions) -> Layout:
     )
 
 
-# What can be wrong with a message. All but `cut` are worded as Kafka words them, since its dump tool prints them.
+# The errors of a message. All texts but that of `cut` are Kafka's, since its dump tool prints them.
 
 
 def cut(name: str, position: int) -> Truncated:
-    """The bytes end inside a fixed-size field, a length or a count that begins at `position`."""
+    """Return the error: the bytes end inside the fixed-size field, length or count that begins at `position`."""
     return Truncated(f"the bytes end inside {name}", position)
 
 
 def is_null(name: str, position: int) -> BadValue:
-    """A field that cannot be null is."""
+    """Return the error: a field that is not nullable is null."""
     return BadValue(f"non-nullable field {name} was serialized as null", position)
 
 
 def long_string(name: str, length: int, position: int) -> BadLength:
-    """A string is longer than any string may be."""
+    """Return the error: a string is longer than 32,767 bytes."""
     return BadLength(f"string field {name} had invalid length {length}", position)
 
 
 def short_bytes(length: int, rest: int, position: int) -> BadLength:
-    """A length is negative, or goes beyond the end."""
+    """Return the error: a length is negative, or exceeds the `rest` bytes that remain."""
     if length < 0:
         return BadLength(str(length), position)
     return BadLength(f"Error reading byte array of {length} byte(s): only {rest} byte(s) available", position)
 
 
 def long_array(count: int, rest: int, position: int) -> BadCount:
-    """A count is larger than the number of bytes that remain."""
+    """Return the error: the count of an array exceeds the `rest` bytes that remain."""
     return BadCount(
         f"Tried to allocate a collection of size {count}, but there are only {rest} bytes remaining.", position
     )
 
 
 def long_varint(value: int, position: int) -> BadVarint:
-    """A varint goes on beyond its fifth byte."""
+    """Return the error: a varint has more than five bytes."""
     return BadVarint(
         f"Varint is too long, the most significant bit in the 5th byte is set, converted value: {value & 0xFFFFFFFF:x}",
         position,
@@ -344,10 +353,10 @@ def long_varint(value: int, position: int) -> BadVarint:
 
 
 def refused_version(layout: Layout, position: int) -> UnknownVersion:
-    """A struct does not have this version."""
+    """Return the error: a struct does not have this version."""
     return UnknownVersion(f"Can't read version {layout.version} of {layout.name}", position)
 
 
 def refused_tag(tag: int, version: int, position: int) -> BadValue:
-    """A known tag comes in a version that does not have it."""
+    """Return the error: a version has a tag that the schema has only in other versions."""
     return BadValue(f"Tag {tag} is not valid for version {version}", position)

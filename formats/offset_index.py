@@ -1,12 +1,12 @@
-"""Offset index (`.index`): where in the segment an offset is, sparsely.
+"""Offset index (`.index`): for some offsets of the segment, the position of their batch in the `.log`.
 
-    entry  8 bytes, big endian, sorted, no header
+    entry  8 bytes, big endian, sorted by offset, no header
       relative_offset  int32   last offset of a batch, less the base offset of the segment
       position         int32   byte in the .log where that batch begins
 
-One entry every `index.interval.bytes` (4 KiB) of log. Kafka preallocates the file and trims it on roll and on close, so
-a crash leaves zeros behind the last entry: they are slack, not damage. The first batch of a segment is never in its
-index, hence an entry of zeros is always slack. Source: OffsetIndex in Kafka's storage module.
+There is one entry every `index.interval.bytes` (4 KiB) of log. Kafka preallocates the file and trims it on roll and on
+close, so a crash leaves preallocated zeros behind the last entry: they are not damage. The first batch of a segment is
+never in its index, hence an entry of zeros is always preallocated. Source: OffsetIndex in Kafka's storage module.
 """
 
 from dataclasses import dataclass
@@ -32,19 +32,22 @@ ENTRY = FixedLayout(
 
 @dataclass(frozen=True, slots=True)
 class OffsetIndex:
-    """The entries of one file, and how many bytes of zeros lie behind them."""
+    """The entries of one file, and the number of preallocated bytes (zeros) behind them."""
 
     entries: tuple[OffsetIndexEntry, ...]
     slack_bytes: int = 0
 
 
 def parse(data: bytes) -> OffsetIndex:
-    """The index that `data` holds; order and truth are not judged. Raises BadLength behind the last whole entry."""
+    """Return the offset index that `data` holds; neither order nor values of the entries are checked.
+
+    Raises BadLength, at the end of the last whole entry, where `data` is not a whole number of entries.
+    """
     entries = ENTRY.unpack_all(data)
     used = ENTRY.used(data)
     return OffsetIndex(tuple(entries[: used // ENTRY.size]), len(data) - used)
 
 
 def build(index: OffsetIndex) -> bytes:
-    """The bytes of an index file. Raises BadValue where a number does not fit."""
+    """Return the bytes of an index file. Raises BadValue for a number that does not fit its field."""
     return ENTRY.pack_all(index.entries) + bytes(index.slack_bytes)

@@ -1,17 +1,17 @@
-"""The smallest parts of records and batches.
+"""The field types of variable size in records and batches.
 
     varint           zigzag, 7 bits a byte, low ones first, high bit set on all but the last: 1..5 bytes for 32 bits
     varlong          the same, 1..10 bytes for 64 bits
     bytes (varint)   varint length, -1 = null, then the bytes
     bytes (int32)    int32 length, -1 = null, then the bytes
     array            varint count, then that many items
-    sized            varint length of what follows, which fills it exactly
+    sized            varint length, then a structure of exactly that many bytes
 
 Source: ByteUtils, DefaultRecord.
 
-Here they are Constructs, with the one way in and out of them. Construct's own VarInt has no bound, its GreedyRange
-swallows every error and its Prefixed ignores bytes left over: none of them is for log data. Every length and count is
-checked against what remains.
+They are Constructs, used through `parse` and `build`. Construct's own types do not suit log data: VarInt is unbounded,
+GreedyRange hides errors, Prefixed ignores excess bytes. Here every length and count is checked against the bytes that
+remain.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ else:
 
 
 def parse(definition: AnyConstruct, data: bytes | memoryview, position: int = 0) -> tuple[Any, int]:
-    """Parse what begins at byte `position` of `data`: the value and the position behind it. Raises FormatError."""
+    """Return the value that begins at byte `position` of `data`, and the position behind it. Raises FormatError."""
     stream = io.BytesIO(data)
     stream.seek(position)
     try:
@@ -43,7 +43,7 @@ def parse(definition: AnyConstruct, data: bytes | memoryview, position: int = 0)
 
 
 def build(definition: AnyConstruct, value: object) -> bytes:
-    """The bytes of `value`. Raises BadValue where it is none that the definition can hold."""
+    """Return the bytes of `value`. Raises BadValue for a value that the definition cannot hold."""
     try:
         built: bytes = definition.build(value)
     except (construct.ConstructError, KeyError, TypeError, ValueError) as error:
@@ -102,13 +102,13 @@ class _NullableBytes(AnyConstruct):
     def _build(self, value: bytes | None, stream: IO[bytes], context: Any, path: str) -> Any:
         if value is None and self.length_min == 0:
             raise BadValue("null where bytes are required")
-        self.length._build(-1 if value is None else len(value), stream, context, path)  # noqa: SLF001
+        self.length._build(-1 if value is None else len(value), stream, context, path)  # noqa: SLF001 (Construct's methods for subclasses)
         stream.write(value or b"")
         return value
 
 
 class Array(AnyConstruct):
-    """A varint count, then that many items; `title` says what they are."""
+    """The Construct of a varint count and that many items; `title`: what kcli-formats(5) calls the items."""
 
     def __init__(self, item: AnyConstruct, title: str) -> None:
         super().__init__()
@@ -117,23 +117,23 @@ class Array(AnyConstruct):
 
     def _parse(self, stream: IO[bytes], context: Any, path: str) -> list[Any]:
         position = stream.tell()
-        count: int = Varint._parsereport(stream, context, path)  # noqa: SLF001
+        count: int = Varint._parsereport(stream, context, path)  # noqa: SLF001 (Construct's methods for subclasses)
         start = stream.tell()
         remain = stream.seek(0, io.SEEK_END) - start
         stream.seek(start)
         if not 0 <= count <= remain:
             raise BadCount(f"a count of {count:,}, but only {remain:,} bytes remain", position)
-        return [self.item._parsereport(stream, context, path) for _ in range(count)]  # noqa: SLF001
+        return [self.item._parsereport(stream, context, path) for _ in range(count)]  # noqa: SLF001 (Construct's methods for subclasses)
 
     def _build(self, value: list[Any], stream: IO[bytes], context: Any, path: str) -> Any:
-        Varint._build(len(value), stream, context, path)  # noqa: SLF001
+        Varint._build(len(value), stream, context, path)  # noqa: SLF001 (Construct's methods for subclasses)
         for item in value:
-            self.item._build(item, stream, context, path)  # noqa: SLF001
+            self.item._build(item, stream, context, path)  # noqa: SLF001 (Construct's methods for subclasses)
         return value
 
 
 class Sized(AnyConstruct):
-    """A varint length, then `body`, which must fill it exactly."""
+    """The Construct of a varint length and a `body` of exactly that many bytes."""
 
     def __init__(self, body: AnyConstruct) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class Sized(AnyConstruct):
 
     def _parse(self, stream: IO[bytes], context: Any, path: str) -> Any:
         start = stream.tell()
-        data = BytesOfVarint._parsereport(stream, context, path)  # noqa: SLF001
+        data = BytesOfVarint._parsereport(stream, context, path)  # noqa: SLF001 (Construct's methods for subclasses)
         try:
             value, end = parse(self.body, data)
         except FormatError as error:
@@ -151,7 +151,7 @@ class Sized(AnyConstruct):
         return value
 
     def _build(self, value: Any, stream: IO[bytes], context: Any, path: str) -> Any:
-        return BytesOfVarint._build(build(self.body, value), stream, context, path)  # noqa: SLF001
+        return BytesOfVarint._build(build(self.body, value), stream, context, path)  # noqa: SLF001 (Construct's methods for subclasses)
 
 
 Varint = _Varint(32)

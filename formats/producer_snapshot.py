@@ -1,21 +1,22 @@
-"""Producer snapshot (`.snapshot`): what a partition knows of its producers up to an offset.
+"""Producer snapshot (`.snapshot`): the state of a partition's producers as of an offset.
 
     header  10 bytes, big endian
       version  int16    1, the only one that Kafka 4.3 has
-      crc      uint32   CRC-32C of all that follows
-      entries  int32    how many follow
+      crc      uint32   CRC-32C of all bytes behind it
+      entries  int32    number of entries
     entry   46 bytes, in no order
       producer_id               int64   assigned by the coordinator
-      producer_epoch            int16   latest epoch seen
-      last_sequence             int32   of its last batch, -1 if none is known
+      producer_epoch            int16   latest epoch in the log
+      last_sequence             int32   last sequence number of its last batch, -1 if none is known
       last_offset               int64   last offset of that batch, -1 if none
       offset_delta              int32   last less first offset of that batch
       timestamp                 int64   max timestamp of that batch, or of the marker behind it, ms
-      coordinator_epoch         int32   of the last marker, -1 if none
-      current_txn_first_offset  int64   where its open transaction begins, -1 if none is open
+      coordinator_epoch         int32   coordinator epoch of the last marker, -1 if none
+      current_txn_first_offset  int64   first offset of its open transaction, -1 if none is open
 
-The file is named after the first offset that it does not know. Kafka writes one when it rolls a segment and when it
-closes a log, and rebuilds the state from there. Source: ProducerStateManager in Kafka's storage module, KIP-98.
+The offset in the file's name is exclusive: the state is that of the records below it. Kafka writes a snapshot when it
+rolls a segment and when it closes a log, and on loading replays only the records behind the latest one. Source:
+ProducerStateManager in Kafka's storage module, KIP-98.
 """
 
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ ENTRY = FixedLayout(
     "producer entry",
     ProducerEntry,
     Field("producer_id", "int64", "assigned by the coordinator"),
-    Field("producer_epoch", "int16", "latest epoch seen"),
+    Field("producer_epoch", "int16", "latest epoch of the producer"),
     Field("last_sequence", "int32", "of its last batch, -1 if none is known"),
     Field("last_offset", "int64", "last offset of that batch, -1 if none"),
     Field("offset_delta", "int32", "last less first offset of that batch"),
@@ -81,7 +82,7 @@ class ProducerSnapshot:
 
 
 def parse(data: bytes) -> ProducerSnapshot:
-    """The snapshot that `data` holds. Raises Truncated, UnknownVersion, BadCount, BadChecksum."""
+    """Return the snapshot that `data` holds. Raises Truncated, UnknownVersion, BadCount, BadChecksum."""
     if len(data) >= 2 and (version := int.from_bytes(data[:2], signed=True)) != VERSION:
         raise UnknownVersion(f"producer snapshot version {version}, not {VERSION}", 0)
     header = HEADER.unpack(data)
@@ -97,7 +98,7 @@ def parse(data: bytes) -> ProducerSnapshot:
 
 
 def build(snapshot: ProducerSnapshot) -> bytes:
-    """The bytes of a snapshot, CRC included. Raises BadValue where a number does not fit."""
+    """Return the bytes of a snapshot, CRC included. Raises BadValue for a number that does not fit its field."""
     entries = ENTRY.pack_all(snapshot.entries)
     covered = len(snapshot.entries).to_bytes(4) + entries
     return HEADER.pack((VERSION, crc32c(covered), len(snapshot.entries)))[:CRC_FROM] + covered

@@ -4,32 +4,40 @@ r"""Properties: `meta.properties` of a log directory and `partition.metadata` of
       version            1 (KRaft), or 0 (ZooKeeper) with broker.id in place of node.id; 0 where it is missing
       cluster.id         of the cluster that the directory belongs to; required in version 1
       node.id            of the node that the directory belongs to; required in version 1
-      directory.id       22 characters of base64: which directory of the node this is (KIP-858), optional
-    partition.metadata   lines `name: value`
-      version            0
+      directory.id       22 characters of base64: the id of the log directory (KIP-858), optional
+    partition.metadata   two lines `name: value`; Kafka reads neither the names nor what follows
+      version            0, or a later version's
       topic_id           22 characters of base64 (KIP-516)
 
     properties file      ISO 8859-1; lines end with LF, CR or CR LF
       comment            a line whose first character that is not white is # or !
       entry              key, then =, : or white, then value, to the end of the line
-      escapes            \t \n \r \f \uXXXX; \ before any other character means that character, before the end of the
-                         line that the entry goes on with the next line
+      escapes            \t \n \r \f \uXXXX; \ before any other character stands for that character; \ at the end of
+                         a line continues the entry on the next line
 
 Source: java.util.Properties, MetaProperties, PartitionMetadataFile.
 """
 
+import base64
+import codecs
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from formats.errors import BadValue, UnknownVersion
 
-_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
-_INT = re.compile(r"[+-]?[0-9]{1,10}")
+_UUID = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?")
+_INT = re.compile(r"[+-]?[0-9]{1,100}")
+_COLON = re.compile(r":[ \t\n\v\f\r]+")
 _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _TO_ESCAPE = re.compile(r"[\\=:#! \t\n\r\f]|[^ -~]")
+_Utf8Decoder = codecs.getincrementaldecoder("utf-8")
+READ_AT_ONCE_BYTES = 8192
+"""Bytes that a Java BufferedReader decodes before it returns the first line."""
+ZERO_ID = "A" * 22
+"""The id of no topic."""
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = {char: letter for letter, char in _LETTERS.items()}
 
@@ -44,7 +52,7 @@ class Properties:
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """What meta.properties says; None for what it does not."""
+    """The entries of meta.properties; None for an entry that the file lacks."""
 
     version: int
     cluster_id: str | None
@@ -54,14 +62,17 @@ class MetaProperties:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """What partition.metadata says."""
+    """The entries of partition.metadata."""
 
     version: int
     topic_id: str
 
 
 def parse(data: bytes) -> Properties:
-    """The entries of a properties file; of a repeated key the last. Raises BadValue at a malformed escape."""
+    """Return the entries of a properties file; a repeated key has its last value.
+
+    Raises BadValue at a malformed escape.
+    """
     comments: list[str] = []
     entries: dict[str, str] = {}
     for position, line in _logical_lines(data.decode("latin-1"), comments):
@@ -72,63 +83,93 @@ def parse(data: bytes) -> Properties:
 
 
 def build(properties: Properties) -> bytes:
-    """The bytes of a properties file as Java writes it: comments first, then `key=value`, in ASCII."""
+    """Return the bytes of a properties file as Java writes it: comments first, then `key=value`, in ASCII."""
     lines = [f"#{comment}\n" for comment in properties.comments]
     lines += [f"{_escape(key, key=True)}={_escape(value)}\n" for key, value in properties.entries.items()]
     return "".join(lines).encode("latin-1", "backslashreplace")
 
 
 def meta_properties(properties: Properties) -> MetaProperties:
-    """What a meta.properties file says. Raises BadValue, UnknownVersion where a broker would not start with it."""
+    """Return the entries of a meta.properties file.
+
+    Raises BadValue or UnknownVersion for entries with which Kafka does not start.
+    """
     entries = properties.entries
-    version = entries.get("version", "0")
-    if version not in ("0", "1"):
-        raise UnknownVersion(f"meta.properties version {version!r}, not 0 or 1")
-    node_key = "node.id" if version == "1" else "broker.id"
-    if version == "1":
+    number = entries.get("version", "0")
+    version = _int32(number)
+    if version not in (0, 1):
+        raise UnknownVersion(f"meta.properties version {number[:100]!r}, not 0 or 1")
+    node_key = "node.id" if version == 1 else "broker.id"
+    if version == 1:
         for key in ("cluster.id", node_key):
             if key not in entries:
                 raise BadValue(f"meta.properties has no {key}")
-    node = entries.get(node_key)
-    if node is not None and not (_INT.fullmatch(node) and -(2**31) <= int(node) < 2**31):
-        raise BadValue(f"{node_key} is {node!r}, not an int32")
+    text = entries.get(node_key)
+    node = None if text is None else _int32(text)
+    if text is not None and node is None:
+        raise BadValue(f"{node_key} is {text[:100]!r}, not an int32")
     directory = entries.get("directory.id")
     if directory is not None:
-        _uuid("directory.id", directory)
-    return MetaProperties(int(version), entries.get("cluster.id"), None if node is None else int(node), directory)
+        directory = _uuid("directory.id", directory)
+    return MetaProperties(version, entries.get("cluster.id"), node, directory)
 
 
 def parse_partition_metadata(data: bytes) -> PartitionMetadata:
-    """What partition.metadata says. Raises BadValue, UnknownVersion, with the position of the line."""
-    values: dict[str, str] = {}
-    position = 0
-    for name in ("version", "topic_id"):
-        match = re.compile(rb"([a-z_]+)\s*:\s*([^\s:]+)[ \t]*(?:\r\n|\r|\n|\Z)").match(data, position)
-        if not match or match[1] != name.encode():
-            raise BadValue(f"not a line `{name}: value`", position)
-        values[name] = match[2].decode("latin-1")
-        if name == "version" and values[name] != "0":
-            raise UnknownVersion(f"partition.metadata version {values[name]!r}, not 0", position)
-        if name == "topic_id":
-            _uuid(name, values[name], position)
-        position = match.end()
-    if position < len(data):
-        raise BadValue("more than version and topic_id", position)
-    return PartitionMetadata(0, values["topic_id"])
+    """Return the entries of a partition.metadata file.
+
+    Like Kafka it takes any version from 0 on, does not look at the names, and does not read behind the second line.
+    Raises BadValue, UnknownVersion, with the position of the line.
+    """
+    try:
+        text = _Utf8Decoder().decode(data[:READ_AT_ONCE_BYTES], final=len(data) <= READ_AT_ONCE_BYTES)
+    except UnicodeDecodeError as error:
+        raise BadValue("not UTF-8", error.start) from None
+    first, _, rest = text.replace("\r\n", "\n").replace("\r", "\n").partition("\n")
+    number = _value_in("version", first, 0)
+    version = _int32(number)
+    if version is None:
+        raise BadValue(f"version is {number[:100]!r}, not an int32", 0)
+    if version < 0:
+        raise UnknownVersion(f"partition.metadata version {version}, not 0 or above", 0)
+    position = min(len(first.encode()) + 1, len(data))
+    topic_id = _uuid("topic_id", _value_in("topic_id", rest.partition("\n")[0], position), position)
+    if topic_id == ZERO_ID:
+        raise BadValue("topic_id is the id of no topic", position)
+    return PartitionMetadata(version, topic_id)
+
+
+def _value_in(name: str, line: str, position: int) -> str:
+    """The value of a line `name: value`, whatever the name: Java's `split(":\\s+")` finds two parts, and leaves out
+    empty ones behind them."""
+    parts = _COLON.split(line)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    if len(parts) != 2:
+        raise BadValue(f"not a line `{name}: value`", position)
+    return parts[1]
 
 
 def build_partition_metadata(metadata: PartitionMetadata) -> bytes:
-    """The bytes of partition.metadata; no line end behind the last line, as Kafka writes it."""
+    """Return the bytes of partition.metadata, without a line end behind the last line, as Kafka writes it."""
     return f"version: {metadata.version}\ntopic_id: {metadata.topic_id}".encode()
 
 
-def _uuid(name: str, text: str, position: int | None = None) -> None:
+def _uuid(name: str, text: str, position: int | None = None) -> str:
+    """The id as Kafka writes it: unused bits of the last character are 0, and no padding follows it."""
     if not _UUID.fullmatch(text):
         raise BadValue(f"{name} is {text[:100]!r}, not 22 characters of base64", position)
+    raw = base64.urlsafe_b64decode(f"{text[:22]}==")
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _int32(text: str) -> int | None:
+    """The number that Java's `Integer.parseInt` returns; None where it refuses the text."""
+    number = int(text) if _INT.fullmatch(text) else 2**31
+    return number if -(2**31) <= number < 2**31 else None
 
 
 def _logical_lines(text: str, comments: list[str]) -> Iterator[tuple[int, str]]:
-    """Position and text of each entry, continued lines joined; comments go to `comments`."""
+    """Yield position and text of each entry, continued lines joined; append the comments to `comments`."""
     position = 0
     while position < len(text):
         start, line = position, ""
@@ -157,7 +198,7 @@ def _unescape(text: str, position: int) -> str:
             raise BadValue("a malformed \\uXXXX", position)
         return chr(int(escaped[1:], 16)) if len(escaped) > 1 else _LETTERS.get(escaped, escaped)
 
-    units = _ESCAPE.sub(char, text).encode("utf-16-be", "surrogatepass")  # an escape is half of what is beyond 16 bits
+    units = _ESCAPE.sub(char, text).encode("utf-16-be", "surrogatepass")  # a character beyond 16 bits is two escapes
     return units.decode("utf-16-be", "replace")
 
 

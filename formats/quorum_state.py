@@ -1,14 +1,16 @@
-"""Quorum state (`quorum-state`): what a KRaft voter must not forget: its epoch, its vote, the leader it follows.
+"""Quorum state (`quorum-state`): the epoch, the vote and the leader that a KRaft voter keeps across restarts.
 
-    one line of JSON; data_version says which fields it has
+    the first line: a JSON object, with anything behind it; its fields by data_version
       0 and 1   leaderId (-1: none known), leaderEpoch, votedId (-1: has not voted in this epoch)
-      0         clusterId (always empty), appliedOffset (always 0), currentVoters: [{voterId}], or null
-      1         votedDirectoryId: 22 characters of base64, which directory of the voter (KIP-853)
+      0         clusterId (always empty), appliedOffset (always 0), currentVoters: [{voterId}]
+      1         votedDirectoryId: 22 characters of base64, directory id of the voter votedId (KIP-853)
 
-Voters of version 1 are in the log itself, in control records. Source: FileQuorumStateStore, QuorumStateData.json.
+Kafka takes the lower 16 bits of data_version, and 0 where it is no number. With version 1 the voters are in control
+records of the metadata log. Source: FileQuorumStateStore, QuorumStateData.json.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +19,13 @@ from typing import Any
 from formats.errors import BadValue, UnknownVersion
 
 _BITS = {"leaderId": 32, "leaderEpoch": 32, "votedId": 32, "voterId": 32, "appliedOffset": 64}
-_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+_UUID = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """The state of one voter; None for what its version does not have (for `current_voters` also: not known)."""
+    """The state of one voter; a field that its data_version does not have is None."""
 
     data_version: int
     leader_id: int
@@ -35,14 +38,15 @@ class QuorumState:
 
 
 def parse(data: bytes) -> QuorumState:
-    """The state that `data` holds. Raises BadValue, UnknownVersion."""
+    """Return the state that `data` holds. Raises BadValue, UnknownVersion."""
     try:
-        fields = json.loads(data.decode().partition("\n")[0])
+        line = _LINE_END.split(data.decode(), maxsplit=1)[0]
+        fields, _ = json.JSONDecoder().raw_decode(line.lstrip(" \t"))
     except (ValueError, RecursionError):
         raise BadValue("not a line of JSON in UTF-8", 0) from None
     if not isinstance(fields, dict):
         raise BadValue("not a JSON object", 0)
-    version = _int(fields, "data_version", 16)
+    version = _short(_field(fields, "data_version"))
     leader, epoch, voted = (_int(fields, name) for name in ("leaderId", "leaderEpoch", "votedId"))
     if version == 0:
         return QuorumState(
@@ -63,13 +67,12 @@ def parse(data: bytes) -> QuorumState:
 
 
 def build(state: QuorumState) -> bytes:
-    """The bytes of a quorum-state file, fields in Kafka's order."""
+    """Return the bytes of a quorum-state file, fields in Kafka's order."""
     common = {"leaderId": state.leader_id, "leaderEpoch": state.leader_epoch, "votedId": state.voted_id}
     fields: dict[str, object]
     if state.data_version == 0:
-        voters = state.current_voters
         fields = {"clusterId": state.cluster_id, **common, "appliedOffset": state.applied_offset}
-        fields["currentVoters"] = None if voters is None else [{"voterId": voter} for voter in voters]
+        fields["currentVoters"] = [{"voterId": voter} for voter in state.current_voters or ()]
     else:
         fields = {**common, "votedDirectoryId": state.voted_directory_id}
     fields["data_version"] = state.data_version
@@ -83,12 +86,19 @@ def _field(fields: Mapping[str, Any], name: str) -> object:
     return value
 
 
-def _int(fields: Mapping[str, Any], name: str, bits: int | None = None) -> int:
+def _int(fields: Mapping[str, Any], name: str) -> int:
     value = _field(fields, name)
-    limit = 1 << (bits or _BITS[name]) - 1
+    limit = 1 << _BITS[name] - 1
     if not isinstance(value, int) or isinstance(value, bool) or not -limit <= value < limit:
         raise BadValue(f"{name} is {str(value)[:100]}, not an integer of {limit.bit_length()} bits", 0)
     return value
+
+
+def _short(value: object) -> int:
+    """A JSON value as Jackson's `shortValue` returns it."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    number = int(value) & 0xFFFF if isinstance(value, int | float) and is_number else 0
+    return number - (1 << 16) if number >= 1 << 15 else number
 
 
 def _str(fields: Mapping[str, Any], name: str) -> str:
@@ -98,10 +108,8 @@ def _str(fields: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _voters(fields: Mapping[str, Any]) -> tuple[int, ...] | None:
+def _voters(fields: Mapping[str, Any]) -> tuple[int, ...]:
     voters = _field(fields, "currentVoters")
-    if voters is None:
-        return None
     if not isinstance(voters, list) or not all(isinstance(voter, dict) for voter in voters):
         raise BadValue("currentVoters is not an array of objects", 0)
     return tuple(_int(voter, "voterId") for voter in voters)

@@ -1,12 +1,12 @@
-"""Record batch, magic 2: what a `.log` file, a KRaft snapshot, a Produce request and a Fetch response are made of.
+"""Record batch, magic 2: the content of a `.log` file, a KRaft snapshot, a Produce request and a Fetch response.
 
-    header        61 bytes, big endian: the fields of BatchHeader. batch_length counts what follows it (49 + records),
-                  crc covers all that follows it: not the base offset and leader epoch, which brokers set
+    header        61 bytes, big endian: the fields of BatchHeader. batch_length counts the bytes behind it (49 + those
+                  of the records), crc covers the bytes behind it: not base offset and leader epoch, which brokers set
     attributes    bits 0-2 codec, 3 timestamp type (0 create, 1 log append: all records have max_timestamp),
                   4 transactional, 5 control, 6 base_timestamp is the delete horizon (KIP-534)
-    records       record_count of them, the whole of it compressed if the codec says so
-      record      varint length of what follows, int8 attributes (unused), varlong timestamp delta, varint offset delta,
-                  key, value, varint number of headers, headers
+    records       record_count records, compressed together with the codec
+      record      varint length of the bytes behind it, int8 attributes (unused), varlong timestamp delta, varint
+                  offset delta, key, value, varint number of headers, headers
       key, value  varint length (-1: null), bytes
       header      varint length, bytes of a UTF-8 key; varint length (-1: null), bytes of a value
 
@@ -41,7 +41,7 @@ MAGIC_AT = 16
 LENGTH_AT = 8
 CRC_AT = 17
 CRC_FROM = 21
-LENGTH_FROM = 12  # batch_length counts from here
+LENGTH_FROM = 12  # batch_length counts the bytes from here on
 RECORD_SIZE_MIN = 7
 
 CODEC_MASK = 0x07
@@ -70,37 +70,39 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """The size of the whole batch in bytes, header included."""
         return LENGTH_FROM + self.batch_length
 
     @property
     def last_offset(self) -> int:
-        """The last offset that the batch takes, whether a record is left there or not."""
+        """The batch's last offset; compaction may have removed the record at it."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def codec(self) -> int:
-        """A codec id: see formats.compression."""
+        """The codec id: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
         return self.attributes & CODEC_MASK
 
     @property
     def is_log_append_time(self) -> bool:
-        """Did the broker set the time (of all records: max_timestamp), not the producer?"""
+        """Whether the timestamp type is LogAppendTime: all records have max_timestamp, which the broker set."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
-        """Part of a transaction: readers of committed data wait for its marker."""
+        """Whether the batch is part of a transaction: a read_committed consumer waits for the transaction marker."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Holds control records (formats.control_record), which no application sees."""
+        """Whether the batch holds control records (formats.control_record), which no application receives."""
         return bool(self.attributes & CONTROL)
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the cleaner may drop the batch's tombstones or marker, None before its first pass (KIP-534)."""
+        """The time in milliseconds since 1970 from which the cleaner may drop the batch's tombstones or marker; None
+        before the cleaner's first pass (KIP-534).
+        """
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
@@ -142,7 +144,7 @@ RecordStruct = Sized(RecordBody)
 
 
 class RecordHeader(NamedTuple):
-    """One header of a record; the key should be UTF-8 but nothing makes it so."""
+    """One header of a record. The key should be UTF-8, which no broker checks."""
 
     key: bytes
     value: bytes | None
@@ -150,7 +152,9 @@ class RecordHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record, its offset and time relative to its batch."""
+    """One record. timestamp_delta (ms) and offset_delta are relative to the batch's base_timestamp and base_offset;
+    key and value are None for null.
+    """
 
     attributes: int
     timestamp_delta: int
@@ -162,24 +166,24 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """One batch: the header as stored, the records as they are after decompression."""
+    """One batch: the header as stored, the records decompressed."""
 
     header: BatchHeader
     records: tuple[Record, ...]
 
     def offset(self, record: Record) -> int:
-        """The offset of one of the records."""
+        """Return the offset of one of the records."""
         return self.header.base_offset + record.offset_delta
 
     def timestamp_ms(self, record: Record) -> int:
-        """The timestamp of one of the records, milliseconds since 1970, -1 for none."""
+        """Return the timestamp of one of the records, in milliseconds since 1970, -1 for none."""
         if self.header.is_log_append_time:
             return self.header.max_timestamp
         return self.header.base_timestamp + record.timestamp_delta
 
 
 def parse_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
-    """The header of the batch that begins at byte `position`. Raises Truncated, BadMagic, BadLength."""
+    """Return the header of the batch that begins at byte `position`. Raises Truncated, BadMagic, BadLength."""
     if len(data) <= position + MAGIC_AT:
         raise Truncated(f"{max(0, len(data) - position)} bytes where a batch should begin", position)
     if data[position + MAGIC_AT] != MAGIC:
@@ -191,10 +195,10 @@ def parse_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
 
 
 def parse_batch(data: bytes | memoryview, position: int = 0, *, limit: int = compression.DEFAULT_LIMIT) -> RecordBatch:
-    """The batch that begins at byte `position`, checked: lengths, CRC, codec, record count, every record.
+    """Return the batch that begins at byte `position`; its lengths, CRC, codec, record count and records are checked.
 
-    At most `limit` bytes come out of decompression. Raises FormatError; faults inside compressed records have the
-    position at which the compressed bytes begin, and name the byte after decompression in their reason.
+    limit: the most bytes that the records may decompress to. Raises FormatError; the position of a fault inside
+    compressed records is that of the first compressed byte, and its reason names the byte of the decompressed records.
     """
     header = parse_header(data, position)
     end = position + header.size
@@ -221,7 +225,10 @@ def parse_batch(data: bytes | memoryview, position: int = 0, *, limit: int = com
 
 
 def parse_records(data: bytes | memoryview, count: int) -> tuple[Record, ...]:
-    """The `count` records that `data`, already decompressed, is made of. Raises FormatError, with positions in it."""
+    """Return the `count` records that lie in `data`, decompressed, end to end.
+
+    Raises FormatError with positions in `data`.
+    """
     if not 0 <= count <= len(data) // RECORD_SIZE_MIN:
         raise BadCount(f"a record count of {count:,} for {len(data):,} bytes of records", 0)
     data = bytes(data)
@@ -238,7 +245,10 @@ def parse_records(data: bytes | memoryview, count: int) -> tuple[Record, ...]:
 
 
 def parse_record(data: bytes, position: int = 0) -> tuple[Record, int]:
-    """The record that begins at byte `position` of decompressed records, and the position behind it."""
+    """Return the record that begins at byte `position` of decompressed records, and the position behind it.
+
+    Raises FormatError.
+    """
     fields, end = parse(RecordStruct, data, position)
     headers = tuple(RecordHeader(header.key, header.value) for header in fields.headers)
     deltas = fields.timestamp_delta, fields.offset_delta
@@ -246,15 +256,15 @@ def parse_record(data: bytes, position: int = 0) -> tuple[Record, int]:
 
 
 def build_record(record: Record) -> bytes:
-    """The bytes of one record, its length before it. Raises BadValue."""
+    """Return the bytes of one record, its length first. Raises BadValue."""
     headers = [header._asdict() for header in record.headers]
     return build(RecordStruct, asdict(record) | {"headers": headers})
 
 
 def build_batch(batch: RecordBatch, *, level: int | None = None) -> bytes:
-    """The bytes of a batch. Its length, CRC and record count are computed, the other fields taken as they are.
+    """Return the bytes of a batch. Length, CRC and record count are computed, the other fields taken as they are.
 
-    Records are compressed with the codec of the header, at `level` (None: its default). Raises BadValue, BadCodec.
+    Records are compressed with the header's codec at `level`, None for its default. Raises BadValue, BadCodec.
     """
     plain = b"".join(map(build_record, batch.records))
     payload = compression.compress(batch.header.codec, plain, level=level)
@@ -263,3 +273,6 @@ def build_batch(batch: RecordBatch, *, level: int | None = None) -> bytes:
     )
     covered = HEADER.pack(header)[CRC_FROM:] + payload
     return HEADER.pack(header._replace(crc=crc32c(covered)))[:CRC_FROM] + covered
+
+
+# a change

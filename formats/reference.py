@@ -1,8 +1,8 @@
-"""kcli-formats(5): every format byte by byte, told by the definitions themselves.
+"""Make the man page kcli-formats(5), which describes every file format of Kafka byte by byte.
 
-A section is the text at the head of a module, the tables of its fixed layouts with byte offsets, of its Constructs and
-of the message schemas that it carries. Nothing is written twice, so the page cannot drift; a test compares it with
-man/kcli-formats.5. `python -m formats.reference` prints it.
+A section of the page is the docstring of a module, then the tables of its fixed layouts with byte offsets, of its
+Constructs, and of its message schemas. All of it is generated from the definitions that the parsers use; a test
+compares it with man/kcli-formats.5. `python -m formats.reference` prints it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from formats.primitives import BytesOfVarint, NullableBytesOfInt32, NullableByte
 
 
 class Section(NamedTuple):
-    """One section of the page: a heading, the module whose text it is, what has tables of its own.
+    """One section of the page: its heading, the module whose docstring is its text, and the definitions to print.
 
-    `outline`: of the text's table only the outermost rows, since the layouts say the rest and the byte besides.
+    `outline`: omit the indented rows of the docstring's table, which the tables of `layouts` repeat with byte offsets.
     """
 
     heading: str
@@ -52,7 +52,7 @@ class Section(NamedTuple):
 
 
 def sections() -> Iterator[Section]:
-    """The page in its order."""
+    """Yield the sections in the order of the page."""
     control = [
         message
         for message in message_schema.schemas("control_records")
@@ -89,7 +89,7 @@ def sections() -> Iterator[Section]:
 
 
 def page() -> str:
-    """The whole page in mdoc."""
+    """Return the whole page as mdoc text."""
     lines = [
         '.\\" Made by python -m formats.reference: change the formats, not this file.',
         ".Dd November 21, 2026",
@@ -116,7 +116,7 @@ def page() -> str:
 
 
 def _text(doc: str, *, outline: bool) -> Iterator[str]:
-    """A docstring up to its sources (behind them it speaks of the code): tables are kept as they are."""
+    """Yield the mdoc lines of a docstring up to its `Source:` paragraph; later paragraphs are about the code."""
     for paragraph in doc.strip().split("\n\n"):
         lines = paragraph.splitlines()
         if "   " in paragraph:  # columns, or indented
@@ -130,7 +130,7 @@ def _text(doc: str, *, outline: bool) -> Iterator[str]:
 
 
 def _table(title: str, rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """A titled table, its columns as wide as they need to be."""
+    """Yield the mdoc lines of a titled table; a column is as wide as its longest cell."""
     cells = list(rows)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     yield f".Ss {title}"
@@ -175,7 +175,7 @@ _TYPE_NAMES = {
 
 
 def _type_name(definition: construct.Construct[Any, Any]) -> str:
-    while isinstance(definition, construct.Renamed):  # by its name and by its meaning
+    while isinstance(definition, construct.Renamed):  # one Renamed for the name, one for the meaning
         definition = definition.subcon
     return f"array of {definition.title}" if isinstance(definition, primitives.Array) else _TYPE_NAMES[definition]
 
@@ -205,4 +205,4 @@ def _message_rows(struct: Struct, versions: Versions, depth: int = 0) -> Iterato
 
 
 if __name__ == "__main__":
-    print(page(), end="")  # noqa: T201
+    print(page(), end="")  # noqa: T201  (the output of the program)

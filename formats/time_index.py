@@ -1,13 +1,13 @@
-"""Time index (`.timeindex`): the largest timestamp up to an offset, sparsely.
+"""Time index (`.timeindex`): for some offsets of the segment, the largest timestamp up to there.
 
-    entry  12 bytes, big endian, sorted by both, no header
-      timestamp        int64   the largest timestamp of the segment up to this point, ms since 1970
-      relative_offset  int32   the offset that has it, or a later one, less the base offset of the segment
+    entry  12 bytes, big endian, sorted by timestamp and offset, no header
+      timestamp        int64   the largest timestamp of the segment up to the offset, ms since 1970
+      relative_offset  int32   offset of the record with it, or a later one, less the base offset of the segment
 
-Entries come with those of the offset index, but only where the largest timestamp grew; the last one is added when the
-segment is rolled or closed. Zeros behind the last entry are preallocated slack, as in the offset index. An entry of
-zeros is real only where it is the whole file: a segment whose largest timestamp is 0.
-Source: TimeIndex in Kafka's storage module.
+Kafka appends an entry together with one of the offset index, if the largest timestamp has grown since the last entry,
+and a last one when it rolls or closes the segment. Zeros behind the last entry are preallocated, as in the offset
+index. An entry of zeros is valid only if it is the whole file: a segment whose largest timestamp is 0. Source:
+TimeIndex in Kafka's storage module.
 """
 
 from dataclasses import dataclass
@@ -33,19 +33,22 @@ ENTRY = FixedLayout(
 
 @dataclass(frozen=True, slots=True)
 class TimeIndex:
-    """The entries of one file, and how many bytes of zeros lie behind them."""
+    """The entries of one file, and the number of preallocated bytes (zeros) behind them."""
 
     entries: tuple[TimeIndexEntry, ...]
     slack_bytes: int = 0
 
 
 def parse(data: bytes) -> TimeIndex:
-    """The index that `data` holds; order and truth are not judged. Raises BadLength behind the last whole entry."""
+    """Return the time index that `data` holds; neither order nor values of the entries are checked.
+
+    Raises BadLength, at the end of the last whole entry, where `data` is not a whole number of entries.
+    """
     entries = ENTRY.unpack_all(data)
     used = len(data) if len(data) == ENTRY.size else ENTRY.used(data)
     return TimeIndex(tuple(entries[: used // ENTRY.size]), len(data) - used)
 
 
 def build(index: TimeIndex) -> bytes:
-    """The bytes of an index file. Raises BadValue where a number does not fit."""
+    """Return the bytes of an index file. Raises BadValue for a number that does not fit its field."""
     return ENTRY.pack_all(index.entries) + bytes(index.slack_bytes)

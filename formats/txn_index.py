@@ -2,12 +2,13 @@
 
     entry  34 bytes, big endian, in the order of the abort markers, no header
       version             int16   0
-      producer_id         int64   whose transaction
-      first_offset        int64   of its first record, perhaps in an earlier segment
-      last_offset         int64   of its abort marker
-      last_stable_offset  int64   as it was when the marker was appended: no transaction below it is open
+      producer_id         int64   producer of the transaction
+      first_offset        int64   offset of its first record, perhaps in an earlier segment
+      last_offset         int64   offset of its abort marker
+      last_stable_offset  int64   last stable offset when the marker was appended
 
-The file exists only where there is an entry, or was one. Consumers with read_committed skip what it lists.
+Kafka creates the file with its first entry. Consumers with isolation.level=read_committed skip the records of the
+transactions that it lists.
 Source: AbortedTxn and TransactionIndex in Kafka's storage module; KIP-98.
 """
 
@@ -20,7 +21,7 @@ VERSION = 0
 
 
 class AbortedTxn(NamedTuple):
-    """One aborted transaction; all offsets absolute, `last_offset` that of the marker."""
+    """One aborted transaction. All offsets are absolute; `last_offset` is that of the abort marker."""
 
     version: int
     producer_id: int
@@ -41,7 +42,11 @@ ENTRY = FixedLayout(
 
 
 def parse(data: bytes) -> tuple[AbortedTxn, ...]:
-    """The aborted transactions in `data`. Raises BadLength behind the last whole entry, UnknownVersion at one."""
+    """Return the aborted transactions in `data`.
+
+    Raises BadLength, at the end of the last whole entry, where `data` is not a whole number of entries; UnknownVersion
+    at an entry of another version.
+    """
     entries = ENTRY.unpack_all(data)
     for index, entry in enumerate(entries):
         if entry.version != VERSION:
@@ -50,5 +55,5 @@ def parse(data: bytes) -> tuple[AbortedTxn, ...]:
 
 
 def build(entries: tuple[AbortedTxn, ...]) -> bytes:
-    """The bytes of a transaction index. Raises BadValue where a number does not fit."""
+    """Return the bytes of a transaction index. Raises BadValue for a number that does not fit its field."""
     return ENTRY.pack_all(entries)

@@ -1,12 +1,13 @@
-"""Unsigned varints as they are written: a number in groups of 7 bits, the lowest first, bit 7 set on all but the last.
+"""Write unsigned varints: a number in groups of 7 bits, the lowest first, bit 7 set on all but the last.
 
-Records have them in zigzag, which doubles what is not negative. Reading is `formats.message.read_uvarint` and, in
-Construct, `formats.primitives`. Source: Kafka's protocol guide (UNSIGNED_VARINT), ByteUtils.writeUnsignedVarint.
+Varints of records are zigzag-encoded first: n becomes 2n, or -2n - 1 where n is negative. Varints are read by
+`formats.message.read_uvarint` and, in Construct, by `formats.primitives`. Source: Kafka's protocol guide
+(UNSIGNED_VARINT), ByteUtils.writeUnsignedVarint.
 """
 
 
 def put_uvarint(out: bytearray, value: int) -> None:
-    """Append an unsigned varint of 32 bits."""
+    """Append `value` as an unsigned varint of 32 bits to `out`."""
     value &= 0xFFFFFFFF
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -15,7 +16,7 @@ def put_uvarint(out: bytearray, value: int) -> None:
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint of 32 bits by itself."""
+    """Return `value` as an unsigned varint of 32 bits."""
     if 0 <= value < 0x80:
         return bytes((value,))
     out = bytearray()

@@ -1,9 +1,9 @@
-"""XXH3 with 64 bits, which Kafka keeps of the topics that a group reads (KIP-848): over bytes as hash4j streams them.
+"""XXH3 of 64 bits over values as hash4j encodes them: Kafka's hash of the topics that a group reads (KIP-848).
 
     byte     1 byte
     int      4 bytes, little endian
     long     8 bytes, little endian
-    string   units of UTF-16, 2 bytes each, little endian; then how many, int
+    string   units of UTF-16, 2 bytes each, little endian; then their number, int
 
 Source: HashStream64 of hash4j.
 """
@@ -27,7 +27,7 @@ def put_string(text: str) -> bytes:
 
 
 def xxh3_64(data: bytes) -> int:
-    """The hash, as Java's long."""
+    """Return the hash as Java's signed 64-bit long."""
     import xxhash
 
     return (xxhash.xxh3_64_intdigest(data) ^ SIGN) - SIGN

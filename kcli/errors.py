@@ -1,9 +1,11 @@
-"""What can go wrong in kcli, with one exit status each. `formats.errors` has the tree for bad bytes."""
+"""The errors of kcli, each with its exit status. The errors for bad bytes are in `formats.errors`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EACCES, EIO, EPERM
+from typing import Self
 
 DISTRIBUTION = "kafka-kcli"
 """What `pip install` and importlib.metadata know kcli by: `kcli` on PyPI is another project."""
@@ -16,31 +18,60 @@ class KcliError(Exception):
 
 
 class UsageError(KcliError):
-    """The command line asks for something that makes no sense."""
+    """An invalid command line, or an invalid argument of a function."""
 
     exit_status = 2
 
 
 class NotInstalled(UsageError):
-    """A module that only an extra of the distribution brings is not there."""
+    """A module that is installed only with an extra of kcli is missing."""
 
     def __init__(self, module: str, extra: str, needed_by: str = "this command") -> None:
         super().__init__(f"{module} is not installed, which {needed_by} needs: pip install '{DISTRIBUTION}[{extra}]'")
 
 
 class UnreadableInput(KcliError):
-    """A file or directory that is not there, not readable, or not of a kind kcli knows."""
+    """A file or directory that is not there, not readable, or not of a kind kcli knows.
+
+    errno: the system's number of the error, None where it is not the system that does not read the file.
+    """
 
     exit_status = 2
 
-    def __init__(self, path: str, reason: str) -> None:
+    def __init__(self, path: str, reason: str, errno: int | None = None) -> None:
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+        self.errno = errno
+
+    @classmethod
+    def of(cls, path: object, error: OSError) -> Self:
+        """The system's error at a path."""
+        return cls(str(path), error.strerror or str(error), error.errno)
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether this user may not read the file."""
+        return self.errno in (EACCES, EPERM)
+
+    @property
+    def is_disk_error(self) -> bool:
+        """Whether the disk does not return the bytes."""
+        return self.errno == EIO
+
+
+class StartRefused(KcliError):
+    """Kafka does not start with this file, or takes its log directory offline. position: the faulty byte, if known."""
+
+    def __init__(self, file: str, reason: str, position: int | None = None) -> None:
+        super().__init__(f"{file}: {reason}")
+        self.file = file
+        self.reason = reason
+        self.position = position
 
 
 def error_text(error: object) -> str:
-    """An error in one line; one of the system as the path that it is about, where it names one, and the reason."""
+    """The text of an error, one line; for an OSError the path, where it has one, and the system's reason."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or type(error).__name__
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
@@ -48,7 +79,7 @@ def error_text(error: object) -> str:
 
 @contextmanager
 def needing(extra: str) -> Iterator[None]:
-    """Around imports of what an extra of the distribution brings. Raises NotInstalled."""
+    """A context for imports of packages that come with an extra of kcli. Raises NotInstalled."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Lets Spark find the data source `kafka-log`: it looks for a DefaultSource in modules whose names begin pyspark_."""
+"""The registration of the data source `kafka-log`: Spark loads DefaultSource from each module named pyspark_*."""
 
 from kcli.export.source import KafkaLogDataSource as DefaultSource
 

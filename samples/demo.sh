@@ -126,8 +126,33 @@ wait "$broker"
 run 0 kcli dump-segment "$rescue/data/orders-0" --limit 3
 run 0 kcli verify "$rescue/data"
 
-say "A cluster of three, brokers and controllers; what is produced is on all before it is acknowledged"
+say "A broker that is closed: TLS, an admin who logs in by SCRAM, and ACLs"
 unset KCLI_BOOTSTRAP_SERVER
+printf '\n\033[1m$ kcli serve --secure --data-dir closed --listen 127.0.0.1:0 &\033[0m\n'
+coproc CLOSED {
+    exec kcli serve --secure --data-dir "$rescue/closed" --listen 127.0.0.1:0 2> "$rescue/closed.log"
+}
+closed=$CLOSED_PID
+read -r ready <&"${CLOSED[0]}" || { cat "$rescue/closed.log" >&2; exit 1; }
+echo "$ready"
+read -r _ _ address _ <<< "$ready"
+admin=(-b "$address" --command-config "$rescue/closed-secure/client.properties")
+alice=(-b "$address" --command-config "$rescue/alice.properties")
+run 0 kcli topics create orders "${admin[@]}"
+echo 'order-1' | run 0 kcli produce orders "${admin[@]}"
+echo 'a secret' | run 0 kcli users add alice --password-file - "${admin[@]}"
+sed '/jaas/s/username=.*/username="alice" password="a secret";/' "$rescue/closed-secure/client.properties" > "$rescue/alice.properties"
+
+say "alice may log in, and nothing else (exit status 1); which rule says so?"
+run 1 kcli consume orders --exit "${alice[@]}"
+run 1 kcli acls explain alice read topic:orders "${admin[@]}"
+run 0 kcli acls add --allow-principal User:alice --operation read --topic orders "${admin[@]}"
+run 0 kcli consume orders --exit "${alice[@]}"
+echo 'order-2' | run 1 kcli produce orders "${alice[@]}"
+kill -TERM "$closed"
+wait "$closed"
+
+say "A cluster of three, brokers and controllers; what is produced is on all before it is acknowledged"
 printf '\n\033[1m$ kcli serve --nodes 3 --data-dir cluster --listen 127.0.0.1:0 &\033[0m\n'
 coproc NODES {
     exec kcli serve --nodes 3 --data-dir "$rescue/cluster" --listen 127.0.0.1:0 2> "$rescue/nodes.log"

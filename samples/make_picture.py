@@ -1,6 +1,6 @@
 """Make samples/kcli.svg, the picture in README: what a terminal shows.
 
-Run it where output has changed: python samples/make_picture.py
+Run it after a change of what the commands below print, which a test notices: python samples/make_picture.py
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import os
 import pty
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).parent.parent
+PICTURE = ROOT / "samples" / "kcli.svg"
 WIDTH = 120
 COMMANDS = (
     "kcli dump-segment --limit 4 samples/good/java-zstd-0/00000000000000000000.log",
@@ -28,7 +30,7 @@ def on_terminal(command: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
     environment.pop("NO_COLOR", None)
-    with subprocess.Popen(  # noqa: S603 (our own commands)
+    with subprocess.Popen(  # noqa: S603  (kcli itself)
         command.split(), cwd=ROOT, env=environment, stdout=theirs, stderr=subprocess.DEVNULL
     ):
         os.close(theirs)
@@ -45,15 +47,15 @@ def on_terminal(command: str) -> str:
     return output.decode().replace("\r\n", "\n")
 
 
-def main() -> None:
-    """Write the picture."""
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115, PTH123
+def picture() -> str:
+    """The commands and their output, as an SVG."""
+    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
     for command in COMMANDS:
         console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
         console.print(Text.from_ansi(on_terminal(command)), no_wrap=True, overflow="ellipsis")
         console.print()
-    console.save_svg(str(ROOT / "samples" / "kcli.svg"), title="kcli")
+    return console.export_svg(title="kcli")
 
 
 if __name__ == "__main__":
-    main()
+    PICTURE.write_text(picture())

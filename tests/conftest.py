@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,22 @@ TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
 SAMPLES = Path(__file__).parents[1] / "samples"
 BY_THE_CLOCK = {"broker", "chaos", "cli", "client", "export", "interop", "launcher", "test_docs.py", "testing"}
+LONGEST = (
+    "interop/test_cluster_handover_kafka.py",
+    "interop/test_secured_cluster_kafka.py",
+    "interop/test_cluster_tools_kafka.py",
+    "interop/test_handover_kafka.py",
+    "interop/test_groups_handover_kafka.py",
+    "export/test_cluster.py",
+    "export/test_stream_spark.py",
+    "broker/test_kill.py",
+    "sim/cluster/test_cluster.py",
+    "export/test_class_archive.py",
+    "test_sanitize.py",
+)
+"""Test files with a test that takes 20 s or more. They run first: one that began last would leave the other processes
+without work."""
+WAITING_WORKERS = 2
 FIRST_PORT, PORTS_PER_WORKER = 22_000, 500  # below those that Linux gives to clients
 
 Json = dict[str, Any]
@@ -22,7 +39,12 @@ Json = dict[str, Any]
 
 def examples(usual: int, *, soak: int) -> settings:
     """For a test whose examples take long: how many, and how many in `make soak`."""
-    return settings(max_examples=soak if settings().max_examples >= SOAK_EXAMPLES else usual)
+    return settings(max_examples=soak if is_soak() else usual)
+
+
+def is_soak() -> bool:
+    """Whether this is `make soak`."""
+    return settings().max_examples >= SOAK_EXAMPLES
 
 
 # Not where a test has gone to when Hypothesis first writes there.
@@ -80,21 +102,41 @@ def ports_of_our_own(worker_id: str) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-transcripts`: see tests/cli/test_transcripts.py."""
-    parser.addoption("--update-transcripts", action="store_true", help="rewrite what kcli prints")
+    """`--update-transcripts`: see tests/transcript.py."""
+    parser.addoption("--update-transcripts", action="store_true", help="write all transcripts as they come out now")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Processes of `pytest -n auto`: two more than cores, for tests of brokers and clusters wait: for an
+    election, a session that times out, a process that starts."""
+    return (os.cpu_count() or 1) + WAITING_WORKERS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that run real Kafka, so that `-m kafka` and `-m 'not kafka'` choose them.
+    """Put the longest tests first. Mark those that run real Kafka, so that `-m kafka` and `-m 'not kafka'` choose them.
 
-    Its controller answers before its broker knows, its coordinators before their markers are written: a test that lost
-    such a race runs again, up to twice. So does, once, a test of ours that runs processes and clients by the clock: on
-    a machine that is busy with others something may come too late. The summary counts both (`rerun`), which wants to be
-    looked into; `-p no:rerunfailures` has no such mercy. What has no clock never runs again."""
+    Kafka's controller answers before its broker knows, its coordinators before their markers are written: a test that
+    lost such a race runs again, up to twice. So does, once, a test of ours that runs processes and clients by the
+    clock: on a machine that is busy with others something may come too late. The summary counts both (`rerun`), which
+    wants to be looked into; `-p no:rerunfailures` has no such mercy. What has no clock never runs again."""
+    longest = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: longest.get(item.path, len(longest)))
     for item in items:
         if isinstance(item, pytest.Function) and "kafka_jars" in item.fixturenames:
             item.add_marker("kafka")
         if item.get_closest_marker("kafka") is not None:
             item.add_marker(pytest.mark.flaky(reruns=2))
-        elif item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in BY_THE_CLOCK:
+        elif _is_by_the_clock(item.path):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What a failed run left open, such as the sockets of its traceback, does not fail the run after it."""
+    if getattr(item, "execution_count", 1) > 1:
+        for left in (ResourceWarning, pytest.PytestUnraisableExceptionWarning):
+            warnings.simplefilter("ignore", left)
+
+
+def _is_by_the_clock(path: Path) -> bool:
+    return path.is_relative_to(TESTS) and path.relative_to(TESTS).parts[0] in BY_THE_CLOCK

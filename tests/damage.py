@@ -1,8 +1,8 @@
 """Damage that tests do to logs and to the directories that hold them, drawn from a seeded `Random`.
 
-    changed     bytes of a log: flips, cuts, splices, batches moved, extreme numbers in headers and records
-    mended      the CRCs of what can be framed put right, so that what is behind them meets the damage
-    disordered  files of a partition: what names, sizes and neighbours say is no longer what is in them
+changed     bytes of a log: flips, cuts, splices, batches moved, extreme numbers in headers and records
+mended      the CRCs of what can be framed put right, so that what is behind them meets the damage
+disordered  files of a partition: what names, sizes and neighbours say is no longer what is in them
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from formats.kernels.log import crc32, crc32c
+from formats.kernels.crc import crc32, crc32c
 
 # Where a magic 2 header has its fields, and their bytes; the CRC at 17 is left to `mended`.
 BASE_OFFSET, LENGTH = (0, 8), (8, 4)

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md and CONTRIBUTING.md name files and functions that are there."""
+"""The pages of the project link to files and functions that are there."""
 
 from __future__ import annotations
 
@@ -7,32 +7,40 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>[^)]+)\)")
-DEFINED = r"^\s*(?:(?:async )?def|class) {name}\b|^{name}\b.* ="
+from docs.mend_links import LINK, ROOT, is_true, links, mended, pages, target_of
+
+PAGES = [page.relative_to(ROOT).as_posix() for page in pages()]
 
 
-def links(page: str) -> list[tuple[str, str]]:
-    """Text and target of each link to a file of the project."""
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_what_they_name(page: str) -> None:
+    broken = [link[0] for link in links(ROOT / page) if not is_true(ROOT / page, link)]
+    assert broken == [], "run: python docs/mend_links.py"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_anchors_are_headings(page: str) -> None:
     text = (ROOT / page).read_text()
-    found = [(match["text"], match["target"]) for match in LINK.finditer(text)]
-    return [(text, target) for text, target in found if not target.startswith("http")]
-
-
-@pytest.mark.parametrize(
-    ("text", "target"),
-    [link for page in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md") for link in links(page)],
-)
-def test_a_link_leads_to_what_it_names(text: str, target: str) -> None:
-    path = ROOT / target
-    assert path.exists(), f"{target} is not there"
-    if text.startswith("`") and path.is_file():
-        name = text.strip("`")
-        defined = re.compile(DEFINED.format(name=re.escape(name)), re.MULTILINE)
-        assert defined.search(path.read_text()), f"{target} defines no {name}"
+    within = re.findall(r"\]\(#([^)]+)\)", text)
+    assert [each for each in within if each not in headings(ROOT / page)] == []
 
 
 def test_every_room_is_on_the_map() -> None:
-    targets = {target for _, target in links("ARCHITECTURE.md")}
-    rooms = {f"kcli/{path.parent.name}" for path in ROOT.glob("kcli/*/__init__.py")}
-    assert rooms <= targets
+    targets = {target_of(ROOT / "ARCHITECTURE.md", link) for link in links(ROOT / "ARCHITECTURE.md")}
+    assert {path.parent for path in ROOT.glob("kcli/*/__init__.py")} <= targets
+
+
+def test_a_link_follows_a_function_that_has_moved() -> None:
+    text = "[`parse_batch`](old.py), [`no_such_function`](old.py), [here](../old/record_batch.py#top)"
+    found = [mended(ROOT / "docs/page.md", link) for link in LINK.finditer(text)]
+    assert found == [
+        "[`parse_batch`](../formats/record_batch.py)",
+        None,
+        "[here](../formats/record_batch.py#top)",
+    ]

@@ -138,7 +138,7 @@ def test_package_holds_all_modules_and_data(tmp_path: Path) -> None:
     assert relative_files(data) == {Path(f"share/man/man{path.suffix[1:]}") / path.name for path in manuals}
 
     (listed,) = tmp_path.glob("*.egg-info/SOURCES.txt")
-    kernels = {path for path in sources if path.suffix in {".h", ".pxd", ".pxi", ".pyx"}}
+    kernels = {path for path in sources if path.suffix in {".h", ".pxd", ".pyx"}}
     beside = {Path(n) for n in ("CHANGELOG.md", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")}
     packed = {Path(line) for line in listed.read_text().splitlines() if not Path(line).is_absolute()}
     assert {path for path in packed if ".egg-info" not in str(path)} == modules | manuals | kernels | beside

@@ -1,1 +1,17 @@
-"""The formats in bulk: Cython kernels over whole windows of log, as columns. See log.pyx."""
+"""The formats in bulk: compiled kernels that process whole windows of a log as tables and columns.
+
+They do no I/O and create no Python object per record; long loops run without the GIL. The Construct definitions in
+`formats.record_batch` and `formats.legacy` specify the bytes, and property tests check that the kernels agree.
+
+    reading a log       scan finds batches -> batches.BatchTable -> records.RecordTable; columns: named tuples of rows
+    writing             write: batches and records; buffer: the output buffer; indexes: entries of index files
+    state of a log      producers, recovery (of a segment), append (checks before an append), log_check (for `verify`)
+    compaction          cleaner
+    output              text, summary
+    export              arrow: records as columns and back; payload: Avro, JSON and Protobuf as columns
+    requests            wire: checks the bytes of a request before objects are made of it
+
+A module is NAME.pyx. NAME.pxd declares its C interface for other kernels, NAME.pyi its Python interface. A function
+that another module calls for each record is `cdef inline` in a .pxd, where the C compiler can inline it. The modules
+that have only a .pxd (numbers, varint, utf8) consist of such functions.
+"""

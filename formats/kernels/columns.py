@@ -1,4 +1,4 @@
-"""Rows of the kernels' tables with names. For single rows; bulk work looks at the tables as buffers."""
+"""Named tuples for single rows of the kernels' tables; bulk work reads the tables as buffers."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import NamedTuple
 
 
 class BatchRow(NamedTuple):
-    """A row of BatchTable, in the order of BATCH_COLUMNS. All int64; rows.pxi says what each is."""
+    """A row of BatchTable, in the order of BATCH_COLUMNS. All int64; batches.pxd describes each."""
 
-    position: int
-    start: int
-    size: int
+    position: int  # byte in the file where the batch begins
+    start: int  # the same byte in the window
+    size: int  # bytes of the batch, offset and length fields included
     base_offset: int
     last_offset: int
-    leader_epoch: int
-    magic: int
+    leader_epoch: int  # -1 for magic 0 and 1
+    magic: int  # 0 or 1: a message, or a wrapper of compressed ones
     attributes: int
-    crc: int
-    crc_computed: int
-    base_timestamp: int
-    max_timestamp: int
+    crc: int  # as stored
+    crc_computed: int  # over the bytes in the window
+    base_timestamp: int  # ms since 1970; the delete horizon where attribute bit 6 is set
+    max_timestamp: int  # ms since 1970
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # tuple.count: not wanted on a row
-    faults: int
+    count: int  # type: ignore[assignment]  # records as stated; -1 for magic 0 and 1 (tuple.count is hidden)
+    faults: int  # FAULT_* bits
 
     @property
     def codec(self) -> int:
@@ -33,26 +33,26 @@ class BatchRow(NamedTuple):
 
     @property
     def is_append_time(self) -> bool:
-        """Attribute bit 3: LogAppendTime, all records have the batch's max timestamp."""
+        """Whether attribute bit 3 is set: LogAppendTime, all records have the batch's max timestamp."""
         return self.magic >= 1 and self.attributes & 8 != 0
 
     @property
     def is_transactional(self) -> bool:
-        """Attribute bit 4."""
+        """Whether attribute bit 4 is set: the batch is part of a transaction."""
         return self.magic >= 2 and self.attributes & 16 != 0
 
     @property
     def is_control(self) -> bool:
-        """Attribute bit 5."""
+        """Whether attribute bit 5 is set: the batch holds control records."""
         return self.magic >= 2 and self.attributes & 32 != 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """Attribute bit 6: the base timestamp field holds the delete horizon."""
+        """The delete horizon in ms since 1970, which base_timestamp holds if attribute bit 6 is set; else None."""
         return self.base_timestamp if self.magic >= 2 and self.attributes & 64 else None
 
 
-# Numbers of columns, for BatchTable.field: one number without a row.
+# Column numbers for BatchTable.field, which reads one cell without making a row.
 POSITION, START, SIZE, BASE_OFFSET, LAST_OFFSET, MAGIC, ATTRIBUTES, MAX_TIMESTAMP, PRODUCER_ID, FAULTS = map(
     BatchRow._fields.index,
     (
@@ -63,30 +63,30 @@ POSITION, START, SIZE, BASE_OFFSET, LAST_OFFSET, MAGIC, ATTRIBUTES, MAX_TIMESTAM
 
 
 class RecordRow(NamedTuple):
-    """A row of RecordTable, in the order of RECORD_COLUMNS."""
+    """A row of RecordTable, in the order of RECORD_COLUMNS. All int64; records.pxd describes each."""
 
     offset: int
-    timestamp: int
-    key_start: int
-    key_length: int
-    value_start: int
-    value_length: int
-    headers_start: int
+    timestamp: int  # ms since 1970
+    key_start: int  # byte in the buffer
+    key_length: int  # bytes; -1: null
+    value_start: int  # byte in the buffer
+    value_length: int  # bytes; -1: null
+    headers_start: int  # byte in the buffer of the first header
     headers_count: int
-    batch: int
-    start: int
-    crc: int
-    valid: int
+    batch: int  # row in the BatchTable
+    start: int  # byte in the buffer of the record, its length included
+    crc: int  # magic 0 and 1: as stored; else -1
+    valid: int  # magic 0 and 1: 1 if the CRC holds
 
     def key(self, buffer: memoryview) -> bytes | None:
-        """The key, in the buffer that the record was read from."""
+        """Return the key. buffer: the buffer that the record was read from."""
         return sized_bytes(buffer, self.key_start, self.key_length)
 
     def value(self, buffer: memoryview) -> bytes | None:
-        """The value, likewise."""
+        """Return the value. buffer: the buffer that the record was read from."""
         return sized_bytes(buffer, self.value_start, self.value_length)
 
 
 def sized_bytes(buffer: memoryview, start: int, length: int) -> bytes | None:
-    """Bytes of a buffer; None for a negative length, which is null."""
+    """Return `length` bytes of a buffer; None for a negative length, which is null."""
     return None if length < 0 else bytes(buffer[start : start + length])

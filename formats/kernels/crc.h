@@ -79,10 +79,10 @@ static void crc_init(void) {
     crc32c_in_hardware = crc32c_detect();
 }
 
-static uint32_t crc32c_update(uint32_t crc, const uint8_t *p, size_t n) {
+static uint32_t crc32c_of(uint32_t crc, const uint8_t *p, size_t n) {
     return ~(crc32c_in_hardware ? crc32c_hardware(~crc, p, n) : crc_sliced(crc32c_table, ~crc, p, n));
 }
 
-static uint32_t crc32_update(uint32_t crc, const uint8_t *p, size_t n) { return ~crc_sliced(crc32_table, ~crc, p, n); }
+static uint32_t crc32_of(uint32_t crc, const uint8_t *p, size_t n) { return ~crc_sliced(crc32_table, ~crc, p, n); }
 
 #endif

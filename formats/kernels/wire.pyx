@@ -1,37 +1,41 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, auto_pickle=False
-"""Walk over a request as its schema lays it out, before anything is made of it; and read Produce, the one that is large.
+"""Check the bytes of a request by its schema, before objects are made of it; and read Produce requests, the large ones.
 
-A reader that makes room for as many items as a request says it has can be killed with twenty bytes. This walk makes
-nothing: every length and count is held against what remains, and all items of a request against a limit.
+A reader that allocates as many items as a request claims can be killed by a request of twenty bytes. This check
+allocates nothing: it compares every length and count with the bytes that remain, and all items with a limit.
 
-A schema is numbers, one struct behind the other, each naming others by where they begin:
+A schema is an array of numbers, one struct behind the other; structs refer to others by the index where they begin:
 
-    struct   count of fields, is it flexible, count of tagged fields, then fields, then tags each with its field behind
-    field    kind, argument, may it be null
+    struct   count of fields, 1 if flexible, count of tagged fields, then the fields, then each tag and its field
+    field    kind, argument, 1 if nullable
 
     FIXED    argument: bytes              ARRAY_FIXED    argument: bytes of an item
     SIZED    argument: bytes of a length  ARRAY_SIZED    argument: bytes of an item's length
     STRUCT   argument: where it begins    ARRAY_STRUCT   argument: where it begins
 
 In flexible structs lengths and counts are unsigned varints, one more than the number, 0 for null. Source: KIP-482,
-KIP-893 (structs that may be null); kio's classes are where the schemas come from, see kcli.broker.network.request_check.
+KIP-893 (structs that may be null); kcli.broker.network.request_check makes the schemas from kio's classes.
 """
 
 from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from formats.errors import BadCount, BadValue, BadVarint, LimitExceeded, Truncated
+from formats.java_text import java_utf8
 
 FIXED, SIZED, STRUCT, ARRAY_FIXED, ARRAY_SIZED, ARRAY_STRUCT = range(6)
 
 cdef enum:
-    DEPTH_MAX = 64  # of structs in structs; no message has ten
+    STRING_MAX = 0x7fff  # bytes of a string, also where its length is a varint: Kafka's readers refuse a longer one
+    DEPTH_MAX = 64  # nested structs; no message of Kafka has ten
 
 cdef enum:
     K_FIXED, K_SIZED, K_STRUCT, K_ARRAY_FIXED, K_ARRAY_SIZED, K_ARRAY_STRUCT
 
 cdef enum Fault:
-    OK, CUT, NULL_FOUND, LONG_VARINT, NEGATIVE, TOO_MANY, NO_SCHEMA
+    OK, CUT, NULL_FOUND, LONG_VARINT, LONG_STRING, NEGATIVE, TOO_MANY, NO_SCHEMA
+
+cdef int32_t[3] ONLY_TAGS = [0, 1, 0]  # a flexible struct without fields or known tags
 
 cdef struct Walk:
     const int32_t *schema
@@ -67,7 +71,7 @@ cdef inline Fault varint(Walk *walk, int64_t *value) noexcept nogil:
 
 
 cdef inline Fault length_or_null(Walk *walk, int width, bint flexible, int64_t *found) noexcept nogil:
-    """A length or count; null is -1."""
+    """Read a length or count; null is -1."""
     cdef Fault fault
     cdef const uint8_t *at
     if flexible:
@@ -75,6 +79,8 @@ cdef inline Fault length_or_null(Walk *walk, int width, bint flexible, int64_t *
         if fault != OK:
             return fault
         found[0] -= 1
+        if width == 2 and found[0] > STRING_MAX:
+            return LONG_STRING
     else:
         fault = skip(walk, width)
         if fault != OK:
@@ -89,7 +95,7 @@ cdef inline Fault length_or_null(Walk *walk, int width, bint flexible, int64_t *
 
 
 cdef inline Fault length(Walk *walk, int width, bint flexible, bint nullable, int64_t *found) noexcept nogil:
-    """A length or count; null is 0."""
+    """Read a length or count; null becomes 0."""
     cdef Fault fault = length_or_null(walk, width, flexible, found)
     if fault == OK and found[0] == -1:
         if not nullable:
@@ -99,7 +105,7 @@ cdef inline Fault length(Walk *walk, int width, bint flexible, bint nullable, in
 
 
 cdef inline Fault array_length(Walk *walk, bint flexible, bint nullable, int64_t *count) noexcept nogil:
-    """The count of an array, held against what remains and against the limit of all items."""
+    """Read the count of an array, and check it against the bytes that remain and the limit of all items."""
     cdef Fault fault = length(walk, 4, flexible, nullable, count)
     if fault != OK:
         return fault
@@ -140,7 +146,7 @@ cdef Fault field(Walk *walk, int kind, int argument, bint nullable, bint flexibl
 
 
 cdef Fault structure(Walk *walk, int at) noexcept nogil:
-    """A struct, and what is in it. The depth says whether the schema leads back to itself."""
+    """Check a struct with its fields. The depth bounds the recursion of a schema that contains itself."""
     cdef Fault fault
     if walk.depth >= DEPTH_MAX:
         return NO_SCHEMA
@@ -196,10 +202,10 @@ def room(Py_ssize_t size_bytes):
 
 
 def check(const int32_t[::1] schema not None, const uint8_t[::1] data not None, int64_t position, int64_t items_max):
-    """Walk over the struct at the schema's begin, from byte `position` of the data on. items_max: of all arrays.
+    """Check the bytes of a struct, the first of the schema, that begins at byte `position` of the data.
 
-    Returns whether there are tagged fields that the schema does not know. Raises Truncated, BadCount, BadValue (null
-    where there must be a value), BadVarint, LimitExceeded; ValueError for numbers that are no schema.
+    items_max: the most items of all arrays together. Return whether there are unknown tagged fields. Raises Truncated,
+    BadCount, BadValue (null in a field that is not nullable), BadVarint, LimitExceeded; ValueError for a bad schema.
     """
     cdef Walk walk
     cdef Fault fault
@@ -215,6 +221,22 @@ def check(const int32_t[::1] schema not None, const uint8_t[::1] data not None, 
     return walk.unknown_tags
 
 
+def behind_tags(const uint8_t[::1] data not None, int64_t position):
+    """The position behind the tagged fields, all of them unknown, that begin at byte `position` of the data. Raises
+    Truncated, BadVarint."""
+    cdef Walk walk
+    cdef Fault fault
+    if not 0 <= position <= data.shape[0]:
+        raise Truncated("nothing is there", position)
+    walk.schema, walk.schema_size = ONLY_TAGS, 3
+    walk.data = &data[0] if data.shape[0] else <const uint8_t *>b""
+    walk.position, walk.end, walk.items_left, walk.depth = position, data.shape[0], 0, 0
+    fault = structure(&walk, 0)
+    if fault != OK:
+        raise_fault(fault, walk.position, 0)
+    return walk.position
+
+
 cdef int raise_fault(Fault fault, int64_t position, int64_t items_max) except -1:
     if fault == CUT:
         raise Truncated("the bytes end inside a field", position)
@@ -222,6 +244,8 @@ cdef int raise_fault(Fault fault, int64_t position, int64_t items_max) except -1
         raise BadValue("null where there must be a value", position)
     if fault == LONG_VARINT:
         raise BadVarint("a varint of more than 5 bytes", position)
+    if fault == LONG_STRING:
+        raise LimitExceeded(f"a string of more than {STRING_MAX:,} bytes", position)
     if fault == NO_SCHEMA:
         raise ValueError("the numbers are no schema")
     if fault == NEGATIVE:
@@ -229,11 +253,8 @@ cdef int raise_fault(Fault fault, int64_t position, int64_t items_max) except -1
     raise LimitExceeded(f"more than {items_max:,} items in all arrays", position)
 
 
-cdef int32_t[3] ONLY_TAGS = [0, 1, 0]  # a flexible struct without a field, none of whose tags is known
-
-
 cdef class Reader:
-    """A walk that makes something of what it passes."""
+    """A walk over a request that also returns the values of fields."""
 
     cdef Walk walk
     cdef int64_t items_max
@@ -260,7 +281,7 @@ cdef class Reader:
         return found
 
     cdef object slice(self, int width):
-        """A view of sized bytes, or None."""
+        """Read bytes with their length; return a view of them, or None for null."""
         cdef int64_t size, start
         self.ended(length_or_null(&self.walk, width, self.flexible, &size))
         if size < 0:
@@ -277,11 +298,11 @@ cdef class Reader:
 
 
 def read_produce(frame not None, int64_t position, int version, int64_t items_max):
-    """The fields of the Produce request, version 3 to 13, at byte `position` of the frame, a memoryview:
+    """Return the fields of the Produce request, version 3 to 13, at byte `position` of the frame, a memoryview:
     (transactional id or None, acks, timeout in ms, [(topic, [(index, records), ...]), ...]).
 
     topic: its name, or from version 13 on the 16 bytes of its id. records: a view of the frame, or None. Source:
-    ProduceRequest.json. Raises what `check` does, UnicodeDecodeError.
+    ProduceRequest.json. Raises the errors of `check`.
     """
     cdef const uint8_t[::1] data = frame
     cdef Reader reader = Reader()
@@ -293,7 +314,7 @@ def read_produce(frame not None, int64_t position, int version, int64_t items_ma
     reader.walk.position, reader.walk.end, reader.walk.items_left = position, data.shape[0], items_max
     transactional_id = reader.slice(2)
     if transactional_id is not None:
-        transactional_id = str(transactional_id, "utf-8")
+        transactional_id = java_utf8(transactional_id)
     acks, timeout_ms = reader.number(2), reader.number(4)
     found = []
     for _ in range(reader.count()):
@@ -304,7 +325,7 @@ def read_produce(frame not None, int64_t position, int version, int64_t items_ma
             name = reader.slice(2)
             if name is None:
                 raise_fault(NULL_FOUND, reader.walk.position, 0)
-            topic = str(name, "utf-8")
+            topic = java_utf8(name)
         batches = []
         for _ in range(reader.count()):
             index = reader.number(4)

@@ -1,9 +1,10 @@
-"""A node's life: from its log directories to the sockets, and back in order.
+"""The start, the run and the orderly stop of a node, from its log directories to its sockets.
 
-    start   bind (a taken port is found out before a byte is written), lock and format directories, replay the metadata
-            log, open all logs, register as controller and broker, unfence, then answer clients
-    run     what the metadata log commits reaches logs, quotas and the configuration at once
-    stop    no new clients, controlled shutdown, logs closed, fenced, metadata log closed, locks given back
+    start   bind the listeners (a port in use is reported before a byte is written), lock and format the log
+            directories, replay the metadata log, open all logs, register as controller and broker, unfence, then answer
+            clients
+    run     committed metadata records take effect in logs, quotas and the configuration at once
+    stop    refuse new clients, controlled shutdown, close the logs, fence, close the metadata log, release the locks
 
 Source: KafkaRaftServer, BrokerServer, ControllerServer, BrokerLifecycleManager.
 """
@@ -11,51 +12,66 @@ Source: KafkaRaftServer, BrokerServer, ControllerServer, BrokerLifecycleManager.
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 import random
 from asyncio import FIRST_COMPLETED
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from uuid import UUID
 
 from formats.file_name import FileKind
-from kcli.broker.addresses import Addresses, CannotServe, bind
 from kcli.broker.broker import Broker
-from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
-from kcli.broker.config.served import check_served, check_topics, unserved
+from kcli.broker.config.security import outgoing_problem, to_brokers, to_controllers
+from kcli.broker.config.served import CannotServe, check_served, check_topics, unserved
 from kcli.broker.controller.active import ActiveController
+from kcli.broker.controller.channel import ControllerChannel
+from kcli.broker.controller.lifecycle import BrokerLifecycle
 from kcli.broker.controller.registration import register_controller
-from kcli.broker.fetch_sessions import FetchSessions
-from kcli.broker.lifecycle import BrokerLifecycle
-from kcli.broker.logs.checkpoints import previous_epoch
-from kcli.broker.logs.directories import LogDir, LogDirs, open_log_dirs
-from kcli.broker.logs.lost_metadata import check_metadata
+from kcli.broker.controller.requests import ControllerRequests
+from kcli.broker.dispatch.handlers import answer
+from kcli.broker.dispatch.routing import Router
+from kcli.broker.fetching.sessions import FetchSessions
+from kcli.broker.log_dirs.checkpoints import previous_epoch
+from kcli.broker.log_dirs.directories import LogDir, LogDirs, open_log_dirs
+from kcli.broker.log_dirs.lost_metadata import check_metadata, check_partition_metadata
 from kcli.broker.logs.manager import Listeners, LogManager
-from kcli.broker.logs.partitions import Partitions
 from kcli.broker.metadata.alone import LoneMetadataLog
 from kcli.broker.metadata.log import MetadataLog
+from kcli.broker.metadata.quorum_config import is_only_voter, metadata_config, own_endpoints, raft_config
+from kcli.broker.network.addresses import Addresses, bind
+from kcli.broker.network.certificates import Certificates
+from kcli.broker.network.outbound import Outbound, outbound
 from kcli.broker.network.peers import Network, NoNetwork
+from kcli.broker.network.secured import SecuredListener, Users, secured_listeners
 from kcli.broker.network.server import Server
-from kcli.broker.quorum_config import is_only_voter, metadata_config, own_endpoints, raft_config
-from kcli.broker.quotas import Quotas
-from kcli.broker.unattended import Steps, begin
+from kcli.broker.partition.partitions import Partitions
+from kcli.broker.process.clock import Clock
+from kcli.broker.process.unattended import Steps, begin
+from kcli.broker.quotas.client import Quotas
 from kcli.errors import KcliError, error_text
 from kcli.log.config import InvalidConfig
 from kcli.log.disk import Disk
 from kcli.metadata.image import BROKER_RESOURCE, Record
 from kcli.metadata.partition import from_uuid
+from kcli.metadata_log.bootstrap import read_bootstrap
 
 if TYPE_CHECKING:
     from kcli.broker.metadata.replicated import ReplicatedMetadataLog
+    from kcli.broker.network.token_keys import KeyEndpoint
+    from kcli.broker.wire.answers import Answer
+    from kcli.broker.wire.call import Call
+    from kcli.security.authorizer import Authorizer
+    from kcli.security.delegation_tokens import DelegationTokens
 
 log = logging.getLogger("kcli.broker")
 
-TELL_S = 10.0
-"""How often a node that waits for its quorum says so."""
+WAITING_LOG_S = 10.0
+"""The interval, in seconds, at which a node that waits for its quorum logs that it waits."""
 FETCH_SESSION_EVICTION_MS = 120_000
-OTHERS_GO_S = 3.0
+OTHERS_SHUTDOWN_S = 3.0
 LOOK_S = 0.02
 
 
@@ -65,10 +81,10 @@ class NotInOrder(KcliError):
 
 @runtime_checkable
 class SupportsClose(Protocol):
-    """A network that has something to close."""
+    """A network with channels to close."""
 
     def close(self) -> None:
-        """End all channels."""
+        """Close all channels."""
 
 
 class Node:
@@ -83,22 +99,35 @@ class Node:
         chance: random.Random | None = None,
         joinable: bool = False,
         allow_strays: bool = False,
+        users: Sequence[Record] = (),
     ) -> None:
-        """joinable: other brokers may join it though it is the only voter: it listens as a controller, too.
+        """joinable: other brokers may join this node's cluster although this node is the only voter: it opens its
+        controller listeners, too, unless it could not connect to others as they are secured.
 
-        allow_strays: partitions that a damaged metadata log no longer names do not stop the start.
+        allow_strays: start although a damaged metadata log no longer names partitions that the log directories hold.
+        users: UserScramCredentialRecords that the metadata log gets before the listeners answer, each where it has none
+        of that user and mechanism; only where this node is alone.
+        disk, clock, chance: file operations, time and random numbers; the real ones by default.
         """
         self.config = config
         self._is_only_voter = is_only_voter(config)
-        self._is_alone = self._is_only_voter and config.is_broker and not joinable
-        self._allow_strays = allow_strays
+        may_be_joined = joinable and outgoing_problem(config) is None
+        self._is_alone = self._is_only_voter and config.is_broker and not may_be_joined
+        self._allow_strays, self._new_users = allow_strays, users
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Why the node must stop: an error that leaves it nothing to serve with."""
+        """Done, with the reason, when an error makes the node unable to serve: the node must be stopped then."""
         self._disk = disk or Disk()
         self._clock = clock or Clock()
+        self._users = Users(self._clock.now_ms)
         self._dirs: LogDirs | None = None
         self._broker: Broker | None = None
+        self._router: Router | None = None
+        self._networks: list[Network] = []
+        self._outbound: dict[str, Outbound] = {}
+        self._life: BrokerLifecycle | None = None
         self._server: Server | None = None
+        self._certificates: Certificates | None = None
+        self._key_endpoints: list[KeyEndpoint] = []
         self._chance = chance
         self._quorum: ReplicatedMetadataLog | None = None
         self._registering: asyncio.Task[None] | None = None
@@ -106,34 +135,53 @@ class Node:
         self._follows = self._is_broker_stopped = False
         self._controllers: Addresses = {}
         self.is_waiting = False
-        """`start` has opened everything, and waits for other nodes."""
+        """Whether `start` is waiting for other nodes of the cluster."""
         self.listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when other nodes of the quorum are answered."""
+        """Done when this node answers the other nodes of the quorum."""
 
     @property
     def _lifecycle(self) -> BrokerLifecycle:
-        assert self.broker.lifecycle is not None, "made with the broker"
-        return self.broker.lifecycle
+        assert self._life is not None, "made with the broker"
+        return self._life
+
+    @property
+    def _controller_requests(self) -> ControllerRequests:
+        broker = self.broker
+        return ControllerRequests(broker.cluster_id, broker.metadata, broker.active, broker.controller)
+
+    def _broker_epoch(self) -> int | None:
+        """The epoch of this broker's registration, None where this node is not a broker."""
+        return None if self._life is None else self._life.epoch
 
     @property
     def broker(self) -> Broker:
-        """What handlers are given."""
+        """The parts of this node that handlers receive."""
         assert self._broker is not None, "started"
         return self._broker
 
     @property
+    def router(self) -> Router:
+        """The router, which answers the requests that arrive at the listeners."""
+        assert self._router is not None, "started"
+        return self._router
+
+    @property
     def server(self) -> Server:
-        """Its sockets."""
+        """The server, which owns the sockets of the listeners."""
         assert self._server is not None, "started"
         return self._server
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
-        """Listener -> the address that clients are told; of a controller alone, that other nodes are told."""
+        """Listener -> the advertised host and port; on a node that is only a controller, those of its controller
+        listeners."""
         return self.broker.advertised or self._controllers
 
     async def start(self) -> None:
-        """Come up. Raises CannotServe, LogDirsRefused, DirectoryLocked, StartRefused, OSError, and leaves no lock."""
+        """Start the node. Where that fails, no lock is left.
+
+        Raises CannotServe, LogDirsRefused, DirectoryLocked, StartRefused, OSError.
+        """
         try:
             await self._start()
         except BaseException:
@@ -147,34 +195,49 @@ class Node:
             raise
 
     async def _leave(self, broker: Broker) -> None:
-        """A start that came to nothing."""
+        """Close the parts of a node whose start has failed."""
         if self._registering is not None:
             self._registering.cancel()
-        if broker.lifecycle is not None:
-            broker.lifecycle.stop()
+        if self._life is not None:
+            self._life.stop()
             broker.replicas.stop()
         if broker.active is not None:
             broker.active.stop()
         with self._stopping.step("the metadata log is not closed"):
             await broker.metadata.close()
-        if isinstance(broker.network, SupportsClose):
-            broker.network.close()
+        self._close_networks()
+
+    def _close_networks(self) -> None:
+        for network in self._networks:
+            if isinstance(network, SupportsClose):
+                network.close()
 
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
         check_served(config)
-        self._server = server = self._new_server(loop)
         alone = self._is_alone
+        secured = secured_listeners(config, self._users)
+        self._key_endpoints = [each.endpoint for each in secured.values() if each.endpoint is not None]
+        for endpoint in self._key_endpoints:
+            await endpoint.fetch_first()
+        self._server = server = self._new_server(loop, secured)
+        controller_network, broker_network = self._new_networks(loop)
+        self._certificates = certificates = Certificates(config, server, self._outbound, self._clock)
         advertised, controllers = bind(server, config, alone=alone)
         self._controllers = controllers
         data, metadata = [Path(each) for each in config.log_dirs], Path(config.metadata_log_dir)
         if not self._is_only_voter:
             _check_formatted(metadata)
         self._dirs = dirs = open_log_dirs(data, metadata, config.node_id, self._disk, self._clock)
-        if self._is_only_voter and not self._allow_strays:
-            check_metadata(dirs, self._clock.now_ms())
-        network: Network = NoNetwork() if alone else self._new_network(loop)
-        journal = self._new_lone_log(dirs) if alone else self._new_replicated_log(dirs, controllers, network)
+        read_bootstrap(dirs.metadata.path)  # as Kafka does: it refuses a damaged one, also where it needs none
+        if not self._allow_strays:
+            if self._is_only_voter:
+                check_metadata(dirs, self._clock.now_ms())
+            check_partition_metadata(dirs)
+        journal = self._new_lone_log(dirs) if alone else self._new_replicated_log(dirs, controllers, controller_network)
+        self._users.credentials = lambda: journal.image.scram_credentials
+        self._users.decoy_key = dirs.metadata.id.bytes
+        self._users.tokens = tokens = _delegation_tokens(config, journal)
         journal.on_failure = lambda error: self._must_stop(f"the metadata log has failed: {error_text(error)}")
         self._take_dynamic_config(journal)
         logs = self._new_logs(dirs, journal) if config.is_broker else None
@@ -187,31 +250,53 @@ class Node:
             config.controller_quota_window_size_seconds,
         )
         quotas.update(journal.image.client_quotas)
+        server.take_quotas(journal.image.client_quotas)
         self._broker = broker = Broker(
             config=config,
             clock=self._clock,
-            node_id=config.node_id,
             cluster_id=dirs.cluster_id,
             image=journal.image,
             metadata=journal,
-            logs=cast("LogManager", logs),  # a controller alone has none, and no listener that asks for them
+            logs=cast("LogManager", logs),  # None on a mere controller: its APIs use no logs
             partitions=Partitions(journal.image) if logs is None else logs.partitions,
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, FETCH_SESSION_EVICTION_MS),
             quotas=quotas,
             advertised=advertised,
+            controller=ControllerChannel(config.node_id, self._clock, journal, controller_network, self._answer),
+            network=broker_network,
+            broker_epoch=lambda: self._lifecycle.epoch,
+            active=ActiveController(config, journal, self._broker_epoch, self._clock) if config.is_controller else None,
             is_alone=alone,
-            network=network,
+            authorizer=_new_authorizer(config),
+            tokens=tokens,
+            certificates=certificates,
         )
-        if config.is_broker:
-            broker.lifecycle = BrokerLifecycle(broker, dirs, must_stop=self._must_stop)
-        if config.is_controller:
-            broker.active = ActiveController(broker)
+        self._router = Router(broker)
+        if logs is not None:
+            logs.host = broker.replicas
+            self._life = BrokerLifecycle(
+                config,
+                journal.image,
+                logs,
+                self._controller_requests,
+                advertised,
+                is_alone=alone,
+                must_stop=self._must_stop,
+            )
         if isinstance(journal, LoneMetadataLog):
             await self._start_alone(journal, previous_epoch(dirs))
         else:
             await self._start_in_quorum(journal, previous_epoch(dirs))
-        server.serve(broker)
+        server.serve(self.router)
+        certificates.start()
+        certificates.configured()
+        for endpoint in self._key_endpoints:
+            endpoint.start()
         journal.start_background()
+
+    def _answer(self, call: Call) -> Answer | Awaitable[Answer]:
+        """The response of this node to a request for the active controller, while this node is that."""
+        return answer(self.broker, call)
 
     async def _start_alone(self, journal: LoneMetadataLog, broker_epoch: int) -> None:
         broker = self.broker
@@ -221,12 +306,16 @@ class Node:
             await journal.close()
             raise
         await broker.logs.start()
+        self._load_acls(broker)
         journal.image.take_changes()
         journal.listeners.append(self._committed)
         self._follows = True
         assert broker.active is not None, "it is a controller"
         broker.active.start()
-        await self._unless_ended(register_controller(broker, self._controllers))
+        await self._unless_ended(register_controller(self.config, self._controller_requests, self._controllers))
+        known = journal.image.scram_credentials
+        if new := [each for each in self._new_users if (each[2]["mechanism"], each[2]["name"]) not in known]:
+            await self._unless_ended(journal.append(new))
         await self._unless_ended(self._lifecycle.start(broker_epoch))
         broker.groups.start()
         broker.transactions.start()
@@ -240,7 +329,8 @@ class Node:
             broker.active.start()
         journal.on_leader.append(broker.controller.leader_changed)
         self._quorum = journal
-        self.server.serve(broker, config.controller_listener_names)
+        is_early = config.early_start_listeners if broker.authorizer is not None else config.controller_listener_names
+        self.server.serve(self.router, [each for each in config.controller_listener_names if each in is_early])
         journal.start()
         if not self.listening.done():
             self.listening.set_result(None)
@@ -249,10 +339,12 @@ class Node:
         self._take_dynamic_config(journal)
         self._check_metadata(journal)
         broker.quotas.update(broker.image.client_quotas)
+        self.server.take_quotas(broker.image.client_quotas)
+        self._load_acls(broker)
         journal.image.take_changes()
         journal.listeners.append(self._committed)
         if config.is_controller:
-            registering = register_controller(broker, self._controllers)
+            registering = register_controller(self.config, self._controller_requests, self._controllers)
             self._registering = begin(registering, "the controller is not registered")
         if config.is_broker:
             self.is_waiting = False
@@ -267,38 +359,50 @@ class Node:
         self.is_waiting = False
 
     async def _caught_up(self, journal: ReplicatedMetadataLog) -> None:
-        """Until the quorum has a leader, and the image what it has committed. Says why that takes long."""
+        """Wait until the quorum has a leader and the image has all committed records; log its state
+        every WAITING_LOG_S seconds."""
 
-        def tell() -> None:
+        def log_state() -> None:
             known = journal.leader_id
             state = "no leader" if known is None else f"leader {known} has not answered"
             voters = ", ".join(map(str, journal.raft.voters.ids)) or "not known yet"
             log.warning("no quorum yet: epoch %d, %s; voters: %s", journal.epoch, state, voters)
 
-        await self._unless_ended(journal.caught_up(), tell)
+        await self._unless_ended(journal.caught_up(), log_state)
 
-    async def _unless_ended(self, work: Coroutine[Any, Any, None], tell: Callable[[], None] = lambda: None) -> None:
-        """Wait for other nodes, and `tell` that now and then. Raises CannotServe where this one must end meanwhile."""
+    async def _unless_ended(self, work: Awaitable[object], log_state: Callable[[], None] = lambda: None) -> None:
+        """Await `work`, and call `log_state` every WAITING_LOG_S seconds meanwhile. Raises CannotServe where `ended`
+        is done first."""
         waiting = asyncio.ensure_future(work)
         either: list[asyncio.Future[Any]] = [waiting, self.ended]
         try:
-            while not (await asyncio.wait(either, timeout=TELL_S, return_when=FIRST_COMPLETED))[0]:
-                tell()
+            while not (await asyncio.wait(either, timeout=WAITING_LOG_S, return_when=FIRST_COMPLETED))[0]:
+                log_state()
         finally:
             if not waiting.done():
                 waiting.cancel()
         if self.ended.done():
-            await asyncio.gather(waiting, return_exceptions=True)  # it has failed of the same
+            await asyncio.gather(waiting, return_exceptions=True)  # `work` may have failed for the same reason
             raise CannotServe(self.ended.result())
         waiting.result()
 
-    def _new_server(self, loop: asyncio.AbstractEventLoop) -> Server:
-        return Server(self.config, loop)
+    def _new_server(self, loop: asyncio.AbstractEventLoop, secured: Mapping[str, SecuredListener]) -> Server:
+        return Server(self.config, loop, secured)
 
-    def _new_network(self, loop: asyncio.AbstractEventLoop) -> Network:
+    def _new_networks(self, loop: asyncio.AbstractEventLoop) -> tuple[Network, Network]:
+        """The networks to controllers and to brokers. Raises CannotServe."""
+        if self._is_alone:
+            return NoNetwork(), NoNetwork()
+        config, now = self.config, dt.datetime.fromtimestamp(self._clock.now_ms() / 1000, dt.UTC)
+        ways = [to_controllers(config), *([to_brokers(config)] if config.is_broker else [])]
+        self._outbound = {each.security.listener: outbound(each, now) for each in ways}
+        self._networks = [self._new_network(loop, how) for how in self._outbound.values()]
+        return self._networks[0], self._networks[1] if config.is_broker else NoNetwork()
+
+    def _new_network(self, loop: asyncio.AbstractEventLoop, how: Outbound) -> Network:
         from kcli.broker.network.client import SocketNetwork
 
-        return SocketNetwork(loop)
+        return SocketNetwork(loop, how)
 
     def _new_lone_log(self, dirs: LogDirs) -> LoneMetadataLog:
         return LoneMetadataLog(
@@ -316,7 +420,7 @@ class Node:
 
         return ReplicatedMetadataLog(
             dirs.metadata.path,
-            raft_config(self.config, dirs, controllers),
+            raft_config(self.config, dirs.metadata.id, dirs.cluster_id, controllers),
             network,
             config=metadata_config(self.config),
             disk=self._disk,
@@ -338,24 +442,37 @@ class Node:
             for problem in self.config.update(cluster, own):
                 log.warning("dynamic configuration passed over: %s", problem)
         except InvalidConfig as error:
-            log.error("dynamic configuration passed over: %s", error)  # noqa: TRY400
+            log.error("dynamic configuration passed over: %s", error)  # noqa: TRY400  (the message names the reason)
 
     def _check_metadata(self, journal: MetadataLog) -> None:
-        """Does the metadata log want of this node what it does not have? Raises CannotServe."""
+        """Raises CannotServe where the configuration or a topic requires a feature that this node does not have."""
         check_served(self.config)
         check_topics(journal.image)
 
+    def _load_acls(self, broker: Broker) -> None:
+        """Let the authorizer decide by the ACLs: the metadata log is loaded."""
+        if broker.authorizer is not None:
+            broker.authorizer.follow(broker.image.acls, broker.image.acls.keys())
+            broker.authorizer.loaded = True
+
     def _committed(self, _: Sequence[Record]) -> None:
-        """Records are in the image: whoever depends on them follows."""
+        """Apply committed metadata records, which are in the image already, to logs, quotas, replicas and
+        coordinators."""
         broker = self.broker
         changes = broker.image.take_changes()
         is_configured = any(kind == BROKER_RESOURCE for kind, _ in changes.configs)
         if is_configured:
             self._take_dynamic_config(broker.metadata)
+            assert self._certificates is not None, "made with the server"
+            self._certificates.configured()
             if (reason := unserved(self.config)) is not None:
                 log.error("dynamic configuration not honoured: %s", reason)
         if changes.client_quotas:
             broker.quotas.update(broker.image.client_quotas)
+        if changes.client_quotas or is_configured:
+            self.server.take_quotas(broker.image.client_quotas)
+        if changes.acls and broker.authorizer is not None:
+            broker.authorizer.follow(broker.image.acls, changes.acls)
         if not self.config.is_broker:
             return
         if is_configured:
@@ -366,9 +483,9 @@ class Node:
             broker.groups.apply(changes)
             broker.transactions.apply(changes)
         if changes.brokers:
-            self._lifecycle.others_changed(changes.brokers)
+            self._lifecycle.brokers_changed(changes.brokers)
             if self._is_broker_stopped and all(each.fenced for each in broker.image.brokers.values()):
-                # metadata without a single broker: librdkafka (from 2.10 on) would forget all it knows, and be stuck
+                # a Metadata response without brokers makes librdkafka (from 2.10 on) drop all brokers, and hang
                 self.server.drain(self._client_listeners)
 
     def _assigned(self, topic_id: UUID, number: int, directory_id: UUID) -> None:
@@ -389,7 +506,8 @@ class Node:
         return [each.listener for each in config.listeners if each.listener not in config.controller_listener_names]
 
     async def stop_broker(self) -> None:
-        """The broker's half of `stop`: the quorum goes on. Nothing to do where it is not up. What fails is logged."""
+        """Stop the broker, not the controller: the quorum keeps running. Does nothing where the broker is not running.
+        A step that fails is logged."""
         config = self.config
         if self._broker is None or not config.is_broker or self._is_broker_stopped:
             return
@@ -413,29 +531,32 @@ class Node:
             broker.transactions.stop()
 
     async def stop(self) -> None:
-        """Go down in order: the next start has nothing to recover. Every step is taken, whatever became of those before
-        it. Raises NotInOrder at the end, where one has failed; why is in the log."""
+        """Stop the node in order, so that the next start recovers no log. A step that fails is logged, and the steps
+        after it are taken all the same. Raises NotInOrder at the end where a step has failed."""
         broker = self.broker
         assert self._server is not None, "started"
+        if self._certificates is not None:
+            self._certificates.stop()
+        for endpoint in self._key_endpoints:
+            endpoint.stop()
         journal = broker.metadata
         step = self._stopping.step
         with step("the broker is not stopped in order"):
             await self.stop_broker()
         if self._quorum is not None and not self.ended.done():
             with step("others are not waited for"):
-                await self._let_others_go(self._quorum)
+                await self._await_other_shutdowns(self._quorum)
         journal.listeners.remove(self._committed)
         if broker.active is not None:
             broker.active.stop()
         if self._registering is not None:
             self._registering.cancel()
-        if not journal.is_leader:  # who asks it hears at once that it is gone
+        if not journal.is_leader:  # requests of other nodes fail at once instead of timing out
             self._server.close()
         with step("the metadata log is not closed"):
             await journal.close()
         self._server.close()
-        if isinstance(broker.network, SupportsClose):
-            broker.network.close()
+        self._close_networks()
         if self.config.is_broker:
             with step("logs are not closed"):
                 await broker.logs.stop(self._lifecycle.epoch)
@@ -444,48 +565,74 @@ class Node:
         if self._stopping.failures:
             raise NotInOrder("not stopped in order: the next start recovers what is on the disk")
 
-    async def _let_others_go(self, journal: ReplicatedMetadataLog) -> None:
-        """Where all of a cluster is told to stop at once, its brokers need the quorum to be let go: do not leave it a
-        moment before. Its leader goes last."""
-        until = asyncio.get_running_loop().time() + OTHERS_GO_S
+    async def _await_other_shutdowns(self, journal: ReplicatedMetadataLog) -> None:
+        """Where all nodes of a cluster stop at once: wait until the other brokers have finished their controlled
+        shutdown, which needs the quorum, for at most OTHERS_SHUTDOWN_S seconds."""
+        until = asyncio.get_running_loop().time() + OTHERS_SHUTDOWN_S
         while (  # noqa: ASYNC110  (a few times, and for many reasons)
-            self._is_another_going()
+            self._is_another_shutting_down()
             and (journal.is_leader or journal.raft.is_following)
             and asyncio.get_running_loop().time() < until
         ):
             await asyncio.sleep(LOOK_S)
 
-    def _is_another_going(self) -> bool:
-        """Is another broker on its way out, and not let go yet?"""
+    def _is_another_shutting_down(self) -> bool:
+        """Whether another broker is in controlled shutdown, and not fenced yet."""
         others = (each for each in self.broker.image.brokers.values() if each.id != self.config.node_id)
         return any(each.in_controlled_shutdown and not each.fenced for each in others)
 
-    # what a launcher knows of other nodes
+    # reports of the launcher, which runs several nodes
 
     @property
     def leads_quorum(self) -> bool:
-        """Is it the active controller?"""
+        """Whether this node is the active controller."""
         return self._broker is not None and self._broker.metadata.is_leader
 
     def stand_for_election(self) -> None:
-        """Where no leader of the quorum is known, ask for votes now."""
+        """Stand for election at once where no leader of the quorum is known."""
         if self._quorum is not None:
             self._quorum.stand_for_election()
 
     def peer_died(self, node_id: int) -> None:
-        """The process of that node is gone: it need not be waited for."""
+        """The process of that node has ended: quorum and controller do not wait for its timeouts."""
         if self._quorum is not None:
             self._quorum.peer_died(node_id)
         if self._broker is not None and self._broker.active is not None:
             self._broker.active.report_death(node_id)
 
     def peer_started(self, node_id: int) -> None:
-        """A new process of that node was started."""
+        """The launcher has started a new process of that node."""
         if self._broker is not None and self._broker.active is not None:
             self._broker.active.report_start(node_id)
 
 
+def _new_authorizer(config: BrokerConfig) -> Authorizer | None:
+    """The authorizer that authorizer.class.name names; None where it is empty. Raises CannotServe."""
+    if not config.get("authorizer.class.name"):
+        return None
+    from kcli.security.authorizer import CLASS_NAME, Authorizer, AuthorizerConfig
+    from kcli.security.principals import InvalidPrincipal
+
+    if config.get("authorizer.class.name") != CLASS_NAME:
+        raise CannotServe(f"authorizer.class.name: only {CLASS_NAME} is there")
+    try:
+        return Authorizer(AuthorizerConfig.of(config.properties))
+    except InvalidPrincipal as invalid:
+        raise CannotServe(config.resolved.hide(f"super.users: {invalid}")) from None
+
+
+def _delegation_tokens(config: BrokerConfig, journal: MetadataLog) -> DelegationTokens | None:
+    """The delegation tokens of the metadata image; None without a secret key."""
+    secret_key = config.get("delegation.token.secret.key")
+    if not isinstance(secret_key, str) or not secret_key:
+        return None
+    from kcli.security.delegation_tokens import DelegationTokens
+
+    return DelegationTokens(secret_key, lambda: journal.image.delegation_tokens)
+
+
 def _check_formatted(directory: Path) -> None:
-    """A node of a cluster cannot know by itself which one that is. Raises CannotServe."""
+    """Raises CannotServe where the directory is not formatted: a node of a cluster with several nodes must not choose
+    the cluster id itself."""
     if not (directory / FileKind.META_PROPERTIES).exists():
         raise CannotServe(f"{directory} is not formatted: run kcli format with the cluster's id first")

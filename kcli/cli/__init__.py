@@ -1,4 +1,6 @@
-"""The command line. One file per command: parse, one call, show. Here errors become exit statuses.
+"""The command line. Each command has a module, which parses options, makes one call and shows the result.
+
+`main` turns errors into exit statuses:
 
 0  fine    1  findings, or a failure    2  usage, or input that cannot be read    130  interrupted
 """
@@ -9,7 +11,7 @@ import os
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # what is imported here is not yet guarded against Ctrl-C
+if TYPE_CHECKING:  # at run time no import may come before leave_at_once() (Ctrl-C)
     from typing import NoReturn
 
 
@@ -47,7 +49,7 @@ def _run() -> int:
 
 
 def _leave(status: int) -> NoReturn:
-    """Exit at once: nothing is worth waiting for."""
+    """Flush stdout and stderr, and exit without waiting for threads or running clean-up."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""The Typer application: every command, by name. A command is loaded, with what it needs, when it is run."""
+"""The Typer application: every command, by name. The module of a command is imported only when the command runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMMANDS = {
         "Tell what Kafka would cut or rebuild when it starts, and do the same in a copy or in place.",
     ),
     "compact": Target(
-        "kcli.cli.compact", "compact", "Compact logs as Kafka's log cleaner does, or tell what it would do and why."
+        "kcli.cli.compact", "compact", "Compact logs as Kafka's log cleaner does, or show what it would do and why."
     ),
     "serve": Target(
         "kcli.cli.serve",
@@ -41,7 +41,9 @@ COMMANDS = {
     ),
     "topics": Target("kcli.cli.topics", "app", "List, describe, create, delete and alter topics of a cluster."),
     "produce": Target(
-        "kcli.cli.produce", "produce", "Produce records from files or standard input, and tell how many were delivered."
+        "kcli.cli.produce",
+        "produce",
+        "Produce records from files or standard input, and report how many were delivered.",
     ),
     "consume": Target(
         "kcli.cli.consume",
@@ -58,6 +60,9 @@ COMMANDS = {
         "app",
         "List and describe transactions, find those that hang and abort them; of a cluster or in a log directory.",
     ),
+    "acls": Target("kcli.cli.acls", "app", "List, add and remove ACLs, and explain which rule decides an access."),
+    "tokens": Target("kcli.cli.tokens", "app", "Create, renew, expire and describe delegation tokens."),
+    "users": Target("kcli.cli.users", "app", "List, add and remove the users who log in by SCRAM."),
     "export-to-parquet": Target(
         "kcli.cli.export_to_parquet",
         "export_to_parquet",
@@ -77,7 +82,7 @@ COMMANDS = {
 
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
-    "rich_markup_mode": "markdown" if on_terminal() else None,  # rich takes as long to load as all the rest
+    "rich_markup_mode": "markdown" if on_terminal() else None,  # importing rich takes as long as all other imports
 }
 
 app = typer.Typer(
@@ -91,8 +96,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_given: bool) -> None:
+    if is_given:
         from importlib.metadata import version
 
         from kcli.errors import DISTRIBUTION

@@ -1,9 +1,14 @@
-"""Options that commands share which talk to a cluster, or are told the same by files."""
+"""Options shared by the commands that read from a cluster, or from log directories instead."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -11,9 +16,11 @@ from kcli.cli.options import Format, not_empty, pairs
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
+    from kcli.client.wire import AnyBroker
 
 CONNECTION = "Connection"
-TIMEOUT_MAX_S = 3600  # more the client library does not take
+TIMEOUT_MAX_S = 3600  # the maximum of the client library
+BOOTSTRAP_VARIABLE = "KCLI_BOOTSTRAP_SERVER"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 Bootstrap = Annotated[
@@ -21,7 +28,7 @@ Bootstrap = Annotated[
     typer.Option(
         "--bootstrap-server",
         "-b",
-        envvar="KCLI_BOOTSTRAP_SERVER",
+        envvar=BOOTSTRAP_VARIABLE,
         metavar="HOST:PORT,...",
         rich_help_panel=CONNECTION,
         help="Brokers to begin with.",
@@ -31,6 +38,17 @@ Bootstrap = Annotated[
 Properties = Annotated[
     list[str] | None,
     typer.Option("-X", metavar="NAME=VALUE", rich_help_panel=CONNECTION, help="A property of librdkafka."),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        exists=True,
+        dir_okay=False,
+        metavar="FILE",
+        rich_help_panel=CONNECTION,
+        help="Properties of a client of Kafka: TLS and login.",
+    ),
 ]
 Timeout = Annotated[
     float,
@@ -58,13 +76,93 @@ DataDirs = Annotated[
 DEFAULT_TIMEOUT_S = 10.0
 
 
-def connection(bootstrap: str, properties: list[str] | None, timeout_s: float, verbose: bool) -> Connection:
-    """Where these options lead. Raises UsageError."""
-    from kcli.client.connection import Connection
+def client_properties(command_config: Path | None, properties: list[str] | None) -> dict[str, str]:
+    """Return librdkafka's properties, from the file of --command-config and from the options -X, which override it.
+    Raises UsageError, UnreadableInput."""
+    given = pairs(properties, "-X")
+    if command_config is None:
+        return given
+    from kcli.client.command_config import read_command_config
 
-    return Connection(bootstrap, pairs(properties, "-X"), timeout_s, verbose)
+    return {**read_command_config(command_config), **given}
 
 
-def count_text(number: int, noun: str) -> str:
-    """1 record, 2,000 records."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The options of a connection to a cluster: bootstrap servers, a file of client properties, librdkafka's
+    properties, timeout (s)."""
+
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+    command_config: CommandConfig = None
+    properties: Properties = None
+    timeout: Timeout = DEFAULT_TIMEOUT_S
+    verbose: Verbose = False
+
+    def connection(self) -> Connection:
+        """Return a connection with these options. Raises UsageError, UnreadableInput."""
+        from kcli.client.connection import Connection
+
+        properties = client_properties(self.command_config, self.properties)
+        return Connection(self.bootstrap, properties, self.timeout, self.verbose)
+
+    def repeated(self) -> list[str]:
+        """The words by which another command reaches the same cluster. Those of -X are left out, which may be
+        secrets."""
+        default = os.environ.get(BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP)
+        words = [] if self.bootstrap == default else ["--bootstrap-server", self.bootstrap]
+        return words + ([] if self.command_config is None else ["--command-config", str(self.command_config)])
+
+    def any_broker(self) -> AnyBroker:
+        """Return kcli's own connection to any of the brokers, without librdkafka. Raises UsageError, UnreadableInput,
+        KcliError."""
+        from kcli.client.security import security_of
+        from kcli.client.wire import AnyBroker
+
+        security = security_of(client_properties(self.command_config, self.properties))
+        return AnyBroker(self.bootstrap, self.timeout, security)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions(ClusterOptions):
+    """The options of a command that reads from a cluster or, with --data-dir, from log directories."""
+
+    data_dirs: DataDirs = None
+    output: Output = Format.TABLE
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a function for Typer: each parameter of `command` that is a dataclass is replaced by its fields, as
+    options.
+
+    A dataclass's own fields come before those of its base; --help lists the options in that order.
+    """
+    classes: dict[str, type[Any]] = {}
+    parameters: list[Parameter] = []
+    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
+    for parameter in signature(command).parameters.values():
+        hint = hints[parameter.name]
+        if isinstance(hint, type) and is_dataclass(hint):
+            classes[parameter.name] = hint
+            parameters += _option_parameters(hint)
+        else:
+            parameters.append(parameter.replace(annotation=hint, kind=Parameter.KEYWORD_ONLY))
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, options in classes.items():
+            values[name] = options(**{field.name: values.pop(field.name) for field in fields(options)})
+        command(**values)
+
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _option_parameters(options: type[Any]) -> list[Parameter]:
+    hints = get_type_hints(options, include_extras=True)
+    own = get_annotations(options)
+    ordered = sorted(fields(options), key=lambda field: field.name not in own)
+    return [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in ordered
+    ]

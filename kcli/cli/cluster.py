@@ -1,4 +1,4 @@
-"""kcli cluster: who is in the cluster, how it is (see cluster_status), and what its launcher is to do with nodes."""
+"""kcli cluster: shows brokers and controllers, the status (see cluster_status), and stops and starts nodes."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcli.cli.client_options import (
-    DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_S,
-    Bootstrap,
+    ClusterOptions,
+    CommandConfig,
     Properties,
-    Timeout,
-    Verbose,
-    connection,
-    count_text,
+    client_properties,
+    with_options,
 )
 from kcli.cli.cluster_status import status
 from kcli.cli.options import Format
-from kcli.cli.output import aligned, json_line, write_text
+from kcli.cli.output import aligned, count_text, json_line, write_text
 from kcli.errors import KcliError, UsageError
+from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.client.admin import Cluster
+    from kcli.client.security import Security
     from kcli.client.wire import Feature, Replica
 
 EPILOG = """
@@ -53,13 +53,12 @@ LOOK_S = 0.1
 
 
 @app.callback(invoke_without_command=True)
+@with_options
 def cluster(
     context: typer.Context,
     output: Annotated[Format, typer.Option("--format", help="How to show it.")] = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
     """The cluster's id, brokers, controllers and features; the help is the application's."""
     if context.invoked_subcommand is not None:
@@ -69,15 +68,15 @@ def cluster(
         return
     from kcli.client.admin import Admin
 
-    found = Admin(connection(bootstrap, properties, timeout, verbose)).cluster()
+    found = Admin(options.connection()).cluster()
     write_text(_json(found) if output is Format.JSONL else _text(found))
 
 
-# what the launcher of `kcli serve --nodes` is asked
+# commands to the launcher of `kcli serve --nodes`
 
 
 def _known_nodes(context: typer.Context) -> list[str]:
-    """For the shell's completion: the nodes of the directory that is named."""
+    """The node ids in the directory that --data-dir names, for the shell's completion."""
     directory = context.params.get("data_dir")
     paths = [] if directory is None else Path(directory).glob("node-*/server.properties")
     return sorted(each.parent.name.removeprefix("node-") for each in paths)
@@ -107,25 +106,29 @@ def stop(data_dir: DataDir, nodes: SomeNodes = None) -> None:
 
 @app.command("start")
 def start(data_dir: DataDir, nodes: Nodes) -> None:
-    """Start nodes that are down; back once they are ready."""
+    """Start nodes that are down; returns once they are ready."""
     _each(data_dir, "start", nodes, "started")
 
 
 @app.command("restart")
-def restart(data_dir: DataDir, nodes: SomeNodes = None) -> None:
+def restart(
+    data_dir: DataDir, nodes: SomeNodes = None, command_config: CommandConfig = None, properties: Properties = None
+) -> None:
     """Stop nodes in order and start them, one after the other; without a node: all of them.
 
     The next one waits until the one before is ready and every partition has all its replicas in sync, for at most a
-    minute.
+    minute. --command-config and -X have what the brokers' listener asks a client for.
     """
+    from kcli.client.security import security_of
     from kcli.launcher.control_client import ask
 
-    told = ask(data_dir, "status")
-    wanted = nodes or [each["id"] for each in told["nodes"]]
-    for node in wanted:
+    security = security_of(client_properties(command_config, properties))
+    status = ask(data_dir, "status")
+    node_ids = nodes or [each["id"] for each in status["nodes"]]
+    for node in node_ids:
         _each(data_dir, "restart", [node], "restarted")
-        if node != wanted[-1]:
-            _wait_until_healthy(told["bootstrap"], node)
+        if node != node_ids[-1]:
+            _wait_until_healthy(status["bootstrap"], node, security)
 
 
 @app.command("kill")
@@ -136,37 +139,36 @@ def kill(
         bool, typer.Option("--stay-down", help="It is not started again, until kcli cluster start.")
     ] = False,
 ) -> None:
-    """Kill nodes (SIGKILL): what a crash is like. The launcher starts them again."""
+    """Kill nodes (SIGKILL), as a crash would. The launcher starts them again."""
     _each(data_dir, "kill", nodes, "killed", stays_down=stay_down)
 
 
 @app.command("pause")
 def pause(data_dir: DataDir, nodes: Nodes) -> None:
-    """Pause nodes (SIGSTOP): they are there and answer nothing."""
+    """Pause nodes (SIGSTOP): their connections stay open, and they answer nothing."""
     _each(data_dir, "pause", nodes, "paused")
 
 
 @app.command("resume")
 def resume(data_dir: DataDir, nodes: Nodes) -> None:
-    """Let paused nodes go on (SIGCONT)."""
+    """Resume paused nodes (SIGCONT)."""
     _each(data_dir, "resume", nodes, "resumed")
 
 
-def _each(data_dir: Path, command: str, nodes: list[int], done: str, **more: object) -> None:
+def _each(data_dir: Path, command: str, nodes: list[int], past_tense: str, **more: object) -> None:
     from kcli.launcher.control_client import ask
 
     for node in nodes:
         ask(data_dir, command, node=node, **more)
-        write_text(f"node {node} {done}\n")
+        write_text(f"node {node} {past_tense}\n")
 
 
-def _wait_until_healthy(bootstrap: str, node: int) -> None:
-    from kcli.client.cluster_status import Asker
-    from kcli.client.security import PLAIN_TEXT
+def _wait_until_healthy(bootstrap: str, node: int, security: Security) -> None:
+    from kcli.client.cluster_status import StatusClient
 
-    asker = Asker(bootstrap, DEFAULT_TIMEOUT_S, PLAIN_TEXT)
+    client = StatusClient(bootstrap, DEFAULT_TIMEOUT_S, security)
     deadline = time.monotonic() + IN_SYNC_S
-    while not asker.state().is_healthy:
+    while not client.state().is_healthy:
         if time.monotonic() >= deadline:
             raise NotInSync(f"node {node} is up, and not all partitions are in sync: the next one is not restarted")
         time.sleep(LOOK_S)
@@ -176,7 +178,7 @@ class NotInSync(KcliError):
     """A restart of all nodes stopped in the middle."""
 
 
-# how the cluster looks
+# output
 
 
 def _json(cluster: Cluster) -> str:
@@ -199,7 +201,7 @@ def _json(cluster: Cluster) -> str:
 
 def _text(cluster: Cluster) -> str:
     controller = "none" if cluster.controller is None else str(cluster.controller)
-    title = f"cluster {cluster.id or 'without an id'}  controller {controller}"
+    title = f"cluster {printable(cluster.id or 'without an id')}  controller {controller}"
     brokers = [
         (f"  {each.id}", f"{each.host}:{each.port}", "" if each.rack is None else f"rack {each.rack}")
         for each in cluster.brokers

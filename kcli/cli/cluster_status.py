@@ -14,19 +14,21 @@ from kcli.cli.client_options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_S,
     Bootstrap,
+    CommandConfig,
     Output,
     Properties,
     Timeout,
-    count_text,
+    client_properties,
 )
-from kcli.cli.options import Format, pairs
-from kcli.cli.output import aligned, json_line, on_terminal, write_text
+from kcli.cli.error_report import cell
+from kcli.cli.options import Format
+from kcli.cli.output import aligned, count_text, json_line, on_terminal, write_text
 from kcli.cli.progress import size_text
-from kcli.cli.told import cell
 from kcli.errors import KcliError
+from kcli.printable import printable
 
 if TYPE_CHECKING:
-    from kcli.client.cluster_status import Asker, ClusterState
+    from kcli.client.cluster_status import ClusterState, StatusClient
 
 SHOWN_PARTITIONS = 20
 HOME_AND_CLEAR = "\x1b[H\x1b[J"
@@ -47,6 +49,7 @@ def status(
     ] = 1.0,
     output: Output = Format.TABLE,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
     properties: Properties = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
 ) -> None:
@@ -55,7 +58,7 @@ def status(
     With --data-dir also what its launcher knows: processes, since when they run, memory. Exit status 1 where something
     is not as it should be.
     """
-    source = _Source(data_dir, bootstrap, pairs(properties, "-X"), timeout)
+    source = _Source(data_dir, bootstrap, client_properties(command_config, properties), timeout)
     while True:
         found = source.look()
         text = json_line(found) if output is Format.JSONL else _text(found)
@@ -70,35 +73,36 @@ def status(
 
 
 class _Source:
-    """Where it is asked: the launcher, if any, and brokers."""
+    """Reads the status of a cluster from its launcher, if there is one, and from its brokers."""
 
     def __init__(self, data_dir: Path | None, bootstrap: str, properties: dict[str, str], timeout_s: float) -> None:
         self._data_dir, self._bootstrap = data_dir, bootstrap
         self._properties, self._timeout_s = properties, timeout_s
-        self._asker: Asker | None = None
+        self._client: StatusClient | None = None
 
     def look(self) -> dict[str, Any]:
-        """All that is known now, as the object that is shown. Raises KcliError where nobody knows anything."""
+        """Return the status of the cluster as a JSON object. Raises KcliError where neither launcher nor broker
+        answers."""
         launcher = None
         if self._data_dir is not None:
             from kcli.launcher.control_client import ask
 
             launcher = ask(self._data_dir, "status")
         try:
-            state = self._asked(None if launcher is None else launcher["bootstrap"]).state()
+            state = self._status_client(None if launcher is None else launcher["bootstrap"]).state()
         except KcliError:
             if launcher is None:
                 raise
             state = None
         return _found(launcher, state)
 
-    def _asked(self, bootstrap: str | None) -> Asker:
-        if self._asker is None:
-            from kcli.client.cluster_status import Asker
+    def _status_client(self, bootstrap: str | None) -> StatusClient:
+        if self._client is None:
+            from kcli.client.cluster_status import StatusClient
             from kcli.client.security import security_of
 
-            self._asker = Asker(bootstrap or self._bootstrap, self._timeout_s, security_of(self._properties))
-        return self._asker
+            self._client = StatusClient(bootstrap or self._bootstrap, self._timeout_s, security_of(self._properties))
+        return self._client
 
 
 def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[str, Any]:
@@ -138,16 +142,16 @@ def _found(launcher: dict[str, Any] | None, state: ClusterState | None) -> dict[
 
 
 def _text(found: dict[str, Any]) -> str:
-    title = f"cluster {found['id'] or 'without an id'}  {count_text(len(found['nodes']), 'node')}"
+    title = f"cluster {printable(found['id'] or 'without an id')}  {count_text(len(found['nodes']), 'node')}"
     if "data" in found:
-        title += f"  data {found['data']}"
+        title += f"  data {printable(found['data'])}"
     rows = [tuple(map(cell, row)) for row in (HEAD, *map(_node_row, found["nodes"]))]
     empty = [all(row[at] == "-" for row in rows[1:]) for at in range(len(HEAD))]
     kept = [tuple(text for text, is_empty in zip(row, empty, strict=True) if not is_empty) for row in rows]
     lines = [title + "\n", aligned(kept)]
     quorum, partitions = found["quorum"], found["partitions"]
     if quorum is None:
-        lines.append("quorum  nobody tells of it\n")
+        lines.append("quorum  not known: no broker answers DescribeQuorum\n")
     else:
         leader = "none" if quorum["leader"] is None else quorum["leader"]
         lines.append(f"quorum  leader {leader}  epoch {quorum['epoch']}  high watermark {quorum['high_watermark']:,}\n")

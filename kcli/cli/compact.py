@@ -1,4 +1,4 @@
-"""kcli compact: what Kafka's log cleaner would do now, or did it."""
+"""kcli compact: cleans logs as Kafka's log cleaner does, or shows what it would do."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kcli.cli.options import Format, current_ms, key_bytes, time_ms
 from kcli.cli.output import json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
 from kcli.errors import KcliError, UnreadableInput, UsageError
+from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.cli.settings import Settings
@@ -37,7 +38,7 @@ def compact(  # noqa: PLR0913, PLR0917 (one parameter an option)
         Path | None, typer.Option("--out", metavar="NEW", help="Write the result to a new directory.")
     ] = None,
     in_place: Annotated[bool, typer.Option("--in-place", help="Change DIR itself, under Kafka's lock.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would go (the default).")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed (the default).")] = False,
     why: Annotated[
         str | None, typer.Option(metavar="KEY", help="Tell the fate of each record of a key (0x...: hexadecimal).")
     ] = None,
@@ -48,7 +49,7 @@ def compact(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to show the result.")] = Format.TABLE,
 ) -> None:
-    """Compact logs as Kafka's log cleaner does, or tell what it would do and why.
+    """Compact logs as Kafka's log cleaner does, or show what it would do and why.
 
     Topics are configured as the directory's own metadata log says, the broker as --config and that log say; -o
     overrides both. Exit status: 0 done, 1 a partition that Kafka's cleaner would give up, 2 usage or unreadable input.
@@ -78,7 +79,7 @@ def compact(  # noqa: PLR0913, PLR0917 (one parameter an option)
     show = _Show(progress, now_ms, as_json=output is Format.JSONL)
     try:
         if why is not None:
-            raise typer.Exit(show.why(cleaner, settings, key_bytes(why)))
+            raise typer.Exit(show.why(cleaner, settings, key_bytes(why, "--why")))
         if out is not None:
             raise typer.Exit(show.outcomes(cleaner.into(out), done=True))
         raise typer.Exit(show.outcomes(cleaner.in_place() if in_place else cleaner.dry_run(), done=in_place))
@@ -88,7 +89,7 @@ def compact(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
 
 class _Show:
-    """The result, partition by partition; each method returns the exit status."""
+    """Shows results, partition by partition; each method returns the exit status."""
 
     def __init__(self, progress: Progress, now_ms: int, *, as_json: bool) -> None:
         self._progress = progress
@@ -97,7 +98,7 @@ class _Show:
         self._began = time.monotonic()
 
     def outcomes(self, outcomes: Any, *, done: bool) -> int:
-        """What was done, or would be."""
+        """Show the outcome for each partition. done: whether logs were changed (else it was a dry run)."""
         cleaned = skipped = failed = before = after = status = 0
         for outcome in outcomes:
             self._progress.clear()
@@ -124,7 +125,7 @@ class _Show:
         return status
 
     def why(self, cleaner: LogCleaner, settings: Settings, key: bytes) -> int:
-        """The fate of a key's records."""
+        """Show for each record of a key whether the cleaner keeps it, and why."""
         from formats.file_name import METADATA_TOPIC
         from kcli.log.cleaner.why import explain_key
         from kcli.log.config import CleanerConfig
@@ -150,7 +151,7 @@ class _Show:
             if self._as_json:
                 write_text("".join(_fate_json(name, fate) for fate in fates))
             elif fates:
-                write_text(f"{name}  {_standing(selection, self._now_ms)}\n")
+                write_text(f"{printable(name)}  {_standing(selection, self._now_ms)}\n")
                 write_text("".join(_fate_text(fate, self._now_ms) for fate in fates))
         if not found:
             note("kcli: no record has this key")
@@ -158,7 +159,7 @@ class _Show:
 
 
 def _standing(selection: Selection, now_ms: int) -> str:
-    """How far the log is clean and may be cleaned, in words."""
+    """A text: up to which offset the log is clean, and up to which it may be cleaned now."""
     first, stop = selection.first_dirty_offset, selection.first_uncleanable_offset
     held = f"{selection.bound} from {selection.bound_offset:,} on"
     if selection.bound_until_ms is not None:
@@ -174,8 +175,8 @@ def _standing(selection: Selection, now_ms: int) -> str:
 
 def _outcome_text(outcome: PartitionOutcome, now_ms: int) -> str:
     cleaning = outcome.cleaning
-    assert cleaning is not None, "the caller has looked"
-    lines = [f"{outcome.topic}-{outcome.partition}  {_standing(cleaning.selection, now_ms)}"]
+    assert cleaning is not None, "a partition that was cleaned"
+    lines = [f"{printable(outcome.topic)}-{outcome.partition}  {_standing(cleaning.selection, now_ms)}"]
     if cleaning.retired:
         bases = ", ".join(f"{segment.base_offset:,}" for segment in cleaning.retired)
         lines.append(f"  retention    segments from {bases} on go whole")
@@ -193,7 +194,9 @@ def _pass_lines(cleaning: Cleaning) -> list[str]:
         f"  records      {counts.records_read:,} -> {counts.records_kept:,}",
     ]
     lines += [
-        f"    {reason:10} {records:,} ({size_text(size)})" for reason, (records, size) in counts.gone.items() if records
+        f"    {reason:10} {records:,} ({size_text(size)})"
+        for reason, (records, size) in counts.dropped.items()
+        if records
     ]
     if counts.batches_emptied:
         lines.append(f"  empty        {_batches(counts.batches_emptied)} kept for a producer or the end of the range")
@@ -214,7 +217,7 @@ def _batches(count: int) -> str:
 
 def _outcome_json(outcome: PartitionOutcome) -> str:
     cleaning = outcome.cleaning
-    assert cleaning is not None, "the caller has looked"
+    assert cleaning is not None, "a partition that was cleaned"
     selection, counts = cleaning.selection, cleaning.counts
     return json_line(
         {
@@ -239,23 +242,23 @@ def _outcome_json(outcome: PartitionOutcome) -> str:
             "horizons_set": counts.horizons_set,
             "gone": {
                 reason.replace(" ", "_"): {"records": records, "bytes": size}
-                for reason, (records, size) in counts.gone.items()
+                for reason, (records, size) in counts.dropped.items()
             },
         }
     )
 
 
 def _fate_text(fate: Fate, now_ms: int) -> str:
-    from formats.kernels.log import iso_time
+    from formats.kernels.text.table_lines import iso_time
 
-    if fate.goes:
+    if fate.is_dropped:
         verdict = "goes"
     elif fate.held_by is None:
         verdict = "stays"
     else:
         until = "" if fate.until_ms is None else f" for another {_duration(fate.until_ms - now_ms)}"
         verdict = f"stays: {fate.held_by}{until}"
-    return f"  offset {fate.record.offset:<12,} {iso_time(fate.record.timestamp)}  {fate.what:24}  {verdict}\n"
+    return f"  offset {fate.record.offset:<12,} {iso_time(fate.record.timestamp)}  {fate.outcome:24}  {verdict}\n"
 
 
 def _fate_json(name: str, fate: Fate) -> str:
@@ -267,8 +270,8 @@ def _fate_json(name: str, fate: Fate) -> str:
             "segment": fate.record.segment,
             "tombstone": fate.record.is_tombstone,
             "aborted": fate.record.is_aborted,
-            "what": fate.what,
-            "goes": fate.goes,
+            "what": fate.outcome,
+            "goes": fate.is_dropped,
             "held_by": fate.held_by,
             "until_ms": fate.until_ms,
         }
@@ -276,7 +279,7 @@ def _fate_json(name: str, fate: Fate) -> str:
 
 
 def _duration(ms: int) -> str:
-    """The two largest units: 3 h 12 min."""
+    """A duration in its two largest units: 3 h 12 min."""
     seconds, rest = divmod(max(ms, 0), 1000)
     if seconds == 0:
         return f"{rest} ms"

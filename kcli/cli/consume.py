@@ -1,4 +1,4 @@
-"""kcli consume: show the records of a topic, or as a member of a group those of several."""
+"""kcli consume: show the records of a topic or, as a member of a group, those of several topics."""
 
 from __future__ import annotations
 
@@ -11,24 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kcli.cli.client_options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_S,
-    Bootstrap,
-    Properties,
-    Timeout,
-    Verbose,
-    connection,
-)
+from kcli.cli.client_options import ClusterOptions, with_options
 from kcli.cli.options import INT32_MAX, Format, not_empty, time_ms
 from kcli.cli.output import PipeClosed, note, on_terminal, terminal_width, write
 from kcli.client.membership import Assignor, Commit, Membership, Protocol, Reset
 from kcli.errors import UsageError
-from kcli.group_view import Place, places_text
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.views.groups import places_text
 
 if TYPE_CHECKING:
     from kcli.client.connection import Connection
-    from kcli.client.consuming import Record, Wanted
+    from kcli.client.consuming import Record, RecordSelection
     from kcli.client.formats import Printer
 
 EPILOG = """
@@ -50,12 +43,13 @@ ALONE = Protocol.CLASSIC, Commit.AUTO, Reset.EARLIEST
 
 
 class Isolation(StrEnum):
-    """Which records of transactions are seen."""
+    """The isolation level of a consumer (isolation.level)."""
 
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
 
 
+@with_options
 def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
     topics: Annotated[
         list[str],
@@ -128,19 +122,17 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
             help="Where to begin without a committed offset; none: that is a failure.",
         ),
     ] = Reset.EARLIEST,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
     """Show the records of a topic's partitions, and those that come, until interrupted.
 
     Without --group no group is joined and no offset committed. Records of one partition come in order; those of several
-    as brokers answer. A range of times that has an end, -e and -c end the command. In a group, what is assigned and
-    revoked is told on standard error.
+    as brokers answer. A range of times that has an end, -e and -c end the command. In a group, assigned and revoked
+    partitions are reported on standard error.
     """
     printer = _printer(output, template, nulls=nulls, unfolded=unfolded)
-    cluster = connection(bootstrap, properties, timeout, verbose)
+    cluster = options.connection()
     committed_only = isolation is Isolation.READ_COMMITTED
     if group is None:
         if len(topics) > 1:
@@ -149,13 +141,11 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
             raise UsageError(
                 "--assignor, --group-instance-id, --group-protocol, --commit, --auto-offset-reset need a --group"
             )
-        alone = _wanted(topics[0], partitions, offsets, times)
+        alone = _selection(topics[0], partitions, offsets, times)
         found = _records(cluster, replace(alone, to_end=to_end, count=count, committed_only=committed_only))
     else:
         if partitions or offsets or times is not None:
-            raise UsageError(
-                "--group excludes --partition, --offset and --time: the group says what is read and whence"
-            )
+            raise UsageError("--group excludes --partition, --offset and --time: the group has assignments and offsets")
         if protocol is Protocol.CONSUMER and assignors:
             raise UsageError("--assignor is of the classic protocol: in the other the coordinator assigns")
         membership = Membership(
@@ -179,13 +169,15 @@ def consume(  # noqa: PLR0913, PLR0917 (one parameter an option)
                 raise PipeClosed
 
 
-def _wanted(topic: str, partitions: list[int] | None, offsets: list[str] | None, times: str | None) -> Wanted:
-    from kcli.client.consuming import Wanted
+def _selection(
+    topic: str, partitions: list[int] | None, offsets: list[str] | None, times: str | None
+) -> RecordSelection:
+    from kcli.client.consuming import RecordSelection
     from kcli.client.ranges import parse_start, parse_times
 
     if times is not None and offsets:
         raise UsageError("--time and --offset exclude each other")
-    return Wanted(
+    return RecordSelection(
         topic=topic,
         partitions=tuple(dict.fromkeys(partitions or [])),
         starts=dict(parse_start(text) for text in offsets or []),
@@ -193,20 +185,20 @@ def _wanted(topic: str, partitions: list[int] | None, offsets: list[str] | None,
     )
 
 
-def _records(cluster: Connection, wanted: Wanted) -> Generator[list[Record]]:
+def _records(cluster: Connection, selection: RecordSelection) -> Generator[list[Record]]:
     from kcli.client import consuming
 
-    return consuming.consume(cluster, wanted)
+    return consuming.consume(cluster, selection)
 
 
 def _records_of_member(cluster: Connection, membership: Membership) -> Generator[list[Record]]:
     from kcli.client import group_consuming
 
-    return group_consuming.consume(cluster, membership, _tell)
+    return group_consuming.consume(cluster, membership, _note_partitions)
 
 
-def _tell(what: str, places: list[Place]) -> None:
-    note(f"kcli: {what} {places_text(places) or 'no partition'}")
+def _note_partitions(change: str, places: list[TopicPartition]) -> None:
+    note(f"kcli: {change} {places_text(places) or 'no partition'}")
 
 
 def _printer(output: Format, template: str | None, *, nulls: bool, unfolded: bool) -> Printer:
@@ -224,7 +216,7 @@ def _printer(output: Format, template: str | None, *, nulls: bool, unfolded: boo
 
 
 def _reader_gone() -> bool:
-    """Nobody reads stdout any more, which else only the next record would show."""
+    """Whether the reader of stdout has gone: without this check, only writing the next record would show it."""
     watch = select.poll()
     watch.register(1, 0)
     return any(event & select.POLLERR for _, event in watch.poll(0))

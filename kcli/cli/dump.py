@@ -1,4 +1,5 @@
-"""The three faces of dump-segment: each takes file by file, says on stderr what was wrong, returns the status."""
+"""The three output formats of dump-segment. Each function shows file by file, writes errors to stderr, and returns the
+exit status."""
 
 from __future__ import annotations
 
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
-from formats.kernels.log import LogSummary, iso_time
-from kcli.cli.output import json_line, note, on_terminal, terminal_width, write, write_text
+from formats.kernels.summary import LogSummary
+from formats.kernels.text.table_lines import iso_time
+from kcli.cli.output import count_text, json_line, note, on_terminal, terminal_width, write, write_text
 from kcli.cli.progress import Watched
 from kcli.errors import UnreadableInput
 from kcli.inspector.file_type import FileType
 from kcli.inspector.inputs import LOGS, InputFile, input_files
 from kcli.inspector.selection import ALL, Selection
 from kcli.log.source import Source, open_source, open_stdin
+from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.inspector.kafka_options import KafkaDumpOptions
@@ -39,7 +42,7 @@ def _open(file: InputFile) -> Source:
 
 
 def _start(file: InputFile, selection: Selection) -> int:
-    """The byte to begin at: 0 unless an offset or a time is asked for."""
+    """The byte of a file to begin reading at: 0 where the selection has neither an offset nor a time to begin at."""
     if selection.is_all or file.is_stdin:
         return 0
     from kcli.inspector.seek import start_position
@@ -48,7 +51,7 @@ def _start(file: InputFile, selection: Selection) -> int:
 
 
 def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], show: Callable[[InputFile], int]) -> int:
-    """Show the files of every path, going on behind what cannot be read. The worst status."""
+    """Show the files of every path, passing over those that cannot be read. Returns the worst exit status."""
     worst = 0
     for path in paths:
         remaining = files_of(path)
@@ -65,7 +68,7 @@ def _each(paths: list[Path], files_of: Callable[[Path], Iterator[InputFile]], sh
 
 
 class _Limit:
-    """--limit counts over all files; so does what was found."""
+    """Counts the records shown in all files, and lowers the limit (--limit) for the next file."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -82,13 +85,13 @@ class _Limit:
         return self.selection.limit == 0
 
     def tell(self) -> None:
-        """A search that found nothing says so."""
+        """Write a note to stderr where options selected records and none was found."""
         if self._is_search and self._logs and not self._found:
             note("kcli: no record is selected")
 
 
 def as_jsonl(paths: list[Path], file_type: FileType | None, selection: Selection) -> int:
-    """One JSON object a record; of a small file, one an entry."""
+    """Write one JSON object a record, or an entry of a small file. Returns the exit status."""
     from kcli.inspector.log_records import print_jsonl
 
     left = _Limit(selection)
@@ -137,7 +140,8 @@ def as_table(
     raw_time: bool,
     unfolded: bool,
 ) -> int:
-    """Lines for people: a title, what is in the file, a line of sums."""
+    """Write a table for each file: a title, its batches, records or entries, and a line of sums. Returns the exit
+    status."""
     from kcli.inspector.log_records import TableOptions, print_table
 
     coloured = on_terminal()
@@ -158,7 +162,7 @@ def as_table(
         start = _start(file, selection)
         with Watched(_open(file)) as source:
             size = f"  {source.size():,} B" if file.path.is_file() else ""
-            write_text(f"{file.path}{size}\n")
+            write_text(f"{printable(file.path)}{size}\n")
             report = print_table(source, file.topic, write, options, selection=left.selection, start=start)
         left.used(report.summary.records)
         write_text(_sums(report, time.monotonic() - began, selected=not selection.is_all) + "\n")
@@ -171,20 +175,20 @@ def as_table(
 
 def _sums(report: LogReport, seconds: float, *, selected: bool) -> str:
     summary = report.summary
-    parts = [_count(summary.batches, "batch", "batches"), _count(summary.records, "record", "records")]
+    parts = [count_text(summary.batches, "batch", "batches"), count_text(summary.records, "record")]
     if selected:
         parts = [f"{parts[1]} selected, from {parts[0]}"]
     elif summary.records:
         parts.append(f"offsets {summary.first_offset}..{summary.last_offset}")
-        missing = f"{_count(summary.gaps, 'gap', 'gaps')} ({_count(summary.missing_offsets, 'offset', 'offsets')})"
+        missing = f"{count_text(summary.gaps, 'gap')} ({count_text(summary.missing_offsets, 'offset')})"
         parts.append(missing if summary.gaps else "no gaps")
     if summary.max_timestamp != -1:
         parts.append(f"{iso_time(summary.min_timestamp)} .. {iso_time(summary.max_timestamp)}")
     parts += _codecs(summary)
     if summary.producers:
-        parts.append(_count(len(summary.producers), "producer", "producers"))
+        parts.append(count_text(len(summary.producers), "producer"))
     if report.errors:
-        parts.append(_count(len(report.errors), "fault", "faults"))
+        parts.append(count_text(len(report.errors), "fault"))
         if report.damaged_bytes:
             parts.append(f"{report.damaged_bytes:,} B damaged")
     elif summary.batches:
@@ -206,26 +210,22 @@ def _codecs(summary: LogSummary) -> list[str]:
     return [", ".join(names), size] if names else []
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
 def _table_entries(file: InputFile) -> int:
     from kcli.inspector.file_entries import file_entries
 
     errors: list[FormatError] = []
     count = 0
-    write_text(f"{file.path}\n")
+    write_text(f"{printable(file.path)}\n")
     try:
         for entry in file_entries(file.path, file.type):
             count += 1
             fields = (f"{name} {_shown(file.type, name, value)}" for name, value in entry.items())
-            write_text(f"  {'  '.join(fields)}\n")
+            write_text(f"  {printable('  '.join(fields))}\n")
     except FormatError as error:
         errors.append(error)
-        write_text(f"  ! {error}\n")
-    faults = f"  {_count(len(errors), 'fault', 'faults')}" if errors else ""
-    write_text(f"{_count(count, 'entry', 'entries')}{faults}\n")
+        write_text(f"  ! {printable(error)}\n")
+    faults = f"  {count_text(len(errors), 'fault')}" if errors else ""
+    write_text(f"{count_text(count, 'entry', 'entries')}{faults}\n")
     return FINDINGS if errors else 0
 
 
@@ -236,7 +236,8 @@ def _shown(file_type: FileType, name: str, value: object) -> str:
 
 
 def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection, options: KafkaDumpOptions) -> int:
-    """Line for line what kafka-dump-log prints; what it has to say of the bytes goes to stderr, at the end."""
+    """Write what kafka-dump-log prints, line for line; its complaints go to stderr at the end. Returns the exit
+    status."""
     from kcli.inspector.kafka_options import Notes
     from kcli.inspector.kafka_text import dump_file, dump_log
 
@@ -268,12 +269,14 @@ def as_kafka(paths: list[Path], file_type: FileType | None, selection: Selection
 
     status = _each(paths, lambda path: _kafka_files(path, file_type), show)
     for title, lines in notes.complaints.items():
-        note("\n".join([title, *lines]))
+        for line in (title, *lines):
+            note(line)
     return status
 
 
 def _kafka_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
-    """A file as it is named, whatever it is called; a directory as its logs."""
+    """The file at a path, also where its name has no known type; for a directory, its files of `file_type` (None:
+    logs)."""
     if path.is_dir():
         yield from input_files(path, file_type)
     else:

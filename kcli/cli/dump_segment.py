@@ -56,7 +56,8 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
         str | None, typer.Option(metavar="KEY", rich_help_panel=FILTERS, help="Records of this key: text, or 0x....")
     ] = None,
     producer_id: Annotated[
-        int | None, typer.Option(rich_help_panel=FILTERS, help="Batches of this producer id (-1: of none).")
+        int | None,
+        typer.Option(min=-1, rich_help_panel=FILTERS, help="Batches of this producer id (-1: of none)."),
     ] = None,
     codec: Annotated[Codec | None, typer.Option(rich_help_panel=FILTERS, help="Batches with this codec.")] = None,
     limit: Annotated[
@@ -111,7 +112,7 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
 ) -> None:
     """Show what is in a log segment, an index, a snapshot or a checkpoint: any file that Kafka writes.
 
-    Which one it is the file's name tells, else --type. A directory stands for the log segments in it and in its
+    The file's name decides its type, else --type. A directory stands for the log segments in it and in its
     partitions (or its files of --type). Nothing is written anywhere but to standard output.
     """
     from kcli.cli import dump
@@ -128,7 +129,7 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
         to_offset=to_offset,
         from_time_ms=None if from_time is None else time_ms(from_time, "--from-time"),
         to_time_ms=None if to_time is None else time_ms(to_time, "--to-time"),
-        key=None if key is None else key_bytes(key),
+        key=None if key is None else key_bytes(key, "--key"),
         producer_id=producer_id,
         codec=None if codec is None else list(Codec).index(codec),
         limit=limit,
@@ -146,7 +147,7 @@ def dump_segment(  # noqa: PLR0913, PLR0917 (one parameter an option)
                 deep_iteration=deep_iteration,
                 print_data_log=print_data_log,
                 skip_record_metadata=skip_record_metadata,
-                decoder=next((name for name, asked in decoders.items() if asked), None),
+                decoder=next((name for name, is_given in decoders.items() if is_given), None),
                 max_bytes=max_bytes,
             ),
             IndexTextOptions(verify_index_only, index_sanity_check, max_message_size),

@@ -1,4 +1,4 @@
-"""What export-to-parquet does between its command line and kcli.export: options, progress, the summary."""
+"""Between the command line of export-to-parquet and kcli.export: options, progress, the summary."""
 
 from __future__ import annotations
 
@@ -11,15 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kcli.cli.options import Format, time_text
-from kcli.cli.output import aligned, json_line, note, write_text
+from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import StatusLine, bar, size_text
 from kcli.errors import UsageError
 from kcli.export.class_archive import make_soon
 from kcli.export.decoding import DecoderSpec
-from kcli.export.job import ExportOptions, Job, Outcome, Seen, TopicOutcome, damage_directory, dead_letter_directory
+from kcli.export.job import (
+    ExportOptions,
+    Job,
+    JobProgress,
+    Outcome,
+    TopicOutcome,
+    damage_directory,
+    dead_letter_directory,
+)
 from kcli.export.options import SourceOptions
 from kcli.export.session import SparkFailed, SparkSettings
 from kcli.export.table_writer import TableFormat
+from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.export.manifest import DataFile
@@ -44,7 +53,7 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
     on_corruption: str,
     out: Path,
 ) -> SourceOptions:
-    """The data source's options. Raises UsageError."""
+    """Return the options of the Spark data source. Raises UsageError."""
     given: dict[str, str] = {
         "paths": json.dumps([str(Path(path).absolute()) if "://" not in path else path for path in paths]),
         "columns": columns or DEFAULT_COLUMNS,
@@ -68,7 +77,8 @@ def source_options(  # noqa: PLR0913 (one parameter an option)
 
 
 def _with_offsets(options: SourceOptions, first: int | None, stop: int | None) -> SourceOptions:
-    """The same offsets for all partitions: Spark's options have them only by partition."""
+    """Return the options with the same first and end offset for all partitions; Spark's options as text have
+    offsets for single partitions only."""
     if first is not None and first < 0:
         raise UsageError("--from-offset is negative")
     if stop is not None and stop < 0:
@@ -103,7 +113,7 @@ def export_options(  # noqa: PLR0913 (one parameter an option)
     latest_by_key: bool,
     state: Path | None,
 ) -> ExportOptions:
-    """What to export, and how. Raises UsageError."""
+    """Return the options of an export. Raises UsageError."""
     if re.match(r"[a-z][a-z0-9+.-]*:/", str(out)):
         raise UsageError(f"--out {str(out)!r} is no directory: tables are made on a file system that can rename")
     return ExportOptions(
@@ -131,16 +141,17 @@ def run(
     *,
     debug: bool,
 ) -> int:
-    """Export, and show what was done. Returns the exit status."""
+    """Export, and show the summary. Returns the exit status."""
     line = _Bar()
-    line.show(Seen("starting Spark", 0, 0, 0, 0, 0))
+    line.show(JobProgress("starting Spark", 0, 0, 0, 0, 0))
     settings = SparkSettings(master, conf, environment)
     try:
         outcome = Job(options, settings, line.show).run()
     except SparkFailed as error:
         line.clear()
         if debug and error.trace:
-            note(error.trace.rstrip())
+            for trace_line in error.trace.rstrip().split("\n"):
+                note(trace_line)
         raise
     except KeyboardInterrupt:
         line.clear()
@@ -160,7 +171,7 @@ def run(
 
 
 def check(directory: Path, output: Format) -> int:
-    """Prove an export. Returns the exit status."""
+    """Check an export against its sources, and show the findings. Returns the exit status."""
     from kcli.export.check import check_export
 
     began = time.monotonic()
@@ -175,55 +186,56 @@ def check(directory: Path, output: Format) -> int:
         if output is Format.JSONL:
             write_text(json_line({"type": "finding", "path": finding.path, "reason": finding.reason}))
         else:
-            write_text(f"error  {finding.path}\n       {finding.reason}\n")
+            write_text(f"error  {printable(finding.path)}\n       {printable(finding.reason)}\n")
     summary = {"files": proof.files, "records": proof.records, "bytes": proof.bytes, "findings": findings}
     if output is Format.JSONL:
         write_text(json_line({"type": "summary", **summary}))
     else:
-        verdict = "as its sources" if not findings else _count(findings, "finding")
-        looked = f"{_count(proof.records, 'record')} in {_count(proof.files, 'file')}, {size_text(proof.bytes)}"
+        verdict = "as its sources" if not findings else count_text(findings, "finding")
+        looked = f"{count_text(proof.records, 'record')} in {count_text(proof.files, 'file')}, {size_text(proof.bytes)}"
         write_text(f"{looked}: {verdict}  {time.monotonic() - began:.2f} s\n")
     return 1 if findings else 0
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 class _Bar(StatusLine):
-    """What Spark has done, of how much, how fast, and how long still."""
+    """A progress line: the step, tasks and bytes that Spark has done of all, the rate, the seconds left."""
 
     def __init__(self) -> None:
         super().__init__()
         self._step = ""
         self._began = time.monotonic()
 
-    def show(self, seen: Seen) -> None:
-        """Draw it anew."""
+    def show(self, progress: JobProgress) -> None:
+        """Draw the line for this progress."""
         now = time.monotonic()
-        if seen.step != self._step:
-            self._step, self._began = seen.step, now
-        parts = [seen.step]
-        share = seen.bytes / seen.bytes_total if seen.bytes_total else seen.tasks_done / max(1, seen.tasks)
-        if seen.tasks:
-            parts.append(f"{bar(share)} {seen.tasks_done}/{seen.tasks} tasks")
+        if progress.step != self._step:
+            self._step, self._began = progress.step, now
+        parts = [progress.step]
+        share = (
+            progress.bytes / progress.bytes_total
+            if progress.bytes_total
+            else progress.tasks_done / max(1, progress.tasks)
+        )
+        if progress.tasks:
+            parts.append(f"{bar(share)} {progress.tasks_done}/{progress.tasks} tasks")
         seconds = max(now - self._began, 0.001)
-        if seen.records:
-            parts.append(f"{seen.records:,} records")
-        if seen.bytes:
-            rate = size_text(seen.bytes / seconds)
-            parts.append(f"{size_text(seen.bytes)} of {size_text(seen.bytes_total)}, {rate}/s")
+        if progress.records:
+            parts.append(f"{progress.records:,} records")
+        if progress.bytes:
+            rate = size_text(progress.bytes / seconds)
+            parts.append(f"{size_text(progress.bytes)} of {size_text(progress.bytes_total)}, {rate}/s")
         if 0 < share < 1:
             parts.append(f"{seconds / share - seconds:.0f} s left")
         self.draw("  ".join(parts))
 
 
 def _text(options: ExportOptions, outcome: Outcome) -> str:
-    """The summary: topics, their records over time, and one line of it all."""
+    """The summary as text: the topics, their records over time, and a line of sums."""
     if outcome.finished_earlier:
         note("kcli: an export that was interrupted has been finished first")
     if not outcome.topics:
-        return f"{options.out}  nothing {'new' if options.state else 'to export'}  {outcome.seconds:.2f} s\n"
+        nothing = f"nothing {'new' if options.state else 'to export'}"
+        return f"{printable(options.out)}  {nothing}  {outcome.seconds:.2f} s\n"
     rows = [("TOPIC", "PARTITIONS", "RECORDS", "GAPS", "UNDECODED", "READ")]
     rows += [
         (
@@ -238,29 +250,32 @@ def _text(options: ExportOptions, outcome: Outcome) -> str:
     ]
     text = aligned(rows) + "".join(_plot(each) for each in outcome.topics)
     size = sum(file.bytes for file in outcome.files)
-    parts = [_count(outcome.records, "record"), _count(len(outcome.files), "file"), size_text(size)]
+    parts = [count_text(outcome.records, "record"), count_text(len(outcome.files), "file"), size_text(size)]
     if outcome.superseded:
         parts.append(f"{outcome.superseded:,} superseded or deleted")
-    text += f"{options.out}  {', '.join(parts)}  {outcome.seconds:.2f} s\n"
+    text += f"{printable(options.out)}  {', '.join(parts)}  {outcome.seconds:.2f} s\n"
     dead = sum(file.records for file in outcome.dead_letters)
     if dead:
-        text += f"{dead_letter_directory(options.out)}  {_count(dead, 'record')} not decoded, with the reasons\n"
+        letters = printable(dead_letter_directory(options.out))
+        text += f"{letters}  {count_text(dead, 'record')} not decoded, with the reasons\n"
     if outcome.damage:
-        text += f"{damage_directory(options.out)}  {_count(len(outcome.damage), 'damaged place')} passed over:\n"
+        places = printable(damage_directory(options.out))
+        text += f"{places}  {count_text(len(outcome.damage), 'damaged place')} passed over:\n"
     for each in outcome.damage[:DAMAGE_SHOWN]:
-        text += f"  {each.path}  byte {each.position:,}, {each.length:,} bytes  {each.reason}\n"
+        text += f"  {printable(each.path)}  byte {each.position:,}, {each.length:,} bytes  {printable(each.reason)}\n"
     return text
 
 
 def _plot(topic: TopicOutcome) -> str:
-    """Records and bytes of a topic over their time, as two small lines."""
+    """Two lines that plot the records and the bytes of a topic over the time of the records; empty for a single
+    point."""
     first, last, points = topic.histogram.series(PLOT_WIDTH)
     if len(points) < 2:
         return ""
     records, sizes = [point[0] for point in points], [point[1] for point in points]
     width = max(len(_peak(records)), len(size_text(max(sizes))))
     return (
-        f"{topic.topic}  {time_text(first)} .. {time_text(last)}\n"
+        f"{printable(topic.topic)}  {time_text(first)} .. {time_text(last)}\n"
         f"  records  {_line(records)}  peak {_peak(records):>{width}}\n"
         f"  bytes    {_line(sizes)}  peak {size_text(max(sizes)):>{width}}\n"
     )
@@ -276,7 +291,7 @@ def _line(values: Sequence[int]) -> str:
 
 
 def _json(options: ExportOptions, outcome: Outcome) -> list[dict[str, Any]]:
-    """A line for each topic, each file, and one of it all."""
+    """The summary as JSON objects: one for each topic, each file and each damage, and one of sums."""
     lines: list[dict[str, Any]] = []
     for topic in outcome.topics:
         first, last, points = topic.histogram.series(PLOT_WIDTH)

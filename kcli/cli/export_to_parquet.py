@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kcli.cli.options import Format
+from kcli.cli.options import Format, utf8_path
 
 WHAT = "What to export"
 DECODING = "Keys and values"
@@ -33,14 +33,22 @@ def export_to_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
         typer.Argument(metavar="SRC...", help="Directories of partitions or logs, segments, globs, URLs (s3://...)."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="The directory of the table to make.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The directory of the table to make.", callback=utf8_path),
     ] = None,
     incremental: Annotated[
         Path | None,
-        typer.Option(metavar="STATE", help="Add only what is new since the run that wrote STATE, exactly once."),
+        typer.Option(
+            metavar="STATE",
+            help="Add only what is new since the run that wrote STATE, exactly once.",
+            callback=utf8_path,
+        ),
     ] = None,
     check: Annotated[
-        Path | None, typer.Option("--check", metavar="DIR", help="Prove an export against its sources; no Spark.")
+        Path | None,
+        typer.Option(
+            "--check", metavar="DIR", help="Prove an export against its sources; no Spark.", callback=utf8_path
+        ),
     ] = None,
     topic: Annotated[
         list[str] | None, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="A topic, or several (a,b).")

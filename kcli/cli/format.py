@@ -1,4 +1,4 @@
-"""`kcli format`: the directories of a node, ready for its first start."""
+"""`kcli format`: formats the log directories of a node for its first start."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from kcli.cli.output import write_text
 from kcli.errors import UnreadableInput, UsageError
+from kcli.printable import printable
 
 EPILOG = """
 Examples:
@@ -20,6 +21,8 @@ Examples:
     kcli format -t 5L6g3nShT-eMCtK--X86sw -c node.properties --standalone
 
     kcli format -t 5L6g3nShT-eMCtK--X86sw -c old.properties -r 4.2
+
+    kcli format -t 5L6g3nShT-eMCtK--X86sw -c server.properties -S 'SCRAM-SHA-512=[name=admin,password=...]'
 """
 
 
@@ -57,7 +60,13 @@ def format(  # noqa: A001, PLR0913, PLR0917 (the command's name; one parameter a
         bool, typer.Option("--no-initial-controllers", "-N", help="This node learns of a dynamic quorum from others.")
     ] = False,
     add_scram: Annotated[
-        list[str] | None, typer.Option("--add-scram", "-S", metavar="CREDENTIAL", help="Not there yet.")
+        list[str] | None,
+        typer.Option(
+            "--add-scram",
+            "-S",
+            metavar="MECHANISM=[name=...,password=...]",
+            help="A user who may log in by SCRAM; may be repeated.",
+        ),
     ] = None,
     random_uuid: Annotated[
         bool, typer.Option("--random-uuid", help="Print an id, for a new cluster or a directory, and no more.")
@@ -69,8 +78,8 @@ def format(  # noqa: A001, PLR0913, PLR0917 (the command's name; one parameter a
     kafka-storage formats. A node that is all of its quorum needs none of this: kcli serve formats its directories.
     """
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.formatting import FormatOptions, format_node
     from kcli.broker.metadata.format import random_id
+    from kcli.broker.metadata.storage_tool import FormatOptions, format_node
     from kcli.cli.options import current_ms
     from kcli.log.disk import Disk
     from kcli.log.log_directory import read_properties
@@ -80,8 +89,6 @@ def format(  # noqa: A001, PLR0913, PLR0917 (the command's name; one parameter a
         return
     if not cluster_id or config is None:
         raise UsageError("--cluster-id and --config are needed")
-    if add_scram:
-        raise UsageError("--add-scram: SCRAM credentials are not there yet, nor is SASL")
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
         raise UsageError("--standalone, --initial-controllers and --no-initial-controllers exclude each other")
     options = FormatOptions(
@@ -92,12 +99,13 @@ def format(  # noqa: A001, PLR0913, PLR0917 (the command's name; one parameter a
         standalone,
         no_initial_controllers,
         initial_controllers,
+        add_scram or (),
     )
     try:
         found = format_node(BrokerConfig(read_properties(config)), options, now_ms=current_ms(), disk=Disk())
     except OSError as error:
         raise UnreadableInput(error.filename or str(config), error.strerror or str(error)) from error
     for each in found:
-        write_text(f"Formatting {each.kind} {each.path} with metadata.version {each.metadata_version}.\n")
+        write_text(f"Formatting {each.kind} {printable(each.path)} with metadata.version {each.metadata_version}.\n")
     if not found:
         write_text("All of the log directories are already formatted.\n")

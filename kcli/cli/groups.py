@@ -10,23 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcli.cli.client_options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_S,
-    Bootstrap,
-    DataDirs,
-    Output,
-    Properties,
-    Timeout,
-    Verbose,
-    connection,
-    count_text,
-)
+from kcli.cli.client_options import ClusterOptions, SourceOptions, with_options
+from kcli.cli.error_report import ErrorReport, cell
 from kcli.cli.options import Format, chosen, current_ms, distinct, not_empty, time_ms
-from kcli.cli.output import aligned, json_line, note, on_terminal, write_text
-from kcli.cli.told import Told, cell
+from kcli.cli.output import aligned, count_text, json_line, note, on_terminal, write_text
 from kcli.errors import KcliError, UnreadableInput, UsageError
-from kcli.group_view import (
+from kcli.printable import has_hidden, printable
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.views.groups import (
     STATES,
     TYPES,
     Group,
@@ -87,6 +78,7 @@ Topics = Annotated[
 
 
 @app.command("list")
+@with_options
 def list_groups(
     states: Annotated[
         list[str] | None, typer.Option("--state", metavar="STATE", help=f"Only of this state: {', '.join(STATES)}.")
@@ -94,86 +86,77 @@ def list_groups(
     types: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help=f"Only of this type: {', '.join(TYPES)}.")
     ] = None,
-    data_dirs: DataDirs = None,
-    output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: SourceOptions,
 ) -> None:
     """List groups, with type and state."""
-    wanted_states, wanted_types = chosen(states, STATES, "--state"), chosen(types, TYPES, "--type")
-    told = _Told()
-    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
-    found = told.good(source.all())
+    states_shown, types_shown = chosen(states, STATES, "--state"), chosen(types, TYPES, "--type")
+    errors = _GroupErrors()
+    source = _source(options)
+    found = errors.results(source.all())
     rows = [
         each
         for each in found
-        if each.state in (wanted_states or {each.state}) and each.type in (wanted_types or {each.type})
+        if each.state in (states_shown or {each.state}) and each.type in (types_shown or {each.type})
     ]
-    if not rows and (wanted_states or wanted_types):
+    if not rows and (states_shown or types_shown):
         note("kcli: no group matches")
-    if output is Format.JSONL:
+    if options.output is Format.JSONL:
         write_text("".join(json_line(each._asdict()) for each in rows))
     else:
         write_text(aligned([("GROUP", "TYPE", "STATE"), *rows]) if rows else "")
-    raise typer.Exit(told.status(source.trouble))
+    raise typer.Exit(errors.status_with(source.trouble))
 
 
 @app.command("describe")
-def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
+@with_options
+def describe(
     names: Names = None,
     named: Named = None,
     all_groups: AllGroups = False,
-    data_dirs: DataDirs = None,
-    output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: SourceOptions,
 ) -> None:
-    """Show groups, all if none is named: per partition the committed offset, the end, the lag and who reads it."""
-    told = _Told()
-    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
-    for group in told.groups(source, _names(names, named, all_groups)):
+    """Show groups, all if none is named: per partition the committed offset, the end, the lag and the member."""
+    errors = _GroupErrors()
+    source = _source(options)
+    for group in errors.groups(source, _names(names, named, all_groups)):
         try:
             committed = source.committed(group.id)
             rows = progress(group, committed, source.ends(places(group, committed)))
         except KcliError as error:
-            told.bad(error)
+            errors.add(error)
             continue
-        if output is Format.JSONL:
+        if options.output is Format.JSONL:
             write_text(json_line({**_group_object(group), "offsets": [_progress_object(row) for row in rows]}))
         else:
             write_text(_title(group) + (aligned([OFFSETS_HEAD, *map(_progress_row, rows)]) if rows else ""))
-    raise typer.Exit(told.status(source.trouble))
+    raise typer.Exit(errors.status_with(source.trouble))
 
 
 @app.command("members")
-def members(  # noqa: PLR0913, PLR0917 (one parameter an option)
+@with_options
+def members(
     names: Names = None,
     named: Named = None,
     all_groups: AllGroups = False,
-    data_dirs: DataDirs = None,
-    output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: SourceOptions,
 ) -> None:
     """Show the members of groups, all if none is named, and the partitions that each has."""
-    told = _Told()
-    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
-    for group in told.groups(source, _names(names, named, all_groups)):
-        if output is Format.JSONL:
+    errors = _GroupErrors()
+    source = _source(options)
+    for group in errors.groups(source, _names(names, named, all_groups)):
+        if options.output is Format.JSONL:
             write_text("".join(json_line({"group": group.id, **_member_object(each)}) for each in group.members))
         else:
             rows = [_member_row(each) for each in group.members]
             write_text(_title(group) + (aligned([MEMBERS_HEAD, *rows]) if rows else ""))
-    raise typer.Exit(told.status(source.trouble))
+    raise typer.Exit(errors.status_with(source.trouble))
 
 
 @app.command("reset")
+@with_options
 def reset(  # noqa: PLR0913, PLR0917 (one parameter an option)
     names: Names = None,
     named: Named = None,
@@ -203,14 +186,12 @@ def reset(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = None,
     execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
     output: Annotated[PlanFormat, typer.Option("--format", help="How to show the new offsets.")] = PlanFormat.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
     """Set the offsets of groups without members, or without --execute show what they would be."""
-    asked = _names(names, named, all_groups) if from_file is not None else _some(names, named, all_groups)
-    ways = {
+    named_groups = _names(names, named, all_groups) if from_file is not None else _some(names, named, all_groups)
+    methods = {
         "--to-earliest": to_earliest or None,
         "--to-latest": to_latest or None,
         "--to-current": to_current or None,
@@ -220,73 +201,74 @@ def reset(  # noqa: PLR0913, PLR0917 (one parameter an option)
         "--by-duration": by_duration,
         "--from-file": from_file,
     }
-    given = {option: value for option, value in ways.items() if value is not None}
+    given = {option: value for option, value in methods.items() if value is not None}
     if len(given) != 1:
-        raise UsageError(f"give one of {', '.join(ways)}")
+        raise UsageError(f"give one of {', '.join(methods)}")
     if from_file is None and bool(topics) == all_topics:
         raise UsageError("give --topic or --all-topics, one of them")
     if from_file is not None and (topics or all_topics):
         raise UsageError("--from-file says itself which partitions: it excludes --topic and --all-topics")
-    way = _way(*given.popitem(), asked)
-    groups = _cluster(bootstrap, properties, timeout, verbose)
-    told = _Told()
-    wanted = list(way.given) if from_file is not None else asked or told.names(groups)
-    plan = list(_plan(groups, wanted, way, topics or [], told))
-    write_text(_plan_text(plan, output, several=len(wanted) > 1))
+    method = _method(*given.popitem(), named_groups)
+    groups = _cluster(options)
+    errors = _GroupErrors()
+    group_names = list(method.given) if from_file is not None else named_groups or errors.names(groups)
+    plan = list(_plan(groups, group_names, method, topics or [], errors))
+    if output is PlanFormat.CSV:
+        _check_names(plan)
+    write_text(_plan_text(plan, output, several=len(group_names) > 1))
     if execute:
         for group in dict.fromkeys(row[0] for row in plan):
-            told.good(groups.commit(group, {(row[1], row[2]): row[4] for row in plan if row[0] == group}))
+            errors.results(
+                groups.commit(group, {TopicPartition(row[1], row[2]): row[4] for row in plan if row[0] == group})
+            )
     elif plan:
         note("kcli: nothing is changed without --execute")
-    raise typer.Exit(told.failed)
+    raise typer.Exit(errors.exit_status)
 
 
 @app.command("delete")
+@with_options
 def delete(
     names: Names = None,
     named: Named = None,
     all_groups: AllGroups = False,
     topics: Topics = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
-    """Delete groups without members, or with --topic only their offsets of topics that nobody in them reads."""
-    asked = _some(names, named, all_groups)
-    groups = _cluster(bootstrap, properties, timeout, verbose)
-    told = _Told()
-    wanted = asked or told.names(groups)
+    """Delete groups without members, or with --topic only their offsets of topics to which no member subscribes."""
+    named_groups = _some(names, named, all_groups)
+    groups = _cluster(options)
+    errors = _GroupErrors()
+    group_names = named_groups or errors.names(groups)
     if not topics:
-        told.good(groups.delete(wanted))
-        raise typer.Exit(told.failed)
+        errors.results(groups.delete(group_names))
+        raise typer.Exit(errors.exit_status)
     from kcli.client.resets import scope
 
-    for group in wanted:
+    for group in group_names:
         try:
-            told.good(groups.delete_offsets(group, scope(groups, {}, topics)))
+            errors.results(groups.delete_offsets(group, scope(groups, {}, topics)))
         except KcliError as error:
-            told.bad(error)
-    raise typer.Exit(told.failed)
+            errors.add(error)
+    raise typer.Exit(errors.exit_status)
 
 
-# who is asked
+# the cluster or the files
 
 
-def _cluster(bootstrap: str, properties: list[str] | None, timeout: float, verbose: bool) -> Groups:
+def _cluster(options: ClusterOptions) -> Groups:
     from kcli.client.groups import Groups
 
-    return Groups(connection(bootstrap, properties, timeout, verbose))
+    return Groups(options.connection())
 
 
-def _source(
-    data_dirs: list[Path] | None, bootstrap: str, properties: list[str] | None, timeout: float, verbose: bool
-) -> Groups | GroupFiles:
-    if not data_dirs:
-        return _cluster(bootstrap, properties, timeout, verbose)
+def _source(options: SourceOptions) -> Groups | GroupFiles:
+    if not options.data_dirs:
+        return _cluster(options)
     from kcli.inspector.groups import GroupFiles
 
-    return GroupFiles(data_dirs)
+    return GroupFiles(options.data_dirs)
 
 
 def _names(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
@@ -297,25 +279,25 @@ def _names(names: list[str] | None, named: list[str] | None, all_groups: bool) -
 
 
 def _some(names: list[str] | None, named: list[str] | None, all_groups: bool) -> list[str]:
-    """The same, where something is to be changed: that all are meant must be said."""
+    """The groups that a command is to change: without names, --all-groups is required."""
     found = _names(names, named, all_groups)
     if not found and not all_groups:
         raise UsageError("no group given, nor --all-groups")
     return found
 
 
-class _Told(Told):
-    """With the groups of a source."""
+class _GroupErrors(ErrorReport):
+    """Yields the groups of a source, and counts errors."""
 
     def names(self, source: Groups | GroupFiles) -> list[str]:
-        """All groups."""
-        return [each.group for each in self.good(source.all())]
+        """The names of all groups."""
+        return [each.group for each in self.results(source.all())]
 
     def groups(self, source: Groups | GroupFiles, names: list[str]) -> Iterator[Group]:
-        """These groups, or all."""
+        """Yield these groups, or all where `names` is empty."""
         for group in source.describe(names or self.names(source)):
             if isinstance(group, KcliError):
-                self.bad(group)
+                self.add(group)
             else:
                 yield group
 
@@ -324,10 +306,10 @@ class _Told(Told):
 
 
 Planned = tuple[str, str, int, int | None, int]
-"""Group, topic, partition, committed offset, new offset."""
+"""Group, topic, partition, committed offset (None: there is none), new offset."""
 
 
-def _way(option: str, value: Any, groups: list[str]) -> Reset:
+def _method(option: str, value: Any, groups: list[str]) -> Reset:
     from kcli.client.resets import Kind, Reset, parse_csv
 
     match option:
@@ -360,16 +342,18 @@ def _duration_ms(text: str) -> int:
     return ((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000 + int((found[5] or "").ljust(3, "0"))
 
 
-def _plan(groups: Groups, names: Iterable[str], way: Reset, topics: list[str], told: _Told) -> Iterator[Planned]:
+def _plan(
+    groups: Groups, names: Iterable[str], method: Reset, topics: list[str], errors: _GroupErrors
+) -> Iterator[Planned]:
     from kcli.client.resets import new_offsets
 
     for name in names:
         try:
-            offsets, committed = new_offsets(groups, name, way, topics, lambda line: note(f"kcli: {line}"))
+            offsets, committed = new_offsets(groups, name, method, topics, lambda line: note(f"kcli: {line}"))
         except UsageError:
             raise
         except KcliError as error:
-            told.bad(error)
+            errors.add(error)
             continue
         for place, offset in sorted(offsets.items()):
             yield name, *place, committed[place].offset if place in committed else None, offset
@@ -388,11 +372,18 @@ def _plan_text(plan: list[Planned], output: PlanFormat, *, several: bool) -> str
     return aligned([head, *(tuple(map(cell, row)) for row in plan)]) if plan else ""
 
 
+def _check_names(plan: list[Planned]) -> None:
+    """Raises KcliError where a name has control characters: CSV has them escaped, and --from-file would read another
+    name."""
+    if hidden := next((name for row in plan for name in row[:2] if has_hidden(name)), None):
+        raise KcliError(f"{hidden}: a name with control characters is not for CSV: give --format jsonl")
+
+
 def _csv(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if re.search('[,"\r\n]', name) else name
 
 
-# how groups look
+# output
 
 
 OFFSETS_HEAD = (
@@ -412,8 +403,9 @@ def _title(group: Group) -> str:
         *([] if group.target_epoch == group.epoch else [f"assigned at {group.target_epoch}"]),
         count_text(len(group.members), "member"),
     ]
+    parts = [printable(part) for part in parts]
     if on_terminal():
-        parts[0] = f"\x1b[1;36m{group.id}\x1b[0m"
+        parts[0] = f"\x1b[1;36m{parts[0]}\x1b[0m"
     return "  ".join(parts) + "\n"
 
 

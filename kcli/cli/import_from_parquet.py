@@ -1,4 +1,4 @@
-"""kcli import-from-parquet: an export as the log directory that it was."""
+"""kcli import-from-parquet: writes an export back as a log directory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kcli.cli.options import Codec, Format, current_ms, pairs
-from kcli.cli.output import aligned, json_line, note, write_text
+from kcli.cli.error_report import DiskFailed, cell
+from kcli.cli.options import Codec, Format, current_ms, pairs, utf8_path
+from kcli.cli.output import aligned, count_text, json_line, note, write_text
 from kcli.cli.progress import Progress, size_text
-from kcli.cli.told import DiskFailed, cell
 from kcli.errors import UsageError, needing
+from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.export.restore import Restored
@@ -32,9 +33,12 @@ kcli import-from-parquet backup --out data --cluster-id 5L6g3nShT-eMCtK--X86sw -
 
 
 def import_from_parquet(  # noqa: PLR0913, PLR0917 (one parameter an option)
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory of Parquet files, or one file.")],
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A directory of Parquet files, or one file.", callback=utf8_path),
+    ],
     out: Annotated[Path | None, typer.Option("--out", metavar="LOGDIR", help="The log directory to make.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what there is to restore.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what there is to restore.")] = False,
     topic: Annotated[
         list[str] | None, typer.Option("--topic", metavar="NAME", help="Restore this topic; several times. [all]")
     ] = None,
@@ -137,7 +141,10 @@ def _restored(
 
 
 def _format(directory: Path, now_ms: int, cluster_id: str | None, node_id: int | None) -> None:
-    """Write meta.properties. A restored metadata log knows brokers: its only one is this, and the directory is its."""
+    """Write meta.properties.
+
+    Where the restored metadata log has a single broker, its node id and its directory id are used.
+    """
     from formats.message_compiler import uuid_text
     from kcli.broker.metadata.format import format_directories
     from kcli.inspector.cluster_metadata import read_image
@@ -184,10 +191,8 @@ def _cells(row: Restored) -> tuple[str, ...]:
 
 def _summary(rows: list[Restored], out: Path | None, seconds: float) -> str:
     records = sum(row.records for row in rows)
-    parts = [
-        f"{records:,} record{'' if records == 1 else 's'} in {len(rows):,} partition{'' if len(rows) == 1 else 's'}"
-    ]
+    parts = [f"{count_text(records, 'record')} in {count_text(len(rows), 'partition')}"]
     if left_out := sum(row.left_out or 0 for row in rows):
-        parts.append(f"{left_out:,} control record{'' if left_out == 1 else 's'} left out")
-    parts.append("nothing was written" if out is None else f"written to {out}")
+        parts.append(f"{count_text(left_out, 'control record')} left out")
+    parts.append("nothing was written" if out is None else f"written to {printable(out)}")
     return f"{'; '.join(parts)}; {seconds:.2f} s\n"

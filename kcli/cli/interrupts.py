@@ -1,5 +1,5 @@
-"""Ctrl-C while kcli is being loaded. KeyboardInterrupt in the middle of an import would end in a traceback, or be
-lost in a callback of the interpreter; until a command runs there is nothing to clean up.
+"""Ctrl-C while kcli is being loaded ends the process at once. A KeyboardInterrupt during an import would end in a
+traceback, or be lost in a callback of the interpreter; before a command runs there is nothing to clean up.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ INTERRUPTED = 130
 
 
 def leave_at_once() -> None:
-    """From here on SIGINT ends the process; where it is ignored it stays so."""
+    """Let SIGINT end the process at once, unless it is ignored or has another handler."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
 
 
 def raise_again() -> None:
-    """A command runs: SIGINT is a KeyboardInterrupt again, if `leave_at_once` has changed that."""
+    """Let SIGINT raise KeyboardInterrupt again, for a command; no change where `leave_at_once` changed nothing."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""Commands that are loaded when they are run: `kcli --help` and every other command start without them."""
+"""Commands whose modules are imported only when they run: `kcli --help` and all other commands start without them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kcli.cli.interrupts import raise_again
 
 
 class Target(NamedTuple):
-    """Where a command is, and what is said of it in the list of commands: the first line of its documentation.
+    """A command: its module, and its line in the list of commands, which is the first line of its help.
 
-    name: a function of the module, or `app`, a Typer application of commands.
+    name: a function of the module, or `app`, a Typer application of several commands.
     """
 
     module: str
@@ -26,7 +26,7 @@ class Target(NamedTuple):
 
 
 class LazyCommand(TyperCommand):
-    """Stands for a command until it is run."""
+    """A placeholder for a command: it imports the command's module when it runs or shows its help."""
 
     def __init__(self, name: str, target: Target, settings: Mapping[str, Any]) -> None:
         super().__init__(name, help=target.help, rich_markup_mode=settings["rich_markup_mode"])
@@ -34,7 +34,7 @@ class LazyCommand(TyperCommand):
         self._settings = settings
 
     def loaded(self) -> Any:
-        """The command itself."""
+        """Import the command's module. Returns the command."""
         assert self.name is not None
         from kcli.cli.options import guard
 
@@ -53,14 +53,14 @@ class LazyCommand(TyperCommand):
         return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the command itself, which goes on from here."""
+        """Import the command. Returns its context, with which click runs it."""
         command = self.loaded()
         raise_again()
         return command.make_context(info_name, args, parent, **extra)
 
 
 def lazy_group(targets: Mapping[str, Target], settings: Mapping[str, Any]) -> type[TyperGroup]:
-    """A class of groups of these commands, by name."""
+    """Return a class of click groups with these commands, by name."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **options: Any) -> None:

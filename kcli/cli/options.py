@@ -8,17 +8,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.models import TyperPath
 
 from kcli.errors import UsageError
+from kcli.printable import is_utf8
 
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
 INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
+
+AS_BYTES = ("key", "why", "headers", "files")
+"""Parameters whose texts stand for bytes of any kind: keys, values of headers, and the paths of --files."""
 
 
 class Format(StrEnum):
@@ -47,14 +52,14 @@ class Codec(StrEnum):
 
 
 def current_ms() -> int:
-    """The time, in epoch milliseconds."""
+    """The current time, epoch ms."""
     return int(time.time() * 1000)
 
 
 def time_ms(text: str, option: str) -> int:
-    """Epoch milliseconds from `1700000000000`, ISO 8601 (UTC where it names no zone) or a time ago (`-2h`, `-90s`).
+    """Return the epoch milliseconds of `1700000000000`, ISO 8601 (UTC without a zone) or a time ago (`-2h`, `-90s`).
 
-    Raises UsageError, which names the option; for a time that a record cannot have too (int64).
+    Raises UsageError, which names the option, for a text of another form and for a time beyond int64.
     """
     found = _time_ms(text, option)
     if not -INT64_MAX <= found <= INT64_MAX:
@@ -76,47 +81,78 @@ def _time_ms(text: str, option: str) -> int:
 
 
 def not_empty(values: Any) -> Any:
-    """A callback of options and arguments whose values name something. Raises typer.BadParameter."""
+    """A callback for options and arguments with names: returns the value. Raises typer.BadParameter for an empty
+    name."""
     if "" in (values if isinstance(values, list) else [values]):
         raise typer.BadParameter("the name is empty")
     return values
 
 
+def utf8_path(value: Path | None) -> Path | None:
+    """A callback for the path of a table: returns the value. Raises typer.BadParameter for a name that is not UTF-8,
+    which pyarrow does not open."""
+    if value is not None and not is_utf8(str(value)):
+        raise typer.BadParameter(_not_utf8(str(value)))
+    return value
+
+
 def guard(parameter: Any) -> None:
-    """Make a parameter of a command refuse what no command can mean, in one place for all of them.
+    """Make a parameter of a command refuse values that no command can use.
 
-    An empty path would stand for the current directory; an integer beyond int64, or a number that is none (nan), has no
-    place in Kafka's formats and protocol.
-    """
+    These are an empty path, which would stand for the current directory, an integer beyond int64, a float that is
+    not finite, which Kafka's formats and protocol cannot have, and a name that is not UTF-8; paths and the texts of
+    AS_BYTES may have any bytes."""
     own: Callable[..., Any] | None = parameter.callback
+    is_path = isinstance(parameter.type, TyperPath)
+    is_name = not is_path and parameter.name not in AS_BYTES
 
-    def checked(context: Any, asked: Any, value: Any) -> Any:
-        for reason in _refusals(value, is_path=isinstance(parameter.type, TyperPath)):
-            raise typer.BadParameter(reason, context, asked)
-        return value if own is None else own(context, asked, value)
+    def checked(context: Any, parameter: Any, value: Any) -> Any:
+        for reason in _refusals(value, is_path=is_path, is_name=is_name):
+            raise typer.BadParameter(reason, context, parameter)
+        return value if own is None else own(context, parameter, value)
 
     parameter.callback = checked
 
 
-def _refusals(value: Any, *, is_path: bool) -> Iterator[str]:
+def _refusals(value: Any, *, is_path: bool, is_name: bool) -> Iterator[str]:
     for each in value if isinstance(value, list | tuple) else [value]:
         if is_path and str(each) == "":
             yield "empty path"
+        elif is_name and isinstance(each, str) and not is_utf8(each):
+            yield _not_utf8(each)
         elif isinstance(each, int) and not -INT64_MAX - 1 <= each <= INT64_MAX:
             yield f"{each} is beyond 64 bits"
         elif isinstance(each, float) and not math.isfinite(each):
             yield f"{each} is no number"
 
 
-def key_bytes(text: str) -> bytes:
-    """The key that --key names: hexadecimal behind 0x, as keys that are no text are shown; else UTF-8."""
-    if re.fullmatch(r"0x([0-9a-fA-F]{2})+", text):
-        return bytes.fromhex(text[2:])
-    return text.encode("utf-8", "surrogateescape")
+def _not_utf8(name: str) -> str:
+    shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return f"'{shown}' is not UTF-8"
+
+
+def key_bytes(text: str, option: str) -> bytes:
+    """The bytes of the key in this option: hexadecimal digits behind 0x (the form in which binary keys are shown), else
+    UTF-8.
+
+    Raises UsageError for 0x with anything else behind it: taken as text, a mistyped digit would find no record, or
+    produce records of another key.
+    """
+    key = text.encode("utf-8", "surrogateescape")
+    if not text.startswith("0x"):
+        return key
+    if re.fullmatch(r"0x([0-9a-fA-F]{2})+", text) is None:
+        raise UsageError(
+            f"{option} {text!r} is not hexadecimal, two digits for each byte, behind 0x; as text it is 0x{key.hex()}"
+        )
+    return bytes.fromhex(text[2:])
 
 
 def chosen(names: list[str] | None, known: tuple[str, ...], option: str) -> set[str]:
-    """The names as Kafka writes them, whatever their case; comma-separated ones too. Raises UsageError."""
+    """Return the names in Kafka's spelling, from names in any case, also comma-separated.
+
+    known: all valid names. Raises UsageError for another name.
+    """
     by_lower = {name.lower(): name for name in known}
     found = set()
     for name in (part.strip() for text in names or [] for part in text.split(",")):
@@ -127,20 +163,21 @@ def chosen(names: list[str] | None, known: tuple[str, ...], option: str) -> set[
 
 
 def time_text(time_ms: int) -> str:
-    """A time in milliseconds since 1970, UTC; the number where no calendar has it."""
+    """A time (epoch ms) as ISO 8601 in UTC; the number where `datetime` cannot represent it."""
     try:
-        return f"{datetime(1970, 1, 1) + timedelta(milliseconds=time_ms):%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"  # noqa: DTZ001
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=time_ms)
     except OverflowError:
         return str(time_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"
 
 
 def distinct(names: list[str] | None, named: list[str] | None) -> list[str]:
-    """Names that may be given as arguments and by an option, each once, in order."""
+    """The names given as arguments and by an option, in order, without duplicates."""
     return list(dict.fromkeys([*(names or []), *(named or [])]))
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    """NAME=VALUE, several times. Raises UsageError."""
+    """Return the values by name from texts of the form NAME=VALUE. Raises UsageError."""
     found: dict[str, str] = {}
     for text in texts or []:
         name, equals, value = text.partition("=")

@@ -1,9 +1,10 @@
-"""Where commands write: data to stdout, notes to stderr, colour only on a terminal."""
+"""Output of commands: data to stdout, notes to stderr, colours only on a terminal."""
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -11,10 +12,15 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from kcli.errors import KcliError
+from kcli.printable import printable, printable_json
+
+_LINE_END = re.compile(r"(\n)")
+_LAYOUT = re.compile(r"(\n|\x1b\[[0-9;]*[HJm])")
+"""The control characters that commands write to a terminal: line ends, colours, clearing the screen."""
 
 
 class PipeClosed(KcliError):
-    """The reader of stdout has gone (`| head`): there is nothing to say and no failure."""
+    """The reader of stdout has closed it (`| head`): kcli ends without a message, which is no failure."""
 
     exit_status = 0
 
@@ -24,7 +30,7 @@ class PipeClosed(KcliError):
 
 @contextmanager
 def verdict(status: int) -> Iterator[None]:
-    """Around writing what is found: the command ends with this status too where the reader of stdout goes."""
+    """A context for writing findings: the command ends with this exit status also where the reader closes stdout."""
     try:
         yield
     except PipeClosed as closed:
@@ -33,11 +39,11 @@ def verdict(status: int) -> Iterator[None]:
 
 
 class WriteFailed(KcliError):
-    """Stdout cannot take more: a full disk, perhaps."""
+    """Writing to stdout failed, for example on a full disk."""
 
 
 class _Stdout(io.RawIOBase):
-    """Stdout for what is printed by others (help, versions): through `write`, and with its errors."""
+    """sys.stdout for the texts that Typer prints (help, version): it writes through `write`, with its errors."""
 
     def writable(self) -> bool:
         return True
@@ -55,16 +61,17 @@ class _Stdout(io.RawIOBase):
 
 
 def take_streams() -> None:
-    """Make sure that descriptors 0 to 2 are streams, and that all of stdout goes through `write`.
+    """Make sure that descriptors 0 to 2 are open, and that all text for stdout goes through `write`.
 
-    One that the caller has closed (`>&-`) would else be that of the first file that is opened: text would be written
-    into it. Reading or writing what was closed fails from here on; what goes to a closed stderr is dropped.
+    A descriptor that the caller has closed (`>&-`) would else be reused for the first file that kcli opens, and output
+    would be written into that file. Afterwards reading a closed stdin and writing to a closed stdout fail; text for a
+    closed stderr is dropped.
     """
     for fd, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(fd)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest descriptor that is free: this one
+            os.set_inheritable(os.open(os.devnull, mode), True)  # open() takes the lowest free descriptor: fd
     encoding, errors = ("utf-8", "strict") if sys.stdout is None else (sys.stdout.encoding, sys.stdout.errors)
     sys.stdout = io.TextIOWrapper(_Stdout(), encoding, errors, write_through=True)
     if sys.stderr is None:
@@ -83,25 +90,31 @@ def write(data: memoryview) -> None:
 
 
 def write_text(text: str) -> None:
-    """Write text to stdout; what is no text (a file name's odd bytes) as it was."""
-    write(memoryview(text.encode("utf-8", "surrogateescape")))
+    """Write lines to stdout; bytes of file names that are not UTF-8 are written as they are.
+
+    The caller passes names and other foreign text through `printable`. Control characters in text that has not been
+    escaped so are escaped here, except line ends and colours.
+    """
+    parts = (_LAYOUT if on_terminal() else _LINE_END).split(text)
+    parts[::2] = map(printable, parts[::2])
+    write(memoryview("".join(parts).encode("utf-8", "surrogateescape")))
 
 
 def json_line(value: dict[str, Any]) -> str:
-    """A line of JSON."""
+    """The JSON text of an object, as a line."""
     import json
 
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return printable_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) + "\n"
 
 
 def note(text: str) -> None:
-    """Write a line to stderr; one that cannot be written is dropped."""
+    """Write a line to stderr, with control characters escaped; errors of stderr are ignored."""
     with suppress(OSError):
-        print(text.encode("utf-8", "replace").decode(), file=sys.stderr, flush=True)
+        print(printable(text).encode("utf-8", "replace").decode(), file=sys.stderr, flush=True)
 
 
 def on_terminal() -> bool:
-    """Stdout is a terminal that may show colour."""
+    """Whether stdout is a terminal that may show colours (NO_COLOR, TERM=dumb)."""
     return os.isatty(1) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -110,14 +123,14 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def printable(text: str) -> str:
-    """A path on one line: what would move the cursor is escaped."""
-    return "".join(char if char.isprintable() or "\udc80" <= char <= "\udcff" else repr(char)[1:-1] for char in text)
+def count_text(number: int, noun: str, plural: str | None = None) -> str:
+    """A count with its noun: `1 record`, `2,000 records`. plural: the plural where it is not the noun with an s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def aligned(rows: Iterable[tuple[str, ...]]) -> str:
-    """Lines whose columns begin below each other."""
-    table = list(rows)
+    """The rows as lines with aligned columns; control characters in the cells are escaped."""
+    table = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return "".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n" for row in table

@@ -1,4 +1,4 @@
-"""kcli produce: records into a topic."""
+"""kcli produce: produce records to a topic."""
 
 from __future__ import annotations
 
@@ -11,20 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kcli.cli.client_options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_S,
-    Bootstrap,
-    Properties,
-    Timeout,
-    Verbose,
-    connection,
-    count_text,
-)
+from kcli.cli.client_options import ClusterOptions, with_options
 from kcli.cli.options import INT32_MAX, Codec, key_bytes, not_empty
-from kcli.cli.output import note
+from kcli.cli.output import count_text, note
 from kcli.cli.progress import size_text
 from kcli.errors import KcliError, UnreadableInput, UsageError
+from kcli.printable import is_utf8
 
 if TYPE_CHECKING:
     from kcli.client.input import Header, NewRecord
@@ -46,14 +38,14 @@ kcli produce orders --compression zstd --linger-ms 50 --partitioner round-robin 
 
 
 class InputFormat(StrEnum):
-    """What the input looks like."""
+    """The format of the input."""
 
     TEXT = "text"
     JSONL = "jsonl"
 
 
 class Acks(StrEnum):
-    """Who must have a record before it counts as delivered."""
+    """The replicas that must have a record before it counts as delivered (acks)."""
 
     ALL = "all"
     LEADER = "1"
@@ -61,7 +53,8 @@ class Acks(StrEnum):
 
 
 class Partition(StrEnum):
-    """How a record's partition is chosen: kcli.client.partitioner.Partitioning, and the record's own."""
+    """How a record's partition is chosen: by one of kcli.client.partitioner.Partitioning, or by the input's
+    partition."""
 
     MURMUR2 = "murmur2"
     STICKY = "sticky"
@@ -69,6 +62,7 @@ class Partition(StrEnum):
     INPUT = "input"
 
 
+@with_options
 def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
     topic: Annotated[
         str, typer.Argument(metavar="TOPIC", help="The topic; - is the one that a JSON line names.", callback=not_empty)
@@ -137,12 +131,10 @@ def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", min=1, rich_help_panel=DELIVERY, help="Bytes of a batch at most.")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
-    """Produce records from files or standard input, and tell how many were delivered.
+    """Produce records from files or standard input, and report how many were delivered.
 
     Exit status: 0 all were delivered, 1 some were not, 2 wrong usage or input that is no record.
     """
@@ -171,13 +163,11 @@ def produce(  # noqa: PLR0913, PLR0917 (one parameter an option)
         delimiter=end,
         separator=None if key_separator is None else unescaped(key_separator),
         nulls=nulls,
-        key=None if key is None else key_bytes(key),
+        key=None if key is None else key_bytes(key, "--key"),
         headers=[_header(text) for text in headers or []],
     )
     began = time.monotonic()
-    producer = TopicProducer(
-        connection(bootstrap, properties, timeout, verbose), settings, None if topic == "-" else topic
-    )
+    producer = TopicProducer(options.connection(), settings, None if topic == "-" else topic)
     try:
         for path in files or [Path("-")]:
             producer.send(input_.records(path))
@@ -203,11 +193,13 @@ def _header(text: str) -> Header:
     name, equals, value = text.partition("=")
     if not name:
         raise UsageError(f"-H {text!r} has no name")
+    if not is_utf8(name):
+        raise UsageError(f"-H {text!r} has a name that is not UTF-8")
     return name, value.encode("utf-8", "surrogateescape") if equals else None
 
 
 def _tell(delivery: Delivery, began: float) -> int:
-    """The failures and the summary on stderr; the exit status."""
+    """Write the failures and a summary to stderr. Returns the exit status."""
     for text, count in delivery.failures.items():
         note(f"kcli: {text} ({count_text(count, 'record')})")
     done = delivery.records - delivery.failed
@@ -218,7 +210,7 @@ def _tell(delivery: Delivery, began: float) -> int:
 
 
 class _Input:
-    """How input becomes records."""
+    """Reads records from files or stdin, in the format of the options."""
 
     def __init__(
         self,
@@ -238,7 +230,7 @@ class _Input:
         self._headers = headers
 
     def records(self, path: Path) -> Iterator[NewRecord]:
-        """The records of a file, or of stdin. Raises UnreadableInput, BadInput."""
+        """Yield the records of a file, or of stdin for `-`. Raises UnreadableInput, BadInput."""
         from kcli.client.input import BadInput
 
         name = "standard input" if str(path) == "-" else str(path)
@@ -251,7 +243,7 @@ class _Input:
                 if file:
                     os.close(file)
         except OSError as error:
-            raise UnreadableInput(name, error.strerror or str(error)) from None
+            raise UnreadableInput.of(name, error) from None
         except BadInput as error:
             raise BadInput(f"{name}: {error}") from None
 

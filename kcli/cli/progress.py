@@ -1,4 +1,4 @@
-"""Progress on stderr, where that is a terminal: bytes of logs read, of how many, and the rate."""
+"""Progress on stderr, where that is a terminal: bytes read, bytes in all, and the rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def size_text(size: float) -> str:
-    """Bytes as people say them: 12.3 MB."""
+    """A number of bytes with a decimal unit: 12.3 MB."""
     if size < 1000:
         return f"{size:,.0f} B"
     for unit in ("kB", "MB", "GB"):
@@ -24,34 +24,34 @@ def size_text(size: float) -> str:
 
 
 class StatusLine:
-    """A line on stderr that is drawn over and over, where that is a terminal; else nothing."""
+    """A line on stderr that is redrawn in place; nothing is drawn where stderr is not a terminal."""
 
     def __init__(self) -> None:
         self.is_shown = os.isatty(2)
         self._drawn = False
 
     def draw(self, text: str) -> None:
-        """Show this in place of what was there."""
+        """Replace the line with this text."""
         if self.is_shown:
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
             self._drawn = True
 
     def clear(self) -> None:
-        """Take the line away, so that others can be written."""
+        """Remove the line, so that other lines can be written."""
         if self._drawn:
             self.draw("")
             self._drawn = False
 
 
 def bar(share: float) -> str:
-    """How much of all is done, from 0 to 1, as a bar."""
+    """A bar of 20 characters for a share from 0 to 1."""
     filled = int(20 * min(1.0, share))
     return f"[{'#' * filled}{'.' * (20 - filled)}]"
 
 
 class Progress(StatusLine):
-    """Bytes read, of how many. `total()` gives those there are; it is only asked where there is a terminal."""
+    """A progress line of bytes read. total: returns the bytes in all; called only where stderr is a terminal."""
 
     INTERVAL_S = 0.1
 
@@ -62,20 +62,20 @@ class Progress(StatusLine):
         self._began = self._last = time.monotonic()
 
     def advance(self, size: int) -> None:
-        """So many more bytes have been read."""
+        """Add `size` bytes to those read, and redraw the line if it is due."""
         self._done += size
         now = time.monotonic()
         if not self.is_shown or now - self._last < self.INTERVAL_S:
             return
         self._last = now
         rate = size_text(self._done / (now - self._began))
-        done = bar(self._done / max(1, self._total))
-        self.draw(f"{done} {size_text(self._done)} of {size_text(self._total)}, {rate}/s")
+        drawn_bar = bar(self._done / max(1, self._total))
+        self.draw(f"{drawn_bar} {size_text(self._done)} of {size_text(self._total)}, {rate}/s")
 
 
 class Watched:
-    """A source that shows how far it has been read, where that is worth it: a large one, and output that goes elsewhere
-    than to the terminal. A context manager that takes the line away and closes the source."""
+    """A source that shows a progress line, if it is a file of at least LEAST_BYTES, stderr is a terminal and stdout is
+    not. A context manager, which removes the line and closes the source."""
 
     LEAST_BYTES = 64 << 20
 
@@ -83,7 +83,7 @@ class Watched:
         self.name = source.name
         self._source = source
         self._progress: Progress | None = None
-        self._seen = 0
+        self._read_end = 0
         if os.isatty(2) and not os.isatty(1):
             from kcli.log.source import FileSource
 
@@ -97,19 +97,19 @@ class Watched:
         self.close()
 
     def size(self) -> int:
-        """Bytes there are in all."""
+        """The size of the source in bytes."""
         return self._source.size()
 
     def read_at(self, position: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `position` on."""
-        got = self._source.read_at(position, buffer)
-        if self._progress is not None and position + got > self._seen:
-            self._progress.advance(position + got - self._seen)
-            self._seen = position + got
-        return got
+        """Read bytes from `position` on into `buffer`. Returns how many."""
+        length = self._source.read_at(position, buffer)
+        if self._progress is not None and position + length > self._read_end:
+            self._progress.advance(position + length - self._read_end)
+            self._read_end = position + length
+        return length
 
     def close(self) -> None:
-        """Take the line away and close the source."""
+        """Remove the line and close the source."""
         if self._progress is not None:
             self._progress.clear()
         self._source.close()

@@ -1,11 +1,14 @@
-"""kcli recover: what would Kafka's start do to these logs, and do it here or in a copy?"""
+"""kcli recover: shows what Kafka's start would do to logs, and does it in place or in a copy."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from errno import ELOOP
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,19 +16,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from formats.file_name import METADATA_DIRECTORY, FileKind
+from kcli.cli.error_report import DiskFailed
 from kcli.cli.options import Format, current_ms, time_ms
-from kcli.cli.output import json_line, note, on_terminal, printable, write_text
+from kcli.cli.output import count_text, json_line, note, on_terminal, write_text
 from kcli.cli.progress import Progress
-from kcli.cli.told import DiskFailed
-from kcli.errors import UnreadableInput, UsageError
+from kcli.coordinator.machine import TRANSACTIONS_TOPIC
+from kcli.errors import StartRefused, UnreadableInput, UsageError
+from kcli.printable import printable
 
 if TYPE_CHECKING:
-    from kcli.log.loader import Event
-    from kcli.log.recovery import PartitionPlan
-    from kcli.log.recovery_run import Recovery
-    from kcli.log.recovery_salvage import Lost
-    from kcli.log.recovery_view import StartRefused
-    from kcli.metadata_recovery import MetadataRecovery
+    from kcli.log.recovery.loader import Event
+    from kcli.log.recovery.plan import PartitionPlan
+    from kcli.log.recovery.run import Recovery
+    from kcli.log.recovery.salvage import Lost
+    from kcli.metadata_log.placement import MissingPartition
+    from kcli.metadata_log.recovery import MetadataRecovery
+
+Row = dict[str, Any]
 
 EPILOG = """
 Examples:
@@ -41,12 +48,12 @@ kcli recover --in-place /var/lib/kafka/orders-0
 def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A partition's directory, or a log directory.")],
     out: Annotated[Path | None, typer.Option("--out", metavar="NEW", help="Write a recovered copy to NEW.")] = None,
-    in_place: Annotated[bool, typer.Option("--in-place", help="Recover DIR itself; a tar keeps what goes.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell. The default.")] = False,
-    clean: Annotated[
-        bool | None,
-        typer.Option("--clean/--unclean", help="A start with the clean-shutdown marker, or without."),
-    ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Recover DIR itself; a tar keeps removed bytes.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show it. The default.")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="A start with the clean-shutdown marker.")] = False,
+    unclean: Annotated[bool, typer.Option("--unclean", help="A start without that marker.")] = False,
     salvage: Annotated[bool, typer.Option("--salvage", help="Keep sound batches behind damage.")] = False,
     option: Annotated[
         list[str] | None, typer.Option("-o", metavar="NAME=VALUE", help="A configuration of topics or of the broker.")
@@ -63,10 +70,13 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     or that Kafka would not start, or where something could not be recovered.
     """
     from kcli.cli.settings import Settings
-    from kcli.log.recovery_run import Recovery
+    from kcli.inspector.verify.salvageable import checked, misplaced
+    from kcli.log.recovery.run import Recovery
 
     if sum((out is not None, in_place, dry_run)) > 1:
         raise UsageError("give one of --out, --in-place and --dry-run")
+    if clean and unclean:
+        raise UsageError("give one of --clean and --unclean")
     now_ms = current_ms() if now is None else time_ms(now, "--now")
     if not directory.is_dir():
         raise UnreadableInput(str(directory), "no such directory")
@@ -78,13 +88,24 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     recovery = Recovery(
         directory,
         now_ms,
-        clean,
+        clean if clean or unclean else None,
         salvage,
         producer_expiration_ms=settings.producer_expiration_ms,
         config=settings.log_config,
         advance=progress.advance,
         metadata=metadata.take,
+        identities=metadata.identities,
+        in_the_place=metadata.in_the_place,
+        node_id=metadata.mended_node_id,
+        directory_id=metadata.mended_directory_id,
+        left_out=metadata.left_out,
+        checked=partial(checked, directory, settings.server),
+        node=metadata.node,
     )
+    if not salvage:
+        exchanged = {str(place.relative_to(directory)) for place in recovery.exchanged}
+        found = misplaced(directory, settings.server)
+        recovery.passed_over += [each for each in found if each.file not in exchanged]
     if out is not None:
         plans = recovery.write_to(out)
     elif in_place:
@@ -93,21 +114,21 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         plans = recovery.plans()
     changes = out is not None or in_place
     try:
-        show = _Show(recovery, metadata, progress, config, as_json=output is Format.JSONL)
+        show = _Show(recovery, metadata, progress, config, as_json=output is Format.JSONL, in_place=in_place)
         raise typer.Exit(show.run(plans, changes=changes))
     except OSError as error:
         raise DiskFailed(f"{error.filename or directory}: {error.strerror or error}") from None
 
 
 def _metadata(directory: Path, server: Mapping[str, str], now_ms: int, *, salvage: bool) -> MetadataRecovery:
-    from kcli.metadata_recovery import MetadataRecovery
+    from kcli.metadata_log.recovery import MetadataRecovery
 
     is_the_log = directory.absolute().name == METADATA_DIRECTORY
     return MetadataRecovery(directory.absolute().parent if is_the_log else directory, server, now_ms, salvage)
 
 
 class _Show:
-    """The result, row by row; `run` returns the exit status."""
+    """Shows the result of a recovery, row by row."""
 
     def __init__(
         self,
@@ -117,53 +138,77 @@ class _Show:
         config: Path | None,
         *,
         as_json: bool,
+        in_place: bool,
     ) -> None:
-        self._config = config
+        self._config, self._in_place = config, in_place
         self._recovery, self._metadata, self._progress, self._as_json = recovery, metadata, progress, as_json
         self._totals = _Totals()
-        self._is_bad = False
+        self._is_bad = self._has_next = False
+        self._ends: dict[str, Row] = {}
+        names = [] if recovery.is_partition else metadata.exchanged_names
+        self._exchanged = {path: owner for each in names for path, owner in each.owners.items()}
+        """The directories that have exchanged their names, each with its partition."""
+        self._told_open: set[str] = set()
+        self._harmed: list[str] = []
 
     def run(self, plans: Iterator[PartitionPlan], *, changes: bool) -> int:
-        """Take the plans, and show what there is. Raises what they raise."""
+        """Show the plans and their sums. Returns the exit status. changes: whether the plans are carried out.
+
+        Raises what the iterator raises.
+        """
         recovery, totals = self._recovery, self._totals
         began = time.monotonic()
         self._of_directory(changes=changes)
-        for done in plans:
-            rows = list(_rows(done, salvage=recovery.salvage))
-            totals.add(done, rows)
-            self._is_bad = self._is_bad or any(row["kind"] == "passed-over" for row in rows)
-            self._write([row for row in rows if self._as_json or row["kind"] != "partition"])
+        for plan in plans:
+            rows = list(_rows(plan, salvage=recovery.salvage))
+            if plan.view.directory in self._exchanged:
+                rows = [row for row in rows if row["kind"] != "end-missing"]
+            totals.add(plan, rows)
+            self._is_bad = self._is_bad or any(row["kind"] in GOES_ON_WITH for row in rows)
+            self._has_next = self._has_next or any(row["kind"] in SALVAGEABLE for row in rows)
+            self._told_open.update(row["partition"] for row in rows if row["kind"] == "transaction-open")
+            self._harmed += [plan.name] if plan.has_losses or plan.saved.gaps or plan.refused is not None else []
+            self._ends.update((plan.name, row) for row in rows if row["kind"] == "partition")
+            shown = [row for row in rows if row["kind"] != "partition"]
+            self._write(shown if self._as_json else _summed_up(shown))
+        self._of_transactions()
         self._of_metadata(changes=changes)
+        self._of_unreadable()
+        if self._as_json:
+            self._write(list(self._ends.values()))
+        elif not changes:
+            self._write_next()
         self._progress.clear()
-        for error in recovery.unreadable:
-            note(f"kcli: {error}")
-            if self._as_json:
-                write_text(
-                    json_line({"partition": "", "kind": "unreadable", "file": error.path, "reason": error.reason})
-                )
         if not self._as_json:
             seconds = time.monotonic() - began
             write_text(totals.text(recovery, changes=changes, seconds=seconds))
             if recovery.backup is not None:
-                write_text(f"What was cut is in {recovery.backup}\n")
+                write_text(f"What was cut is in {printable(recovery.backup)}\n")
         elif recovery.backup is not None:
             write_text(_line(True, {"partition": "", "kind": "backup", "file": str(recovery.backup)}))
-        if recovery.unreadable:
+        if recovery.unreadable or totals.unread:
             return 2
-        is_bad = totals.losses or self._metadata.is_loss or self._is_bad
-        return 1 if totals.refused or (is_bad and not changes) else 0
+        is_bad = totals.losses or totals.is_salvaged or self._metadata.is_loss or self._is_bad
+        return 1 if totals.refused or self._metadata.undecided or (is_bad and not changes) else 0
 
-    def _write(self, rows: list[dict[str, Any]]) -> None:
+    def _write(self, rows: list[Row]) -> None:
         self._progress.clear()
         for row in rows:
             write_text(_line(self._as_json, row))
 
-    def _refuse(self, refusals: list[StartRefused]) -> None:
-        self._totals.refused += len(refusals)
-        self._write([_refusal("", each.file, each.reason, each.position) for each in refusals])
+    def _refuse(
+        self, refusals: list[StartRefused], mended_by: Callable[[StartRefused], str | None], *, changes: bool
+    ) -> None:
+        """Show what keeps Kafka from starting. mended_by: what the recovery does against it, in words."""
+        for each in refusals:
+            how = mended_by(each) if changes or self._recovery.salvage else None
+            self._totals.refused += how is None
+            self._totals.mended += how is not None
+            self._is_bad = self._is_bad or how is not None
+            self._write([_refusal("", each, how)])
 
     def _pass_over(self, found: list[StartRefused]) -> None:
-        """What does not stop a start, and yet keeps something from being served as it should."""
+        """Show the damage with which Kafka starts, but does not serve all partitions as it should."""
         self._is_bad = self._is_bad or bool(found)
         for each in found:
             row = {"partition": "", "kind": "passed-over", "file": each.file, "position": each.position}
@@ -171,27 +216,67 @@ class _Show:
 
     def _of_directory(self, *, changes: bool) -> None:
         recovery = self._recovery
-        self._refuse(recovery.refusals)
-        if changes:
-            self._totals.refused -= sum(map(recovery.mends, recovery.refusals))
+        self._refuse(recovery.refusals, partial(recovery.mended_by, in_place=self._in_place), changes=changes)
+        self._has_next = any(map(recovery.could_mend, [*recovery.refusals, *recovery.failures]))
         self._pass_over(recovery.passed_over)
+        if recovery.node_id is not None:
+            row = {"partition": "", "kind": "node-id", "file": str(FileKind.META_PROPERTIES)}
+            self._write([row | {"node_id": recovery.node_id}])
+            self._is_bad = self._has_next = True
+        if recovery.directory_id is not None:
+            row = {"partition": "", "kind": "directory-id", "file": str(FileKind.META_PROPERTIES)}
+            self._write([row | {"directory_id": recovery.directory_id}])
+            self._is_bad = self._has_next = True
+        for place, log in recovery.exchanged.items():
+            row = {"partition": place.parent.name, "kind": "exchanged", "file": place.name}
+            self._write([row | {"owner": f"{log.parent.name}/{log.name}"}])
+            self._is_bad = self._has_next = True
+        for path, owner in self._exchanged.items():
+            self._write([{"partition": f"{owner}", "kind": "exchanged", "file": "", "owner": path.name}])
+            self._is_bad = self._has_next = True
         if recovery.lacks_marker and self._as_json:
             self._write([{"partition": "", "kind": "unclean-shutdown", "file": str(FileKind.CLEAN_SHUTDOWN)}])
 
+    def _of_transactions(self) -> None:
+        """Show where the transaction coordinator's records do not fit the partitions that the start leaves as they
+        are."""
+        if self._recovery.is_partition or any(map(_is_of_coordinator, self._harmed)):
+            return
+        from kcli.inspector.transaction_state import unfit
+
+        for each in unfit(self._recovery.directory):
+            name = str(each.partition)
+            if each.kind != "transaction-open":
+                self._pass_over([StartRefused(name, f"{each.found}: {each.outcome}")])
+            elif name not in self._told_open and name not in self._harmed:
+                self._is_bad = True
+                row = {"partition": name, "kind": each.kind, "file": "", "producer_id": each.producer_id}
+                self._write([row | {"first_offset": each.offset, "marker_offset": None, "outcome": each.outcome}])
+
     def _of_metadata(self, *, changes: bool) -> None:
-        """What the start of the metadata log means; where it is not in this directory, as far as that can be told."""
+        """Show what the start of the metadata log means for the cluster, also of one in another log directory."""
         from kcli.cli.recover_metadata import metadata_rows, metadata_text
 
         metadata, recovery = self._metadata, self._recovery
         if not recovery.is_partition and metadata.is_elsewhere:
             metadata.look_elsewhere()
-        self._refuse(metadata.refusals)
-        told = tuple(each.path for each in recovery.unreadable)
+        self._refuse(metadata.refusals, metadata.mended_by, changes=changes)
+        self._has_next = self._has_next or metadata.can_do_without_bootstrap
+        known_paths = (*(each.path for each in recovery.unreadable), *self._totals.unread)
         more = () if metadata.lost is None else metadata.lost.unreadable
-        recovery.unreadable += [each for each in more if not each.path.startswith(told)]
-        misplaced = [] if metadata.lost is None else list(metadata.lost.misplaced.values())
+        recovery.unreadable += [each for each in more if not each.path.startswith(known_paths)]
+        misplaced = metadata.misplaced
         self._pass_over([*metadata.passed_over, *misplaced])
+        if not recovery.is_partition:
+            self._of_missing(metadata.missing)
+        if metadata.passed_over or any(each.file == FileKind.META_PROPERTIES for each in recovery.refusals):
+            registered = metadata.registered_node_id, metadata.registered_directory_id
+            self._has_next = self._has_next or registered != (None, None)
         rows = list(metadata_rows(metadata, has_partitions=bool(recovery.partitions)))
+        for row in [row for row in rows if row["kind"] == "stray"]:
+            self._of_stray(row)
+        if misplaced or metadata.refusals or metadata.strays:
+            self._has_next = self._has_next or bool(metadata.mended_identities)
         if self._as_json:
             self._write(rows)
             return
@@ -199,46 +284,213 @@ class _Show:
         for kind, place, words in metadata_text(metadata, rows, self._config, changes=changes):
             write_text(_text_line(kind, place, words))
 
+    def _of_missing(self, missing: Sequence[MissingPartition]) -> None:
+        """Show the partitions of the metadata log that have no directory, or one that Kafka does not take."""
+        for each in missing:
+            row: Row = {"partition": each.directory_name, "kind": "partition-missing", "file": ""}
+            directory = None if each.renamed is None else os.path.relpath(each.renamed.path, self._recovery.directory)
+            if directory is None or not self._recovery.salvage:
+                self._is_bad = True
+                future = None if each.future is None or not each.future_end else str(each.future.path)
+                row |= {"future": future, "future_end_offset": each.future_end}
+                row |= {"directory": directory, "reached_offset": each.reached, "others": [*each.others]}
+                self._write([row | {"deleted": each.deleted is not None, "emptied": each.emptied is not None}])
+                self._ends.setdefault(each.directory_name, _empty_log(each.directory_name))
+            self._is_bad = self._is_bad or directory is not None
+            self._has_next = self._has_next or directory is not None
 
-def _refusal(partition: str, file: str, reason: str, position: int | None) -> dict[str, Any]:
-    return {"partition": partition, "kind": "refused", "file": file, "position": position, "reason": reason}
+    def _of_unreadable(self) -> None:
+        """Show what could not be read."""
+        recovery = self._recovery
+        directories = {each.path for each in recovery.partitions}
+        for error in recovery.unreadable:
+            path = Path(error.path)
+            if path in directories or (path.parent == recovery.directory and not recovery.is_partition):
+                self._write([_unread_row(path.name, "", error)])
+            elif path.parent in directories:
+                self._write([_unread_row(path.parent.name, path.name, error)])
+                self._has_next = self._has_next or not error.is_denied
+            else:
+                self._write([_unread_row("", error.path, error)])
+
+    def _of_stray(self, row: Row) -> None:
+        """Count the offsets that leave service with a stray, and set the partition's own row to those of an empty
+        log."""
+        end = self._ends.get(row["partition"])
+        if end is None:
+            return
+        row["offsets"] = end["log_end_offset"] - end["log_start_offset"]
+        self._is_bad = self._is_bad or (row["offsets"] > 0 and not row["deleted"])
+        if not (row["kept"] and self._recovery.salvage):
+            end |= {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0, "stray": True}
+
+    def _write_next(self) -> None:
+        """Show the command that salvages, where salvage would change something; else, where Kafka would not start, the
+        one that tells what is to be done by hand."""
+        recovery, metadata = self._recovery, self._metadata
+        is_shown = metadata.lost is not None and metadata.salvage is not None and not metadata.is_salvaged
+        totals = self._totals
+        if is_shown:
+            return
+        if not (self._has_next or totals.losses or totals.refused_partitions or totals.is_salvaged):
+            if totals.refused or self._is_bad:
+                command = self._verify_command
+                why = ": salvage does not mend this" if recovery.salvage else ""
+                write_text(_text_line("next", command, f"tells what to do by hand{why}"))
+            return
+        options = self._config_options
+        if recovery.clean is not None and not recovery.finds_marker:
+            options.append("--clean" if recovery.clean else "--unclean")
+        command = shlex.join(["kcli", "recover", "--salvage", *options, "--out", "NEW", str(recovery.directory)])
+        words = "keeps in a copy what is sound" if recovery.salvage else NEXT
+        write_text(_text_line("next", command, f"{words}{self._left_to_do()}"))
+
+    @property
+    def _config_options(self) -> list[str]:
+        return [] if self._config is None else ["--config", str(self._config)]
+
+    @property
+    def _verify_command(self) -> str:
+        return shlex.join(["kcli", "verify", *self._config_options, str(self._recovery.directory)])
+
+    def _left_to_do(self) -> str:
+        """The words about what keeps Kafka from starting with a salvaged copy, too."""
+        recovery = self._recovery
+        metadata = self._metadata
+        is_mended = (metadata.registered_node_id, metadata.registered_directory_id) != (None, None)
+        left = [
+            each.file
+            for each in recovery.refusals
+            if not recovery.could_mend(each) and not (is_mended and each.file == FileKind.META_PROPERTIES)
+        ]
+        if not left:
+            return ""
+        command = self._verify_command
+        return f"; {printable(', '.join(left))} stays as it is: {command} tells what to do by hand"
 
 
-def _rows(done: PartitionPlan, *, salvage: bool) -> Iterator[dict[str, Any]]:
-    """One row for each thing that a start does, then one for the partition as it is left."""
-    for event, lost in zip(done.events, done.lost, strict=True):
-        yield _event_row(done.name, event, lost)
-    if done.refused is not None:
-        yield _refusal(done.name, done.refused.file, done.refused.reason, done.refused.position)
+def _is_of_coordinator(name: str) -> bool:
+    return name.startswith(f"{TRANSACTIONS_TOPIC}-")
+
+
+def _empty_log(name: str) -> Row:
+    """The offsets of a log that Kafka makes."""
+    ends = {"log_start_offset": 0, "log_end_offset": 0, "recovery_point": 0}
+    return {"partition": name, "kind": "partition", **ends, "changed": True, "missing": True}
+
+
+NEXT = "keeps in a copy what is sound, and what Kafka starts with (--dry-run shows it beforehand)"
+
+
+def _refusal(partition: str, each: StartRefused, mended_by: str | None = None) -> Row:
+    row = {"partition": partition, "kind": "refused", "file": each.file, "position": each.position}
+    return row | {"reason": each.reason, "mended": mended_by is not None, "mended_by": mended_by}
+
+
+def _unread_row(partition: str, file: str, error: UnreadableInput) -> Row:
+    """A row for a file that cannot be read. Kafka stops at an error of permission or of the disk, too. A link in a
+    circle is no file for it, which it does without."""
+    if not error.is_denied and not error.is_disk_error:
+        outcome = "; Kafka does without it" if error.errno == ELOOP else ""
+        return {"partition": partition, "kind": "unreadable", "file": file, "reason": f"{error.reason}{outcome}"}
+    refused = StartRefused(file, f"cannot be read: {error.reason}")
+    return _refusal(partition, refused)
+
+
+def _rows(plan: PartitionPlan, *, salvage: bool) -> Iterator[Row]:
+    """Yield a row for each change that a start or salvage makes, then one with the partition's offsets afterwards."""
+    for event, lost in zip(plan.events, plan.lost, strict=True):
+        yield _event_row(plan.name, event, lost)
+    if plan.refused is not None:
+        yield _refusal(plan.name, plan.refused)
         return
     if salvage:
-        for out in done.saved.left_out:
-            yield {"partition": done.name, "kind": "left-out", "file": out.file, "reason": out.reason}
-        for each in done.saved.renamed:
-            yield {"partition": done.name, "kind": "renamed", "file": each.file, "name": each.name}
-        for gap in done.saved.gaps:
-            yield {
-                "partition": done.name,
-                "kind": "gap",
-                "file": gap.file,
-                "position": gap.position,
-                "bytes": gap.length,
-                "first_offset": gap.first_offset,
-                "last_offset": gap.last_offset,
-            }
-    assert done.offsets is not None, "a partition is loaded or refused"
+        yield from _salvage_rows(plan)
+    if plan.load_end is not None:
+        end = plan.load_end
+        row: Row = {"partition": plan.name, "kind": "not-loaded", "file": end.file, "position": end.position}
+        row |= {"offset": end.offset, "reason": end.reason}
+        yield row | {"coordinator": end.coordinator, "outcome": end.outcome}
+    is_damaged = plan.has_losses or plan.saved.gaps  # in an undamaged log the coordinator ends the transaction
+    for first_offset, producer_id in plan.open_transactions if is_damaged else plan.lost_markers:
+        transaction: Row = {"partition": plan.name, "kind": "transaction-open", "file": ""}
+        marker = plan.lost_markers.get((first_offset, producer_id))
+        yield transaction | {"producer_id": producer_id, "first_offset": first_offset, "marker_offset": marker}
+    assert plan.offsets is not None, "a partition is loaded or refused"
+    if plan.lacks_end:
+        ends: Row = {"log_end_offset": plan.offsets.log_end_offset, "reached_offset": plan.options.reached}
+        yield {"partition": plan.name, "kind": "end-missing", "file": "", **ends}
     yield {
-        "partition": done.name,
+        "partition": plan.name,
         "kind": "partition",
-        "log_start_offset": done.offsets.log_start_offset,
-        "log_end_offset": done.offsets.log_end_offset,
-        "recovery_point": done.offsets.recovery_point,
-        "changed": done.is_changed(),
+        "log_start_offset": plan.offsets.log_start_offset,
+        "log_end_offset": plan.offsets.log_end_offset,
+        "recovery_point": plan.offsets.recovery_point,
+        "changed": plan.is_changed(),
     }
 
 
-def _event_row(partition: str, event: Event, lost: Lost) -> dict[str, Any]:
-    row: dict[str, Any] = {"partition": partition, "kind": str(event.kind), "file": event.file}
+def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
+    """Yield a row for each change that salvage makes to a partition."""
+    for unread in plan.saved.unread:
+        yield _unread_row(plan.name, unread.file, unread.error) | {"readable_bytes": unread.readable_bytes}
+    for out in plan.saved.left_out:
+        yield {"partition": plan.name, "kind": "left-out", "file": out.file, "reason": out.reason}
+    for each in plan.saved.renamed:
+        yield {"partition": plan.name, "kind": "renamed", "file": each.file, "name": each.name}
+    for each in plan.saved.restored:
+        yield {"partition": plan.name, "kind": "restored", "file": each.file, "name": each.name}
+    for file in plan.saved.text_mode:
+        yield {"partition": plan.name, "kind": "text-mode", "file": file}
+    for file in plan.saved.rebuilt:
+        yield {"partition": plan.name, "kind": "rebuilt", "file": file}
+    for moved in plan.saved.reordered:
+        yield {"partition": plan.name, "kind": "reordered", "file": moved.file, "batches": moved.batches}
+    if plan.saved.topic_id is not None:
+        file = str(FileKind.PARTITION_METADATA)
+        yield {"partition": plan.name, "kind": "topic-id", "file": file, "topic_id": plan.saved.topic_id}
+    if plan.saved.directory is not None:
+        yield {"partition": plan.name, "kind": "renamed", "file": "", "name": plan.saved.directory}
+    if plan.saved.log_start is not None:
+        start = plan.saved.log_start
+        row = {"before": start.before, "log_start_offset": start.log_start_offset}
+        row |= {"log_end_offset": start.log_end_offset}
+        yield {"partition": plan.name, "kind": "log-start", "file": "", **row}
+    for gap in plan.saved.gaps:
+        yield {
+            "partition": plan.name,
+            "kind": "gap",
+            "file": gap.file,
+            "position": gap.position,
+            "bytes": gap.length,
+            "first_offset": gap.first_offset,
+            "last_offset": gap.last_offset,
+        }
+
+
+def _summed_up(rows: list[Row]) -> list[Row]:
+    """The rows, with one for all leftover files of a partition that are removed for the same reason: no record is
+    lost."""
+    shown: list[Row] = []
+    sums: dict[str, Row] = {}
+    for row in rows:
+        if row["kind"] != "leftover-removed":
+            shown.append(row)
+        elif row["reason"] in sums:
+            sum_up = sums[row["reason"]]
+            sum_up["files"] += 1
+            sum_up["bytes"] += row["bytes"]
+        else:
+            sums[row["reason"]] = {**row, "files": 1}
+            shown.append(sums[row["reason"]])
+    for row in sums.values():
+        if row["files"] > 1:
+            row["file"] = f"{row['file']} and {row['files'] - 1:,} more"
+    return shown
+
+
+def _event_row(partition: str, event: Event, lost: Lost) -> Row:
+    row: Row = {"partition": partition, "kind": str(event.kind), "file": event.file}
     if event.content is not None:
         row |= {
             "position": event.position,
@@ -255,13 +507,14 @@ def _event_row(partition: str, event: Event, lost: Lost) -> dict[str, Any]:
     return row | {"bytes": event.bytes, "reason": event.reason}
 
 
-def _line(as_json: bool, row: dict[str, Any]) -> str:
+def _line(as_json: bool, row: Row) -> str:
     if as_json:
         return json_line(row)
     place = printable("/".join(filter(None, (row["partition"], row["file"]))))
     if row.get("position"):
         place += f"  byte {row['position']:,}"
-    return _text_line(row["kind"], place, _words(row))
+    kind = "mended" if row.get("mended") else row["kind"]
+    return _text_line(kind, place, printable(_words(row)))
 
 
 def _text_line(kind: str, place: str, words: str) -> str:
@@ -272,16 +525,126 @@ def _text_line(kind: str, place: str, words: str) -> str:
 
 
 RED, CYAN = "\x1b[1;31m", "\x1b[36m"
-BAD = ("cut", "emptied", "segment-removed", "end-hidden", "refused", "metadata-lost", "stray")
+GOES_ON_WITH = ("passed-over", "offsets-used-up", "snapshot-wrong", "not-loaded", "end-missing", "transaction-open")
+"""What Kafka starts with, but does not serve as it should."""
+SALVAGEABLE = ("offsets-used-up", "snapshot-wrong", "gap", "not-loaded", "passed-over", "end-missing")
+"""What salvage may mend in a partition, the last two by files under other names."""
+BAD = (
+    "exchanged",
+    "offsets-used-up",
+    "cut",
+    "emptied",
+    "segment-removed",
+    "end-hidden",
+    "snapshot-wrong",
+    "refused",
+    "unreadable",
+    "deleted",
+    "metadata-lost",
+    "not-loaded",
+    "partition-missing",
+    "end-missing",
+    "stray",
+)
 
 
-def _words(row: dict[str, Any]) -> str:
-    if row["kind"] == "refused":
-        return f"Kafka would not start: {row['reason']}"
+MENDING = (
+    "exchanged",
+    "transaction-open",
+    "node-id",
+    "directory-id",
+    "topic-id",
+    "renamed",
+    "restored",
+    "text-mode",
+    "rebuilt",
+    "reordered",
+)
+
+
+def _mending_words(row: Row) -> str:
+    if row["kind"] == "exchanged":
+        return f"what belongs here is {row['owner']}: Kafka starts, and serves another partition's records here"
+    if row["kind"] == "transaction-open":
+        begins = f"producer {row['producer_id']} has a transaction open from offset {row['first_offset']:,} on"
+        if "outcome" in row:
+            return f"{begins}, and its coordinator has none there: {row['outcome']} (kcli transactions)"
+        if row["marker_offset"] is not None:
+            lost = f"its abort marker at offset {row['marker_offset']:,} is lost, by the transaction index"
+            return f"{begins}: {lost}, and read_committed consumers stop there (kcli transactions)"
+        return f"{begins}: its end may be lost, and read_committed consumers then stop there (kcli transactions)"
+    if row["kind"] == "node-id":
+        return f"node.id is {row['node_id']} again: that node has registered the directory in the metadata log"
+    if row["kind"] == "directory-id":
+        return f"directory.id is {row['directory_id']} again: the metadata log places the partitions in that"
+    if row["kind"] == "topic-id":
+        return f"written anew, with the topic's id {row['topic_id']}"
+    if row["kind"] == "reordered":
+        behind = count_text(row["batches"], "batch is", "batches are")
+        return f"{behind} behind others with higher offsets, and consumers skip them: put in the order of their offsets"
+    if row["kind"] == "renamed" and not row["file"]:
+        is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
+        evidence = "log" if is_alike else "topic's id"
+        return f"the directory is kept as {row['name']}, by its {evidence}"
+    if row["kind"] == "text-mode":
+        return "each LF has a CR before it, as after a transfer as text: kept without these CRs"
+    if row["kind"] == "rebuilt":
+        return "wrong or missing, and no start mends it: rebuilt from the batches"
+    if row["kind"] == "restored":
+        return f"kept as {row['name']}: the log lacks its offsets"
+    return f"kept as {row['name']}, by the offset of its first batch"
+
+
+def _missing_words(row: Row) -> str:
+    why = "the directory of its name is of a deleted topic" if row["deleted"] else "no directory has its name"
+    words = f"the metadata log places it here, and {why}: Kafka makes an empty one"
+    if row["emptied"]:
+        words = "the directory of its name has no batch: Kafka serves that"
+    if row["directory"] is not None:
+        fate = "deletes" if row["directory"].endswith("-delete") else "does not serve"
+        return f"{words}, and {fate} {row['directory']}, which has the records"
+    if row["future"] is not None:
+        end, reached = row["future_end_offset"], row["reached_offset"]
+        words += f", and deletes {row['future']}, which has the offsets up to {end - 1:,}"
+        return f"{words}; lost: offsets {end:,}..{reached - 1:,}, by the checkpoints" if reached > end else words
+    if row["others"]:
+        return f"{words}, and fetches what nodes {', '.join(map(str, row['others']))} have"
+    if not row["reached_offset"]:
+        return f"{words}; no checkpoint says whether it had records"
+    return f"{words}; lost: offsets up to {row['reached_offset'] - 1:,}, by the checkpoints"
+
+
+def _readable_words(row: Row) -> str:
+    """What salvage keeps of a file that cannot be read as a whole."""
+    if "readable_bytes" not in row:
+        return ""
+    if not row["readable_bytes"]:
+        return "; the file is left out"
+    return f"; the sound batches in the {row['readable_bytes']:,} bytes that can be read are kept"
+
+
+def _words(row: Row) -> str:
+    if row["kind"] == "refused" and row["mended"]:
+        return f"{row['mended_by']}: Kafka would not start with it: {row['reason']}"
+    if row["kind"] in ("refused", "unreadable"):
+        outcome = "Kafka would not start" if row["kind"] == "refused" else "cannot be read"
+        return f"{outcome}: {row['reason']}{_readable_words(row)}"
     if row["kind"] in ("passed-over", "left-out"):
         return str(row["reason"])
-    if row["kind"] == "renamed":
-        return f"kept as {row['name']}, by the offset of its first batch"
+    if row["kind"] == "not-loaded":
+        where = "" if row["offset"] is None else f"offset {row['offset']:,}: "
+        return f"{where}{row['reason']}: {row['outcome']}"
+    if row["kind"] in MENDING:
+        return _mending_words(row)
+    if row["kind"] == "partition-missing":
+        return _missing_words(row)
+    if row["kind"] == "end-missing":
+        end, reached = row["log_end_offset"], row["reached_offset"]
+        lost = f"lost: offsets {end:,}..{reached - 1:,}"
+        return f"the log ends at {end:,}, and had reached {reached:,} by the checkpoints; {lost}"
+    if row["kind"] == "log-start":
+        ends = f"the log ends at {row['log_end_offset']:,}"
+        return f"the log start offset is {row['log_start_offset']:,} again: {ends}, and {row['before']:,} is beyond it"
     if row["kind"] == "gap":
         last = row["last_offset"]
         missing = (
@@ -291,7 +654,7 @@ def _words(row: dict[str, Any]) -> str:
             if last >= row["first_offset"]
             else "no offset is missing"
         )
-        return f"{row['bytes']:,} bytes left out: {missing}"
+        return f"{row['bytes']:,} bytes left out: {missing}" if row["bytes"] else f"{missing}: no file has them"
     if "lost_batches" not in row:
         size = f" ({row['bytes']:,} bytes)" if row["bytes"] else ""
         return f"{row['reason']}{size}"
@@ -301,44 +664,75 @@ def _words(row: dict[str, Any]) -> str:
     if not row["lost_batches"]:
         return f"{words}; no sound batch is lost"
     first = row["lost_first_offset"] if row["position"] == 0 else min(row["log_end_offset"], row["lost_first_offset"])
-    batches = f"{row['lost_batches']:,} sound batch{'' if row['lost_batches'] == 1 else 'es'}"
-    records = f"{row['lost_records']:,} record{'' if row['lost_records'] == 1 else 's'}"
+    batches = count_text(row["lost_batches"], "sound batch", "sound batches")
+    records = count_text(row["lost_records"], "record")
     return f"{words}; lost: offsets {first:,}..{row['lost_last_offset']:,}, with {records} in {batches}"
 
 
+UNREAD = ", which reads nothing below the recovery points (kcli verify does)"
+UNREAD_CLEAN = ", which reads only the ends of the logs (kcli verify reads all)"
+
+
 class _Totals:
-    """The sums below the rows."""
+    """The sums over all partitions, shown below the rows."""
 
     def __init__(self) -> None:
-        self.refused = self.losses = 0
+        self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
-        self._saved_records = self._gaps = self._gap_bytes = 0
+        self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
+        self._is_unread = False
+        self.unread: list[str] = []
+        self._in_part = 0
 
-    def add(self, done: PartitionPlan, rows: list[dict[str, Any]]) -> None:
+    def add(self, plan: PartitionPlan, rows: list[Row]) -> None:
         self._partitions += 1
-        self.refused += done.refused is not None
-        self.losses += done.has_losses
+        self.refused += plan.refused is not None
+        self.refused_partitions += plan.refused is not None
+        self.losses += plan.has_losses
         self._bytes += sum(row["bytes"] for row in rows if "lost_batches" in row)
         self._records += sum(row["lost_records"] for row in rows if "lost_batches" in row)
-        self._saved_records += done.saved.records
-        self._gaps += len(done.saved.gaps)
-        self._gap_bytes += sum(gap.length for gap in done.saved.gaps)
+        self.unread += [each.error.path for each in plan.saved.unread]
+        self._in_part += bool(plan.saved.unread)
+        self._saved_records += plan.saved.records
+        self._gaps += len(plan.saved.gaps)
+        self._gap_bytes += sum(gap.length for gap in plan.saved.gaps)
+        self._reordered += len(plan.saved.reordered)
+        self._rebuilt += len(plan.saved.rebuilt)
+        self._restored += len(plan.saved.restored) + len(plan.saved.text_mode)
+        self._is_unread = self._is_unread or plan.options.recovery_point > 0 or plan.options.clean
+
+    @property
+    def is_salvaged(self) -> bool:
+        """Whether salvage leaves bytes out, puts batches in order, rebuilds files or gives them their names."""
+        return bool(self._gaps or self._reordered or self._rebuilt or self._restored)
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"
-        parts = [f"{_count(self._partitions, 'partition')} {verb} as in {_start(recovery)}"]
+        parts = [f"{count_text(self._partitions, 'partition')} {verb} as in {_start(recovery)}"]
+        if self._is_unread and not recovery.salvage:
+            parts[0] += UNREAD_CLEAN if recovery.clean else UNREAD
         if self.losses:
             loses = "alone would lose" if recovery.salvage else "loses"
             records = f"{self._bytes:,} bytes with {self._records:,} sound records"
-            parts.append(f"Kafka {loses} {records} in {_count(self.losses, 'partition')}")
-        if recovery.salvage and (self._gaps or self._saved_records):
+            parts.append(f"Kafka {loses} {records} in {count_text(self.losses, 'partition')}")
+        if recovery.salvage and (self._saved_records or (self._gaps and self.losses)):
             keeps = "kept" if changes else "would keep"
-            out = (
-                f"{self._gap_bytes:,} bytes in {_count(self._gaps, 'gap')} {'are' if changes else 'would be'} left out"
-            )
-            parts.append(f"--salvage {keeps} {_count(self._saved_records, 'record')} of them; {out}")
+            parts.append(f"--salvage {keeps} {count_text(self._saved_records, 'record')} of them")
+        if self._gaps:
+            out = "are left out" if changes else "would be left out"
+            gaps = count_text(self._gaps, "gap")
+            parts.append(f"{self._gap_bytes:,} bytes in {gaps} {out}" if self._gap_bytes else f"{gaps} in the offsets")
+        if self._reordered:
+            parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
+        if self._rebuilt:
+            parts.append(f"{count_text(self._rebuilt, 'file')} {'rebuilt' if changes else 'would be rebuilt'}")
         if self.refused:
             parts.append(f"{self.refused:,} would keep Kafka from starting")
+        if self.mended:
+            verb = ("is" if self.mended == 1 else "are") if changes else "would be"
+            parts.append(f"{count_text(self.mended, 'obstacle')} to a start of Kafka {verb} mended")
+        if self._in_part:
+            parts.append(f"{count_text(self._in_part, 'partition')} could be read in part")
         if recovery.unreadable:
             parts.append(f"{len(recovery.unreadable):,} could not be read")
         if not changes:
@@ -352,24 +746,20 @@ def _start(recovery: Recovery) -> str:
     return "a clean start" if recovery.clean else "a start after a crash"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 class _Progress(Progress):
-    """The line on stderr, drawn from any thread."""
+    """A progress line that any thread may draw."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(lambda: sum(_log_sizes(directory)))
         self._lock = Lock()
 
     def advance(self, size: int) -> None:
-        """So many more bytes have been checked."""
+        """Add `size` bytes to those checked."""
         with self._lock:
             super().advance(size)
 
     def clear(self) -> None:
-        """Take the line away, so that others can be written."""
+        """Remove the line, so that other lines can be written."""
         with self._lock:
             super().clear()
 

@@ -1,4 +1,5 @@
-"""What kcli recover says of the metadata log: what a start forgets, what becomes stray, what can be saved of it."""
+"""The output of kcli recover about the metadata log: the metadata that a start loses, strays, and what salvage
+saves."""
 
 from __future__ import annotations
 
@@ -8,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.file_name import METADATA_DIRECTORY
-from kcli.cli.output import printable
+from kcli.cli.output import count_text
+from kcli.printable import printable
 
 if TYPE_CHECKING:
-    from kcli.metadata_recovery import MetadataRecovery
+    from kcli.metadata_log.recovery import MetadataRecovery
 
 Row = dict[str, Any]
 MOST_NAMES = 10
-"""So many names on a line; jsonl has them all."""
+"""The most names on a line of text; --format jsonl lists them all."""
 DAMAGED, MISSING, QUORUM, STRAY = "metadata-damaged", "metadata-missing", "metadata-in-quorum", "stray"
 LOST, RETURNS, CHANGED = "metadata-lost", "metadata-returns", "metadata-changed"
 WORDS = {
@@ -29,12 +31,17 @@ WHY_STRAY = {
     (True, False): "their topics were deleted",
 }
 WHY_STRAY[True, True] = WHY_STRAY[True, False]
-"""By `deleted` and `renewed`."""
+"""Why directories become strays, by the fields `deleted` and `renewed` of a row."""
+NO_ID = "partition.metadata is missing, which has the id of the topic"
 
 
 def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterator[Row]:
-    """A row for each sign of damage, each thing that a start forgets or knows otherwise, each directory that becomes
-    stray. kept: does salvage keep it? has_partitions: there are some that may become stray."""
+    """Yield a row for each sign of damage, each topic, configuration or other entity that the start loses or changes,
+    and each stray.
+
+    The field `kept` is whether salvage keeps it. has_partitions: whether the directory has partitions, which may become
+    strays.
+    """
     lost = metadata.lost
     if lost is None:
         place = {"partition": METADATA_DIRECTORY, "file": ""}
@@ -43,10 +50,11 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
         if has_partitions and metadata.is_missing and metadata.is_log_directory:
             yield {**place, "kind": MISSING}
         return
+    place = {"partition": METADATA_DIRECTORY, "file": ""}
+    signs = metadata.signs if metadata.starts else lost.contradicted
+    yield from ({**place, "kind": DAMAGED, "reason": sign} for sign in signs)
     if not metadata.starts:
         return
-    place = {"partition": METADATA_DIRECTORY, "file": ""}
-    yield from ({**place, "kind": DAMAGED, "reason": sign} for sign in lost.evidence if not lost.cuts)
     if metadata.is_loss:
         from kcli.metadata.difference import differences
 
@@ -55,6 +63,8 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
             yield {**place, "kind": kind, **each._asdict(), "kept": metadata.salvage is not None}
         for name in metadata.salvage.rebuilt if metadata.salvage is not None else ():
             yield {**place, "kind": LOST, "what": "topic", "name": name, "before": None, "after": None, "kept": True}
+        for name, (old, new) in metadata.salvage.renewed.items() if metadata.salvage is not None else ():
+            yield {**place, "kind": CHANGED, "what": "topic", "name": name, "before": new, "after": old, "kept": True}
     for stray in metadata.strays:
         yield {
             "partition": stray.partition.path.name,
@@ -71,26 +81,42 @@ def metadata_rows(metadata: MetadataRecovery, *, has_partitions: bool) -> Iterat
 def metadata_text(
     metadata: MetadataRecovery, rows: Iterable[Row], config: Path | None, *, changes: bool
 ) -> list[tuple[str, str, str]]:
-    """The same for people: kind, place and words of each line. config: server.properties, for the next command."""
+    """Return these rows as text: kind, place and words of each line.
+
+    config: the path of server.properties, for the command to run next. changes: whether the recovery is carried out.
+    """
     found = list(rows)
     lines = [
-        (row["kind"], METADATA_DIRECTORY, _words(row)) for row in found if row["kind"] in (DAMAGED, MISSING, QUORUM)
+        (row["kind"], METADATA_DIRECTORY, printable(_words(row)))
+        for row in found
+        if row["kind"] in (DAMAGED, MISSING, QUORUM)
     ]
     for kind, verb in WORDS.items():
-        by_what: dict[str, list[str]] = {}
+        by_kind: dict[str, list[str]] = {}
         for row in found:
             if row["kind"] == kind:
-                by_what.setdefault(row["what"], []).append(row["name"])
-        words = [f"{_count(len(each), what)}: {_listed(sorted(each))}" for what, each in by_what.items()]
+                by_kind.setdefault(row["what"], []).append(row["name"])
+        words = [f"{count_text(len(each), kind_name)}: {_listed(sorted(each))}" for kind_name, each in by_kind.items()]
         if words:
             lines.append((kind, METADATA_DIRECTORY, "\n                 ".join([f"{verb}:", *words])))
     strays = [row for row in found if row["kind"] == STRAY]
-    for why in dict.fromkeys(WHY_STRAY.values()):
-        names = [row["partition"] for row in strays if WHY_STRAY[row["deleted"], row["renewed"]] == why]
+    for why in dict.fromkeys([NO_ID, *WHY_STRAY.values()]):
+        those = [row for row in strays if _why_stray(row) == why]
+        names = [row["partition"] for row in those]
         if names:
+            offsets = sum(row.get("offsets", 0) for row in those)
             verb = "are renamed to -stray" if len(names) > 1 else "is renamed to -stray"
-            lines.append((STRAY, _listed(names), f"{_count(len(names), 'partition')} {verb} at the start: {why}"))
+            reasons_text = f"{count_text(len(names), 'partition')} {verb} at the start: {why}"
+            if offsets:
+                reasons_text += f"; {count_text(offsets, 'offset')} {'leaves' if offsets == 1 else 'leave'} service"
+            if all(row["kept"] for row in those) and metadata.wants_salvage:
+                reasons_text += f"; --salvage {'keeps' if changes else 'would keep'} them in service"
+            lines.append((STRAY, _listed(names), reasons_text))
     return lines + _salvage_lines(metadata, config, changes=changes)
+
+
+def _why_stray(row: Row) -> str:
+    return NO_ID if row["topic_id"] is None else WHY_STRAY[row["deleted"], row["renewed"]]
 
 
 def _words(row: Row) -> str:
@@ -111,18 +137,16 @@ def _salvage_lines(metadata: MetadataRecovery, config: Path | None, *, changes: 
     strays = sum(metadata.keeps(stray) for stray in metadata.strays)
     words = "all that can be read"
     if strays:
-        words += f", and {_count(strays, 'partition')} that would be stray"
+        words += f", and {count_text(strays, 'partition')} that would be stray"
     if salvage.rebuilt:
-        words += f"; without their configuration, as only directories tell of them: {_listed(salvage.rebuilt)}"
+        words += f"; without their configuration, as only their directories are left: {_listed(salvage.rebuilt)}"
+    if salvage.renewed:
+        words += f"; with the ids of their directories, which no record has: {_listed(sorted(salvage.renewed))}"
     if metadata.is_salvaged:
         return [("salvaged", METADATA_DIRECTORY, f"{'kept' if changes else 'to be kept'} in a snapshot: {words}")]
     option = [] if config is None else ["--config", str(config)]
     command = shlex.join(["kcli", "recover", "--salvage", *option, "--out", "NEW", str(metadata.home)])
-    return [("next", command, f"keeps {words}")]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return [("next", printable(command), f"keeps {words}")]
 
 
 def _listed(names: list[str]) -> str:

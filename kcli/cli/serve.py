@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Mapping
 from enum import StrEnum
@@ -13,12 +14,14 @@ import typer
 from kcli.cli.options import pairs
 from kcli.cli.output import write_text
 from kcli.errors import UsageError
+from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.broker.node import Node
-    from kcli.launcher.directory import ClusterDirectory
+    from kcli.launcher.directory import ClusterDirectory, ClusterRequest
 
 Address = tuple[str, int]
+DEFAULT_ADDRESS: Address = ("127.0.0.1", 9092)
 
 EPILOG = """
 Examples:
@@ -31,16 +34,22 @@ Examples:
 
     kcli serve --config server.properties          Kafka's own file
 
+    kcli serve --secure --data-dir data            TLS, an admin and ACLs; tells how to connect
+
+    kcli serve --secure --nodes 3 --data-dir cluster
+
     kcli serve --nodes 3                           a cluster on 127.0.0.1:9092 and the next ports
 
     kcli serve --nodes 3 --controllers 3 --data-dir cluster --listen 127.0.0.1:0
+
+    kcli serve --nodes 3 --config server.properties  the listeners and the security of Kafka's file, for every node
 
     kcli serve --read-only --data-dir /backup/kafka  any log directory, also a damaged one or one in use
 """
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
@@ -55,7 +64,7 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
         typer.Option(metavar="HOST:PORT", help="Address for clients; port 0: any free one. [127.0.0.1:9092]"),
     ] = None,
     advertise: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Address that clients are told, if it is another one.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address that clients connect to, if not that of --listen.")
     ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", exists=True, dir_okay=False, help="Kafka's server.properties.")
@@ -65,6 +74,9 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = None,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Serve what is there and change not a byte; writes are refused.")
+    ] = False,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="TLS, an admin who logs in, ACLs; certificates and password are made.")
     ] = False,
     allow_strays: Annotated[
         bool,
@@ -93,82 +105,133 @@ def serve(  # noqa: PLR0913, PLR0917 (one parameter an option)
 
     With --nodes it is a cluster on this machine: each node a process with a directory of its own below --data-dir,
     replication between them, one ready line for all. --listen is the first broker's. What is in the directory is gone
-    on with, same nodes and ports, also without --nodes. `kcli cluster` shows it, kills and restarts nodes.
+    on with, same nodes and ports, also without --nodes. --config has the configuration of all nodes, but for ids,
+    roles, directories and ports. `kcli cluster` shows it, kills and restarts nodes.
+
+    With --secure clients connect by TLS and log in (SCRAM), and nobody but the admin may do anything until `kcli acls`
+    allows it. Certificates and the admin's client.properties are made in DIR-secure beside the data, and used again.
+    The nodes of --nodes reach each other in the same way. A directory without such an admin gets one.
 
     With --read-only the directory may be any that has partitions in it, or one partition's own: crashed, damaged,
     without metadata, or of a running Kafka. Every sound record is served, those behind damage too. No file is made or
     changed.
     """
-    from kcli.broker.log_lines import set_up_logging
+    from kcli.broker.process.log_lines import set_up_logging
     from kcli.launcher.paths import is_cluster
 
     json_lines = log_format is LogFormat.JSON
     set_up_logging(json_lines=json_lines, verbose=verbose)
     options = pairs(option, "-o")
-    where = None if listen is None else _address(listen, "--listen")
-    told = None if advertise is None else _address(advertise, "--advertise")
+    listen_address = None if listen is None else _address(listen, "--listen")
+    advertised_address = None if advertise is None else _address(advertise, "--advertise")
     if nodes is not None or (data_dir is not None and not read_only and is_cluster(data_dir)):
-        if config is not None or told is not None or read_only or allow_strays:
-            raise UsageError("--nodes: --config, --advertise, --read-only and --allow-strays are of one node")
-        _serve_nodes(data_dir, nodes, controllers, where, options, restart=not no_restart, json_lines=json_lines)
+        from kcli.launcher.directory import ClusterRequest
+
+        if advertised_address is not None or read_only or allow_strays:
+            raise UsageError("--nodes: --advertise, --read-only and --allow-strays are of one node")
+        if secure and config is not None:
+            raise UsageError("--secure makes a configuration of its own: without --config")
+        request = ClusterRequest(nodes, controllers, listen_address, options, _file(config), secure=secure)
+        _serve_nodes(data_dir, request, restart=not no_restart, json_lines=json_lines)
         return
     if controllers or no_restart:
         raise UsageError("--controllers and --no-restart: only with --nodes")
-    _serve_node(data_dir, where, told, config, options, read_only=read_only, allow_strays=allow_strays)
+    if secure:
+        if config is not None or read_only:
+            raise UsageError("--secure makes a configuration of its own: without --config and --read-only")
+        _serve_secured(data_dir, listen_address, advertised_address, options, allow_strays=allow_strays)
+        return
+    _serve_node(
+        data_dir, listen_address, advertised_address, config, options, read_only=read_only, allow_strays=allow_strays
+    )
 
 
 def _serve_node(
     data_dir: Path | None,
-    where: Address | None,
-    told: Address | None,
+    listen_address: Address | None,
+    advertised_address: Address | None,
     config: Path | None,
     options: dict[str, str],
     *,
     read_only: bool,
     allow_strays: bool,
 ) -> None:
-    from kcli.broker.serve import serve as run
-    from kcli.broker.single_node import single_node_config
-    from kcli.log.log_directory import read_properties
+    from kcli.broker.config.single_node import single_node_config
+    from kcli.broker.startup.serve import serve as run
 
-    file = None if config is None else read_properties(config)
+    file = _file(config)
     has_directory = data_dir is not None or "log.dirs" in options or (file is not None and _names_directory(file))
     if read_only:
         if not has_directory:
-            raise UsageError("--read-only serves what is there: give --data-dir, or log.dirs")
+            raise UsageError("--read-only serves an existing directory: give --data-dir, or log.dirs")
         if file is None and data_dir is not None and "node.id" not in options:
             from kcli.broker.read_only.node import known_node_id
 
             options["node.id"] = str(known_node_id([data_dir]))
-        run(single_node_config(data_dir, where, told, file, options), _ready, read_only=True)
+        run(single_node_config(data_dir, listen_address, advertised_address, file, options), _ready, read_only=True)
         return
     if has_directory:
-        node = single_node_config(data_dir, where, told, file, options)
+        node = single_node_config(data_dir, listen_address, advertised_address, file, options)
         run(node, _ready, joinable=file is not None, allow_strays=allow_strays)
         return
     with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
-        run(single_node_config(Path(temporary), where, told, file, options), _ready, joinable=file is not None)
+        run(
+            single_node_config(Path(temporary), listen_address, advertised_address, file, options),
+            _ready,
+            joinable=file is not None,
+        )
 
 
-def _serve_nodes(
+def _serve_secured(
     data_dir: Path | None,
-    nodes: int | None,
-    controllers: int,
-    where: Address | None,
-    options: Mapping[str, str],
+    listen_address: Address | None,
+    advertised_address: Address | None,
+    options: dict[str, str],
     *,
-    restart: bool,
-    json_lines: bool,
+    allow_strays: bool,
 ) -> None:
-    from kcli.launcher.directory import Wanted
+    if "log.dirs" in options:
+        raise UsageError("--secure: the log directory is that of --data-dir")
+    if data_dir is None:
+        with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
+            _serve_secured(Path(temporary) / "data", listen_address, advertised_address, options, allow_strays=False)
+        return
+    from datetime import UTC, datetime
+
+    from kcli.broker.config.single_node import single_node_config
+    from kcli.broker.startup.secure import PROTOCOL, secure
+    from kcli.broker.startup.serve import serve as run
+
+    listen_address = listen_address or DEFAULT_ADDRESS
+    hosts = [address[0] for address in (listen_address, advertised_address) if address is not None]
+    node_id = int(options["node.id"]) if options.get("node.id", "").isdecimal() else None
+    secured = secure(data_dir, hosts, node_id, datetime.now(UTC))
+    options = {**secured.properties, **options}
+    node = single_node_config(data_dir, listen_address, advertised_address, None, options, PROTOCOL)
+
+    def ready(node: Node) -> None:
+        _ready(node)
+        host, port = next(iter(node.addresses.values()))
+        _show_login(f"{host}:{port}", secured.client)
+
+    run(node, ready, allow_strays=allow_strays, users=secured.users)
+
+
+def _serve_nodes(data_dir: Path | None, request: ClusterRequest, *, restart: bool, json_lines: bool) -> None:
     from kcli.launcher.launch import launch
 
-    wanted = Wanted(nodes, controllers, where, options)
     if data_dir is not None:
-        launch(data_dir, wanted, _cluster_ready, restart=restart, json_lines=json_lines)
+        launch(data_dir, request, _cluster_ready, restart=restart, json_lines=json_lines)
         return
     with tempfile.TemporaryDirectory(prefix="kcli-") as temporary:
-        launch(Path(temporary), wanted, _cluster_ready, restart=restart, json_lines=json_lines)
+        home = Path(temporary) / "cluster" if request.secure else Path(temporary)
+        launch(home, request, _cluster_ready, restart=restart, json_lines=json_lines)
+
+
+def _file(config: Path | None) -> Mapping[str, str] | None:
+    from kcli.log.log_directory import read_properties
+
+    return None if config is None else read_properties(config)
 
 
 def _cluster_ready(cluster: ClusterDirectory) -> None:
@@ -178,6 +241,13 @@ def _cluster_ready(cluster: ClusterDirectory) -> None:
         f"kcli ready {bootstrap(cluster.plans)}  nodes {','.join(str(each.id) for each in cluster.plans)}"
         f"  cluster {cluster.cluster_id}  data {cluster.path}  (Kafka 4.3 protocol)\n"
     )
+    if cluster.client is not None:
+        _show_login(bootstrap(cluster.plans), cluster.client)
+
+
+def _show_login(bootstrap: str, client: Path) -> None:
+    """Show how the admin connects. client: the client.properties, which Kafka's own tools take as well."""
+    write_text(f"  kcli topics list -b {bootstrap} --command-config {shlex.quote(str(client))}\n")
 
 
 def _names_directory(file: Mapping[str, str]) -> bool:
@@ -189,7 +259,7 @@ def _ready(node: Node) -> None:
     broker = node.broker
     write_text(
         f"kcli ready {host}:{port}  node {broker.node_id}  cluster {broker.cluster_id}"
-        f"  data {','.join(node.config.log_dirs)}  (Kafka 4.3 protocol)\n"
+        f"  data {printable(','.join(node.config.log_dirs))}  (Kafka 4.3 protocol)\n"
     )
 
 

@@ -1,7 +1,8 @@
-"""Configurations that a command works with: the directory's metadata log, --config, -o.
+"""The configurations that a command applies: from the options -o, the metadata log and the option --config.
 
-A topic has its own configuration in the metadata log, over what is set for brokers there, over server.properties, over
-Kafka's defaults; -o comes before all of them. The metadata log is that of the directory, or of `metadata.log.dir`.
+A value of a topic's configuration is taken from the first source that has it: -o, the topic in the metadata log, the
+brokers in the metadata log, server.properties (--config), Kafka's defaults. The metadata log is that in the log
+directory, or in `metadata.log.dir`.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ EXPIRATION = "producer.id.expiration.ms"
 
 
 class Settings:
-    """What --config and -o say of a log directory or of a partition's in one. `server`: the entries of --config;
-    `broker`: the broker's properties.
+    """The configurations for a log directory, or for a partition's directory in one.
 
-    metadata_error: why the metadata log could not be read; topics then have no configuration of their own.
+    server: the entries of --config. broker: the broker's configuration, from all sources. metadata_error: why the
+    metadata log could not be read; topics then have no configuration of their own.
     Raises UsageError, InvalidConfig, UnreadableInput.
     """
 
@@ -50,7 +51,8 @@ class Settings:
 
     @property
     def producer_expiration_ms(self) -> int:
-        """After how long a silent producer is forgotten. Raises InvalidConfig."""
+        """The time (ms) without a batch after which a producer's state expires (producer.id.expiration.ms). Raises
+        InvalidConfig."""
         text = self.broker.get(EXPIRATION, str(DEFAULT_EXPIRATION_MS))
         if not re.fullmatch(r"[1-9][0-9]{0,9}", text):
             raise InvalidConfig(f"{EXPIRATION}: {text!r} is not a number of milliseconds above 0")
@@ -63,7 +65,8 @@ class Settings:
 
 
 def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What -o says of topics, and of the broker."""
+    """Return the configurations of topics and those of the broker in the options -o. Raises UsageError,
+    InvalidConfig."""
     topic: dict[str, str] = {}
     broker: dict[str, str] = {}
     for name, value in pairs(options, "-o").items():
@@ -77,7 +80,7 @@ def _split(options: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 def _image(log_directory: Path) -> MetadataImage | None:
     if not (log_directory / METADATA_DIRECTORY).is_dir():
-        return None  # most partitions that are looked at alone: what reads metadata need not be loaded
+        return None  # then spare the import, which is slow
     from kcli.inspector.cluster_metadata import read_image
 
     return read_image(log_directory)

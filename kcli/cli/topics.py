@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcli.cli.client_options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_S,
-    Bootstrap,
-    Output,
-    Properties,
-    Timeout,
-    Verbose,
-    connection,
-    count_text,
-)
+from kcli.cli.client_options import ClusterOptions, Output, with_options
+from kcli.cli.error_report import ErrorReport
 from kcli.cli.options import INT32_MAX, Format, distinct, not_empty, pairs
-from kcli.cli.output import aligned, json_line, on_terminal, write_text
-from kcli.cli.told import Told
+from kcli.cli.output import aligned, count_text, json_line, on_terminal, write_text
 from kcli.errors import UsageError
+from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.client.admin import Admin, Partition, Topic
@@ -44,7 +35,7 @@ app = typer.Typer(
     help="List, describe, create, delete and alter topics of a cluster.", epilog=EPILOG, no_args_is_help=True
 )
 
-PARTITIONS_MAX, REPLICAS_MAX = 100_000, 10_000  # of one topic: more the client library does not take
+PARTITIONS_MAX, REPLICAS_MAX = 100_000, 10_000  # of one topic: the maximum of the client library
 
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="[TOPIC...]", help="Topics.", show_default=False, callback=not_empty)
@@ -67,10 +58,10 @@ IfExists = Annotated[bool, typer.Option("--if-exists", help="A topic that is not
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Only ask whether it could be done.")]
 
 
-def _admin(bootstrap: str, properties: list[str] | None, timeout: float, verbose: bool) -> Admin:
+def _admin(options: ClusterOptions) -> Admin:
     from kcli.client.admin import Admin
 
-    return Admin(connection(bootstrap, properties, timeout, verbose))
+    return Admin(options.connection())
 
 
 def _some(names: list[str] | None, named: list[str] | None) -> list[str]:
@@ -80,29 +71,29 @@ def _some(names: list[str] | None, named: list[str] | None) -> list[str]:
 
 
 @app.command("list")
+@with_options
 def list_topics(
     exclude_internal: ExcludeInternal = False,
     output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
     """List all topics, with their partitions and replicas."""
-    admin = _admin(bootstrap, properties, timeout, verbose)
-    told = Told()
-    topics = told.good(admin.describe(admin.names()))
+    admin = _admin(options)
+    errors = ErrorReport()
+    topics = errors.results(admin.describe(admin.names()))
     topics = [topic for topic in topics if not (exclude_internal and topic.is_internal)]
     if output is Format.JSONL:
         write_text("".join(json_line(_topic_object(topic)) for topic in topics))
     else:
         rows = [(topic.name, *_sizes(topic), "internal" if topic.is_internal else "") for topic in topics]
         write_text(aligned(rows))
-    raise typer.Exit(told.failed)
+    raise typer.Exit(errors.exit_status)
 
 
 @app.command("describe")
-def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
+@with_options
+def describe(
     names: Names = None,
     named: Named = None,
     offsets: Annotated[
@@ -116,15 +107,13 @@ def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = False,
     exclude_internal: ExcludeInternal = False,
     output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
     """Show topics, all if none is named: id, configuration, and of each partition leader and replicas."""
-    admin = _admin(bootstrap, properties, timeout, verbose)
-    told = Told()
-    topics = told.good(admin.describe(distinct(names, named) or admin.names()))
+    admin = _admin(options)
+    errors = ErrorReport()
+    topics = errors.results(admin.describe(distinct(names, named) or admin.names()))
     topics = [topic for topic in topics if not (exclude_internal and topic.is_internal)]
     if under_replicated or unavailable:
         topics = [
@@ -141,11 +130,12 @@ def describe(  # noqa: PLR0913, PLR0917 (one parameter an option)
             write_text(json_line({**_topic_object(topic), "configs": topic.configs, "partition_list": rows}))
         else:
             write_text(_described(topic, offsets=offsets))
-    raise typer.Exit(told.failed)
+    raise typer.Exit(errors.exit_status)
 
 
 @app.command("create")
-def create(  # noqa: PLR0913, PLR0917 (one parameter an option)
+@with_options
+def create(  # noqa: PLR0913 (one parameter an option)
     names: Names = None,
     named: Named = None,
     partitions: Annotated[
@@ -166,10 +156,8 @@ def create(  # noqa: PLR0913, PLR0917 (one parameter an option)
         bool, typer.Option("--if-not-exists", help="A topic that is there already is no failure.")
     ] = False,
     validate_only: ValidateOnly = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
     """Create topics."""
     topics = _some(names, named)
@@ -177,7 +165,7 @@ def create(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if placed is not None and (partitions is not None or replication_factor is not None):
         raise UsageError("--replica-assignment excludes --partitions and --replication-factor")
     settings = pairs(configs, "--config")
-    outcomes = _admin(bootstrap, properties, timeout, verbose).create(
+    outcomes = _admin(options).create(
         topics,
         partitions=partitions,
         replication_factor=replication_factor,
@@ -186,30 +174,30 @@ def create(  # noqa: PLR0913, PLR0917 (one parameter an option)
         validate_only=validate_only,
         if_not_exists=if_not_exists,
     )
-    told = Told()
-    told.good(outcomes)
-    raise typer.Exit(told.failed)
+    errors = ErrorReport()
+    errors.results(outcomes)
+    raise typer.Exit(errors.exit_status)
 
 
 @app.command("delete")
+@with_options
 def delete(
     names: Names = None,
     named: Named = None,
     if_exists: IfExists = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
     """Delete topics, with all their records."""
     topics = _some(names, named)
-    told = Told()
-    told.good(_admin(bootstrap, properties, timeout, verbose).delete(topics, if_exists=if_exists))
-    raise typer.Exit(told.failed)
+    errors = ErrorReport()
+    errors.results(_admin(options).delete(topics, if_exists=if_exists))
+    raise typer.Exit(errors.exit_status)
 
 
 @app.command("alter")
-def alter(  # noqa: PLR0913, PLR0917 (one parameter an option)
+@with_options
+def alter(  # noqa: PLR0913 (one parameter an option)
     names: Names = None,
     named: Named = None,
     partitions: Annotated[
@@ -224,10 +212,8 @@ def alter(  # noqa: PLR0913, PLR0917 (one parameter an option)
     ] = None,
     if_exists: IfExists = False,
     validate_only: ValidateOnly = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
     """Give topics more partitions, or other configurations: what is not named stays."""
     topics = _some(names, named)
@@ -236,16 +222,16 @@ def alter(  # noqa: PLR0913, PLR0917 (one parameter an option)
         raise UsageError("--replica-assignment needs --partitions")
     if partitions is None and not changes:
         raise UsageError("nothing to alter: give --partitions, --config or --delete-config")
-    admin = _admin(bootstrap, properties, timeout, verbose)
+    admin = _admin(options)
     placed = None if assignment is None else _assignment(assignment)
-    told = Told()
+    errors = ErrorReport()
     if partitions is not None:
         outcomes = admin.add_partitions(topics, partitions, placed, validate_only=validate_only, if_exists=if_exists)
-        told.good(outcomes)
+        errors.results(outcomes)
     if changes:
         outcomes = admin.alter_configs(topics, changes, validate_only=validate_only, if_exists=if_exists)
-        told.good(outcomes)
-    raise typer.Exit(told.failed)
+        errors.results(outcomes)
+    raise typer.Exit(errors.exit_status)
 
 
 def _assignment(text: str) -> list[list[int]]:
@@ -271,9 +257,10 @@ def _sizes(topic: Topic) -> tuple[str, str]:
 
 
 def _described(topic: Topic, *, offsets: bool) -> str:
-    title = [topic.name, f"id {topic.id}", *_sizes(topic), *(["internal"] if topic.is_internal else [])]
+    shown = printable(topic.name)
+    title = [shown, f"id {topic.id}", *_sizes(topic), *(["internal"] if topic.is_internal else [])]
     lines = ["  ".join(title) + "\n"]
-    lines += [f"  {name}={value}\n" for name, value in topic.configs.items()]
+    lines += [f"  {printable(f'{name}={value}')}\n" for name, value in topic.configs.items()]
     rows = [
         (
             f"  {each.number}",
@@ -285,7 +272,7 @@ def _described(topic: Topic, *, offsets: bool) -> str:
         for each in topic.partitions
     ]
     text = "".join(lines) + aligned(rows)
-    return text.replace(topic.name, f"\x1b[1;36m{topic.name}\x1b[0m", 1) if on_terminal() else text
+    return text.replace(shown, f"\x1b[1;36m{shown}\x1b[0m", 1) if on_terminal() else text
 
 
 def _offsets_text(partition: Partition) -> str:

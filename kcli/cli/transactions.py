@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kcli.cli.client_options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_S,
-    Bootstrap,
-    DataDirs,
-    Output,
-    Properties,
-    Timeout,
-    Verbose,
-    connection,
-)
+from kcli.cli.client_options import ClusterOptions, Output, SourceOptions, with_options
+from kcli.cli.error_report import ErrorReport, cell
 from kcli.cli.options import INT32_MAX, Format, chosen, current_ms, distinct, time_text
 from kcli.cli.output import aligned, json_line, note, write_text
-from kcli.cli.told import Told, cell
 from kcli.errors import KcliError, UsageError
-from kcli.group_view import Place, places_text
-from kcli.transaction_view import STATES, Open, Producer, Source, Transaction, Wanted, good, hanging, open_for
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.views.groups import places_text
+from kcli.views.transactions import (
+    STATES,
+    Open,
+    Producer,
+    Source,
+    Transaction,
+    TransactionFilter,
+    good,
+    hanging,
+    open_for,
+)
 
 if TYPE_CHECKING:
     from kcli.client.transactions import Transactions
@@ -65,7 +66,8 @@ Broker = Annotated[
 
 
 @app.command("list")
-def list_transactions(  # noqa: PLR0913, PLR0917 (one parameter an option)
+@with_options
+def list_transactions(
     states: Annotated[
         list[str] | None, typer.Option("--state", metavar="STATE", help=f"Only in this state: {', '.join(STATES)}.")
     ] = None,
@@ -80,33 +82,30 @@ def list_transactions(  # noqa: PLR0913, PLR0917 (one parameter an option)
         str | None,
         typer.Option("--transactional-id-pattern", metavar="REGEX", help="Only ids that match this whole, RE2 syntax."),
     ] = None,
-    data_dirs: DataDirs = None,
-    output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: SourceOptions,
 ) -> None:
     """List transactional ids, with coordinator, producer and state."""
-    wanted = Wanted(
+    selection = TransactionFilter(
         states=frozenset(chosen(states, STATES, "--state")),
         producer_ids=frozenset(producer_ids or ()),
         longer_than_ms=duration if duration is not None and duration >= 0 else None,
     )
     matches = _matcher(pattern)
-    told = Told()
-    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
-    rows = [each for each in told.good(source.all(wanted)) if matches(each.transactional_id)]
-    if not rows and (wanted != Wanted() or pattern is not None):
+    errors = ErrorReport()
+    source = _source(options)
+    rows = [each for each in errors.results(source.all(selection)) if matches(each.transactional_id)]
+    if not rows and (selection != TransactionFilter() or pattern is not None):
         note("kcli: no transactional id matches")
-    if output is Format.JSONL:
+    if options.output is Format.JSONL:
         write_text("".join(json_line(each._asdict()) for each in rows))
     else:
         write_text(_table(("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"), rows))
-    raise typer.Exit(told.status(source.trouble))
+    raise typer.Exit(errors.status_with(source.trouble))
 
 
 @app.command("describe")
+@with_options
 def describe(
     names: Annotated[
         list[str] | None,
@@ -116,49 +115,47 @@ def describe(
         list[str] | None,
         typer.Option("--transactional-id", metavar="ID", help="Likewise, as kafka-transactions takes it."),
     ] = None,
-    data_dirs: DataDirs = None,
-    output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: SourceOptions,
 ) -> None:
     """Show transactional ids, all if none is named: producer, state, times, and the partitions of the transaction."""
-    told = Told()
-    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
-    asked = distinct(names, named)
-    found = told.good(source.describe(asked or [each.transactional_id for each in told.good(source.all(Wanted()))]))
-    _show_transactions(found, output)
-    raise typer.Exit(told.status(source.trouble))
+    errors = ErrorReport()
+    source = _source(options)
+    transactional_ids = distinct(names, named)
+    found = errors.results(
+        source.describe(
+            transactional_ids or [each.transactional_id for each in errors.results(source.all(TransactionFilter()))]
+        )
+    )
+    _show_transactions(found, options.output)
+    raise typer.Exit(errors.status_with(source.trouble))
 
 
 @app.command("describe-producers")
-def describe_producers(  # noqa: PLR0913, PLR0917 (one parameter an option)
+@with_options
+def describe_producers(
     topic: Topic,
     partition: Partition,
     broker: Broker = None,
-    data_dirs: DataDirs = None,
-    output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: SourceOptions,
 ) -> None:
     """Show the idempotent and transactional producers that a partition knows."""
-    told = Told()
-    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
-    for _, producers in told.good(source.producers([(topic, partition)], broker)):
+    errors = ErrorReport()
+    source = _source(options)
+    for _, producers in errors.results(source.producers([TopicPartition(topic, partition)], broker)):
         if not producers:
             note(f"kcli: {topic}-{partition} knows no producer")
-        if output is Format.JSONL:
+        if options.output is Format.JSONL:
             write_text("".join(json_line(each._asdict()) for each in producers))
         else:
             write_text(_table(PRODUCERS_HEAD, [_producer_row(each) for each in producers]))
-    raise typer.Exit(told.status(source.trouble))
+    raise typer.Exit(errors.status_with(source.trouble))
 
 
 @app.command("find-hanging")
-def find_hanging(  # noqa: PLR0913, PLR0917 (one parameter an option)
+@with_options
+def find_hanging(
     broker: Broker = None,
     max_timeout: Annotated[
         int,
@@ -166,40 +163,40 @@ def find_hanging(  # noqa: PLR0913, PLR0917 (one parameter an option)
             "--max-transaction-timeout",
             min=0,
             metavar="MINUTES",
-            help="How long transactions may be open: younger ones are not looked at.",
+            help="How long transactions may be open: younger ones are left out.",
         ),
     ] = DEFAULT_MAX_TIMEOUT_MIN,
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only in this topic.")] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", min=0, max=INT32_MAX, metavar="N", help="Only in this partition of it.")
     ] = None,
-    data_dirs: DataDirs = None,
-    output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: SourceOptions,
 ) -> None:
     """Find transactions that are open in partitions and that no coordinator will end; 1 if there are some."""
     if partition is not None and topic is None:
         raise UsageError("--partition wants --topic")
-    told = Told()
-    source = _source(data_dirs, bootstrap, properties, timeout, verbose)
-    places = [(topic, partition)] if topic is not None and partition is not None else source.places(topic, broker)
+    errors = ErrorReport()
+    source = _source(options)
+    if topic is not None and partition is not None:
+        places = [TopicPartition(topic, partition)]
+    else:
+        places = source.places(topic, broker)
     now_ms = current_ms()
     candidates = [
         each
-        for place, producers in told.good(source.producers(places, broker))
+        for place, producers in errors.results(source.producers(places, broker))
         for each in open_for(place, producers, max_timeout * MINUTE_MS, now_ms)
     ]
     found = list(hanging(source, candidates))
     if not found:
         note("kcli: no transaction hangs")
-    _show_open(found, output, now_ms)
-    raise typer.Exit(told.status(source.trouble) or int(bool(found)))
+    _show_open(found, options.output, now_ms)
+    raise typer.Exit(errors.status_with(source.trouble) or int(bool(found)))
 
 
 @app.command("abort")
+@with_options
 def abort(  # noqa: PLR0913, PLR0917 (one parameter an option)
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The partition's topic.")] = None,
     partition: Annotated[
@@ -232,10 +229,8 @@ def abort(  # noqa: PLR0913, PLR0917 (one parameter an option)
         typer.Option("--data-dir", metavar="DIR", help="Refused: files are only read.", hidden=True),
     ] = None,
     output: Output = Format.TABLE,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    properties: Properties = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
-    verbose: Verbose = False,
+    *,
+    options: ClusterOptions,
 ) -> None:
     """Abort a transaction that hangs in a partition, or without --execute show which it is."""
     if data_dirs:
@@ -244,21 +239,21 @@ def abort(  # noqa: PLR0913, PLR0917 (one parameter an option)
     if transactional_id is not None:
         if any(each is not None for each in in_partition):
             raise UsageError("--transactional-id excludes --topic and all that belongs to it")
-        cluster = _cluster(bootstrap, properties, timeout, verbose)
+        cluster = _cluster(options)
         _abort_everywhere(cluster, transactional_id, execute=execute, output=output)
         return
     if topic is None or partition is None:
         raise UsageError("give --topic and --partition, or --transactional-id")
-    place = topic, partition
+    place = TopicPartition(topic, partition)
     if start_offset is not None:
         if any(each is not None for each in (producer_id, producer_epoch, coordinator_epoch)):
             raise UsageError("--start-offset excludes --producer-id and epochs")
-        cluster = _cluster(bootstrap, properties, timeout, verbose)
+        cluster = _cluster(options)
         found = _opened_at(cluster, place, start_offset)
     elif producer_id is None or producer_epoch is None or coordinator_epoch is None:
         raise UsageError("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
     else:
-        cluster = _cluster(bootstrap, properties, timeout, verbose)
+        cluster = _cluster(options)
         found = _opened_by(cluster, place, producer_id)._replace(
             producer_epoch=producer_epoch, coordinator_epoch=max(coordinator_epoch, 0)
         )
@@ -270,17 +265,17 @@ def abort(  # noqa: PLR0913, PLR0917 (one parameter an option)
         note("kcli: nothing is changed without --execute")
 
 
-def _opened_at(cluster: Transactions, place: Place, start_offset: int) -> Producer:
-    producers = [each for _, told in map(good, cluster.producers([place], None)) for each in told]
+def _opened_at(cluster: Transactions, place: TopicPartition, start_offset: int) -> Producer:
+    producers = [each for _, found in map(good, cluster.producers([place], None)) for each in found]
     found = next((each for each in producers if each.start_offset == start_offset), None)
     if found is None:
-        raise KcliError(f"{place[0]}-{place[1]}: no transaction is open that begins at offset {start_offset:,}")
+        raise KcliError(f"{place}: no transaction is open that begins at offset {start_offset:,}")
     return found
 
 
-def _opened_by(cluster: Transactions, place: Place, producer_id: int) -> Producer:
-    """The producer as the partition knows it, where it does: a broker that is too old to tell may abort too."""
-    known = [each for _, producers in Told().good(cluster.producers([place], None)) for each in producers]
+def _opened_by(cluster: Transactions, place: TopicPartition, producer_id: int) -> Producer:
+    """The state of a producer in a partition, or only its id: a broker without DescribeProducers can abort, too."""
+    known = [each for _, producers in ErrorReport().results(cluster.producers([place], None)) for each in producers]
     unknown = Producer(producer_id, -1, None, None, -1, None)
     return next((each for each in known if each.producer_id == producer_id), unknown)
 
@@ -294,7 +289,8 @@ def _abort_everywhere(cluster: Transactions, transactional_id: str, *, execute: 
 
 
 def _warn_of_owner(cluster: Transactions, opened: Open) -> None:
-    """A transaction that does not hang would be ended behind the back of its coordinator, in one partition."""
+    """Write a note where the transaction does not hang: aborting it ends it in one partition only, unknown to its
+    coordinator."""
     if opened.producer.start_offset is None:
         note("kcli: no transaction of this producer is open there, as far as is known")
         return
@@ -305,27 +301,25 @@ def _warn_of_owner(cluster: Transactions, opened: Open) -> None:
         note(f"kcli: whether it hangs is not known: {error}")
 
 
-# who is asked
+# the cluster or the files
 
 
-def _cluster(bootstrap: str, properties: list[str] | None, timeout: float, verbose: bool) -> Transactions:
+def _cluster(options: ClusterOptions) -> Transactions:
     from kcli.client.transactions import Transactions
 
-    return Transactions(connection(bootstrap, properties, timeout, verbose))
+    return Transactions(options.connection())
 
 
-def _source(
-    data_dirs: list[Path] | None, bootstrap: str, properties: list[str] | None, timeout: float, verbose: bool
-) -> Source:
-    if not data_dirs:
-        return _cluster(bootstrap, properties, timeout, verbose)
+def _source(options: SourceOptions) -> Source:
+    if not options.data_dirs:
+        return _cluster(options)
     from kcli.inspector.transactions import TransactionFiles
 
-    return TransactionFiles(data_dirs, current_ms())
+    return TransactionFiles(options.data_dirs, current_ms())
 
 
 def _matcher(pattern: str | None) -> Callable[[str], object]:
-    """Does a transactional id match the whole pattern? All do where there is none."""
+    """Return a predicate: whether a whole transactional id matches the pattern; None matches all. Raises UsageError."""
     if pattern is None:
         return lambda _: True
     import re2
@@ -344,7 +338,7 @@ def _reason(error: Exception) -> str:
     return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
 
 
-# how they look
+# output
 
 
 PRODUCERS_HEAD = (

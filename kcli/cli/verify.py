@@ -1,4 +1,4 @@
-"""kcli verify: is every byte as it should be?"""
+"""kcli verify: checks every byte of logs and of the files beside them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kcli.cli.options import Format
-from kcli.cli.output import json_line, note, on_terminal, printable, verdict, write_text
+from kcli.cli.output import count_text, json_line, note, on_terminal, verdict, write_text
 from kcli.cli.progress import Progress, size_text
+from kcli.printable import printable
 
 if TYPE_CHECKING:
     from kcli.inspector.verify import Finding, Verification
@@ -33,7 +34,7 @@ kcli verify --format jsonl /var/lib/kafka | jq 'select(.severity == "error")'
 
 
 class Least(StrEnum):
-    """The least severity that is shown."""
+    """The lowest severity that is shown."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -69,7 +70,7 @@ def verify(
 
     progress = Progress(lambda: _total_bytes(paths))
     server = {} if config is None else read_properties(config)
-    verification = Verification(paths, server=server, advance=progress.advance)
+    verification = Verification(paths, server=server, config=config, advance=progress.advance)
     as_json = output is Format.JSONL
     least = severity or (Least.INFO if as_json else Least.WARNING)
     shown = SEVERITIES[: SEVERITIES.index(least.value) + 1]
@@ -79,7 +80,7 @@ def verify(
 
 
 def _show_lines(verification: Verification, progress: Progress, shown: Sequence[str]) -> int:
-    """One JSON object a finding, as they are found."""
+    """Write one JSON object a finding, as soon as it is found. Returns the exit status."""
     is_sound = True
     for finding in verification.findings():
         if finding.severity in shown:
@@ -93,8 +94,10 @@ def _show_lines(verification: Verification, progress: Progress, shown: Sequence[
 
 
 def _show(verification: Verification, progress: Progress, shown: Sequence[str], *, quiet: bool) -> int:
-    """Files with findings, the worst first, then one line with the sums."""
+    """Write the files with findings, the worst first but for those whose next step has to come earlier, then a line of
+    sums. Returns the exit status."""
     from kcli.inspector.verify.findings import rank
+    from kcli.inspector.verify.next_order import in_order, repeats
 
     began = time.monotonic()
     found: Counter[str] = Counter()
@@ -108,8 +111,10 @@ def _show(verification: Verification, progress: Progress, shown: Sequence[str], 
     status = _status(verification, is_sound=not any(found[each] for each in shown if each != "info"))
     coloured = on_terminal()
     with verdict(status):
-        for file in sorted(files.values(), key=lambda each: (*rank(each.worst), each.worst.path)):
-            write_text(file.text(coloured=coloured, quiet=quiet))
+        listed = sorted(files.values(), key=lambda each: (*rank(each.worst), each.worst.path))
+        listed = [listed[number] for number in in_order([each.worst for each in listed])]
+        for file, is_done in zip(listed, repeats([each.worst for each in listed]), strict=True):
+            write_text(file.text(coloured=coloured, quiet=quiet, is_done=is_done))
         if not quiet and (verification.files or not verification.unreadable):
             write_text(_summary(found, shown, verification, time.monotonic() - began))
     return status
@@ -117,7 +122,9 @@ def _show(verification: Verification, progress: Progress, shown: Sequence[str], 
 
 def _tell_unreadable(verification: Verification) -> None:
     for error in verification.unreadable:
-        note(f"kcli: {error}")
+        if error.is_denied or error.is_disk_error:
+            continue  # a finding has it
+        note(printable(f"kcli: {error}"))
 
 
 def _status(verification: Verification, *, is_sound: bool) -> int:
@@ -125,7 +132,7 @@ def _status(verification: Verification, *, is_sound: bool) -> int:
 
 
 class _File:
-    """The findings of one file: of many, people want the worst, and to know that there are more."""
+    """The findings of one file: only the worst is shown in full, with the number of the others."""
 
     def __init__(self) -> None:
         self._worst: Finding | None = None
@@ -133,27 +140,28 @@ class _File:
 
     @property
     def worst(self) -> Finding:
-        """The finding that is told; there is one."""
+        """The worst finding of the file."""
         assert self._worst is not None, "a file is made for a finding"
         return self._worst
 
     def add(self, finding: Finding) -> None:
-        """Take one more."""
+        """Add a finding."""
         from kcli.inspector.verify.findings import rank
 
         self._count += 1
         if self._worst is None or rank(finding) < rank(self._worst):
             self._worst = finding
 
-    def text(self, *, coloured: bool, quiet: bool) -> str:
-        """What to print: one line, and below it what stands around the damage and what to do."""
+    def text(self, *, coloured: bool, quiet: bool, is_done: bool) -> str:
+        """The text of the worst finding: a line and, below it, the sound batches around the damage and the next
+        action. is_done: whether a command of a finding before it has moved the files that this one's would move."""
         finding = self.worst
         lines = [_headline(finding, coloured=coloured)]
         if not quiet:
-            lines += [f"        {line}" for line in self._details(finding)]
+            lines += [f"        {printable(line)}" for line in self._details(finding, is_done=is_done)]
         return "\n".join(lines) + "\n"
 
-    def _details(self, finding: Finding) -> Iterator[str]:
+    def _details(self, finding: Finding, *, is_done: bool) -> Iterator[str]:
         if finding.severity == "error" and finding.valid_batches_behind is not None:
             yield _around(finding)
         if finding.consequences:
@@ -162,7 +170,9 @@ class _File:
         if self._count > 1:
             yield f"{self._count - 1:,} more in this file (--format jsonl lists them)"
         yield finding.action
-        if finding.command is not None:
+        if is_done:
+            yield "a command above does it"
+        elif finding.command is not None:
             yield f"Next: {finding.command}"
 
 
@@ -186,22 +196,22 @@ def _around(finding: Finding) -> str:
     size = size_text(finding.valid_bytes_before or 0)
     before = f"{finding.valid_batches_before or 0:,} sound batches ({size}) before it, "
     if finding.next_valid_position is None:
-        return before + "none behind it"
+        return before + "none behind it in this file"
     behind = f"{finding.valid_batches_behind or 0:,} ({size_text(finding.valid_bytes_behind or 0)}) behind it"
     return f"{before}{behind}, the next at byte {finding.next_valid_position:,}"
 
 
 def _summary(found: Counter[str], shown: Sequence[str], verification: Verification, seconds: float) -> str:
-    parts = [_number(found[key], name) for key, name in NAMES.items() if found[key] and key in shown]
+    parts = [count_text(found[key], name) for key, name in NAMES.items() if found[key] and key in shown]
     sound = "no errors" if "warning" not in shown else "sound"
     unreadable = len(verification.unreadable)
     if unreadable:
         parts.append(f"{unreadable:,} not readable")
     text = (
-        f"{', '.join(parts) or sound} in {_number(verification.files, 'file')}, "
+        f"{', '.join(parts) or sound} in {count_text(verification.files, 'file')}, "
         f"{size_text(verification.bytes)}, {seconds:.2f} s\n"
     )
-    hidden = [_number(found[key], name) for key, name in NAMES.items() if found[key] and key not in shown]
+    hidden = [count_text(found[key], name) for key, name in NAMES.items() if found[key] and key not in shown]
     if hidden:
         least = [key for key in NAMES if found[key]][-1]
         text += f"{' and '.join(hidden)} not shown (--severity {least} shows them)\n"
@@ -212,15 +222,11 @@ def _summary(found: Counter[str], shown: Sequence[str], verification: Verificati
     return text
 
 
-def _number(count: int, name: str) -> str:
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
-
-
 NAMES = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def _total_bytes(paths: list[Path]) -> int:
-    """Bytes of the logs that will be read; what cannot be looked at counts as nothing."""
+    """The bytes of all logs and snapshots below these paths; files that cannot be accessed count 0."""
     total = 0
     for path in paths:
         files = (

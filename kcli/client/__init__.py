@@ -1,14 +1,17 @@
-"""A client of any Kafka, for people: topics, groups, records in and out, what the cluster is. Yields values, prints
-nothing.
+"""A client of any Kafka cluster: topics, groups, records in and out, the state of the cluster. Functions yield values
+and print nothing.
 
-connection  where the cluster is, and what is said where nobody answers
+connection  bootstrap servers, librdkafka's clients, errors of an unreachable cluster
 admin       topics and the cluster
-producing   records into a topic            partitioner  which partition a record goes to     input  records from bytes
-consuming   records out of partitions       ranges       from where to where
-group_consuming  the same as a member of a group             membership   which kind of member
-groups      groups and their offsets        resets       where a group shall go on
+producing   records into a topic            partitioner  the partition of a record            input  records from bytes
+consuming   records out of partitions       ranges       first and last offset to read
+group_consuming  records, as a member of a group             membership   the member's protocol and assignor
+groups      groups and their offsets        resets       new offsets of a group
+acls        access control lists            users        who logs in by SCRAM            tokens  delegation tokens
 formats     a record as text
-wire        what librdkafka does not ask
+wire        requests that librdkafka does not send
+security    TLS and SASL of these           command_config  a file of Kafka's client properties
+oauth       tokens to log in with, from a file or an endpoint
 
-The only importer of confluent_kafka (librdkafka), which takes 60 ms: import from here when a command runs, not before.
-"""
+The only importer of confluent_kafka (librdkafka), which takes 60 ms, and which acls, users and tokens do without: a
+command imports this package when it runs, not before."""

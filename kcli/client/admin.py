@@ -1,4 +1,4 @@
-"""Topics: what there is, and what is to be changed. The cluster: who is in it."""
+"""The admin client: lists, describes, creates, alters and deletes topics, and describes the cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -20,6 +21,7 @@ from confluent_kafka.admin import (
 
 from kcli.client.connection import NOBODY, Connection, Refused, kafka_error
 from kcli.errors import KcliError, UsageError
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.client.wire import Details
@@ -31,7 +33,8 @@ EARLIEST, LATEST = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no
 
 
 class Partition(NamedTuple):
-    """A partition and where it is. leader: None where there is none; offsets: None where they were not asked for."""
+    """A partition with its replicas. leader: None without a leader; start_offset, end_offset: None until
+    `with_offsets`."""
 
     number: int
     leader: int | None
@@ -42,12 +45,12 @@ class Partition(NamedTuple):
 
     @property
     def is_under_replicated(self) -> bool:
-        """Some replicas are not in sync."""
+        """Whether fewer replicas are in sync than are assigned."""
         return len(self.isr) < len(self.replicas)
 
 
 class Topic(NamedTuple):
-    """A topic. configs: those that are not Kafka's defaults; id as Kafka prints it."""
+    """A topic. configs: the values that differ from Kafka's defaults; id: base64, as Kafka prints it."""
 
     name: str
     id: str
@@ -57,12 +60,12 @@ class Topic(NamedTuple):
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of the first partition, as kafka-topics has it."""
+        """The number of replicas of the first partition, as kafka-topics prints it."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
 class Broker(NamedTuple):
-    """A broker as clients reach it."""
+    """A broker's id, host, port and rack, as Metadata gives them to clients."""
 
     id: int
     host: str
@@ -71,7 +74,8 @@ class Broker(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The cluster as a broker describes it; to clients of KRaft any broker is the controller. details: see wire."""
+    """The cluster as one broker describes it. controller: under KRaft any broker, since brokers forward requests.
+    details: see wire.Details."""
 
     id: str | None
     controller: int | None
@@ -80,7 +84,7 @@ class Cluster(NamedTuple):
 
 
 class Admin:
-    """Asks and orders. A method that takes several topics yields what went wrong with each as KcliError."""
+    """The admin client. A method that takes several topics yields a KcliError in place of a topic that failed."""
 
     def __init__(self, connection: Connection) -> None:
         """Raises UsageError, Unreachable."""
@@ -90,18 +94,18 @@ class Admin:
         self._metadata = connection.metadata(self._client)
 
     def names(self) -> list[str]:
-        """All topics, by name."""
+        """The names of all topics, sorted."""
         return sorted(self._metadata.topics)
 
     def describe(self, names: Iterable[str]) -> Iterator[Topic | KcliError]:
-        """Topics with their partitions, in the order given, or why not."""
-        asked = list(names)
-        if not asked:
+        """Yield each topic with its partitions, in the order of `names`, or a KcliError."""
+        topics = list(names)
+        if not topics:
             return
-        found = self._client.describe_topics(TopicCollection(asked), request_timeout=self._timeout_s)
-        for name in asked:
+        found = self._client.describe_topics(TopicCollection(topics), request_timeout=self._timeout_s)
+        for name in topics:
             try:
-                told = self._answer(found[name], name)
+                described = self._answer(found[name], name)
             except KcliError as error:
                 yield error
             else:
@@ -112,12 +116,12 @@ class Admin:
                         tuple(node.id for node in each.replicas),
                         tuple(node.id for node in each.isr),
                     )
-                    for each in told.partitions
+                    for each in described.partitions
                 )
-                yield Topic(told.name, _uuid_text(told.topic_id), told.is_internal, tuple(partitions))
+                yield Topic(described.name, _uuid_text(described.topic_id), described.is_internal, tuple(partitions))
 
     def with_configs(self, topics: Sequence[Topic]) -> list[Topic]:
-        """The same, with what they have set otherwise than Kafka does. Raises Refused, Unreachable."""
+        """The topics with the configurations that differ from Kafka's defaults. Raises Refused, Unreachable."""
         resources = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
         if not resources:
             return []
@@ -126,9 +130,9 @@ class Admin:
         return [topic._replace(configs=_set(by_name[topic.name])) for topic in topics]
 
     def with_offsets(self, topics: Sequence[Topic]) -> list[Topic]:
-        """The same, with the first offset and the one behind the last. Raises Refused, Unreachable."""
+        """The topics with each partition's log start offset and high watermark. Raises Refused, Unreachable."""
         led = [
-            TopicPartition(topic.name, each.number)
+            confluent_kafka.TopicPartition(topic.name, each.number)
             for topic in topics
             for each in topic.partitions
             if each.leader is not None
@@ -140,8 +144,8 @@ class Admin:
             topic._replace(
                 partitions=tuple(
                     each._replace(
-                        start_offset=starts.get((topic.name, each.number)),
-                        end_offset=ends.get((topic.name, each.number)),
+                        start_offset=starts.get(TopicPartition(topic.name, each.number)),
+                        end_offset=ends.get(TopicPartition(topic.name, each.number)),
                     )
                     for each in topic.partitions
                 )
@@ -149,10 +153,12 @@ class Admin:
             for topic in topics
         ]
 
-    def _offsets(self, places: list[TopicPartition], spec: OffsetSpec) -> dict[tuple[str, int], int]:
+    def _offsets(self, places: list[confluent_kafka.TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
         found = self._client.list_offsets(dict.fromkeys(places, spec), request_timeout=self._timeout_s)
         return {
-            (place.topic, place.partition): self._answer(future, f"{place.topic}-{place.partition}").offset
+            TopicPartition(place.topic, place.partition): self._answer(
+                future, f"{place.topic}-{place.partition}"
+            ).offset
             for place, future in found.items()
         }
 
@@ -167,7 +173,8 @@ class Admin:
         validate_only: bool,
         if_not_exists: bool,
     ) -> Iterator[str | KcliError]:
-        """Create topics; what is None the broker's defaults decide. Yields the names created."""
+        """Create topics. For what is None the broker's default holds. Yields the name of each topic created, or a
+        KcliError."""
         if assignment is not None:
             sized: dict[str, Any] = {"num_partitions": len(assignment), "replica_assignment": assignment}
         else:
@@ -182,17 +189,18 @@ class Admin:
         )
 
     def delete(self, names: Iterable[str], *, if_exists: bool) -> Iterator[str | KcliError]:
-        """Delete topics. Yields the names deleted."""
-        asked = list(names)
+        """Delete topics. Yields the name of each topic deleted, or a KcliError."""
+        topics = list(names)
         yield from self._each(
-            lambda: self._client.delete_topics(asked, request_timeout=self._timeout_s),
+            lambda: self._client.delete_topics(topics, request_timeout=self._timeout_s),
             passed_over=KafkaError.UNKNOWN_TOPIC_OR_PART if if_exists else None,
         )
 
     def add_partitions(
         self, names: Iterable[str], total: int, assignment: Assignment | None, *, validate_only: bool, if_exists: bool
     ) -> Iterator[str | KcliError]:
-        """Give topics that many partitions in all; assignment: of the new ones. Yields the names changed."""
+        """Raise the number of partitions of topics to `total`. assignment: replicas of the new partitions. Yields the
+        name of each topic changed, or a KcliError."""
         more: dict[str, Any] = {} if assignment is None else {"replica_assignment": assignment}
         yield from self._each(
             lambda: self._client.create_partitions(
@@ -206,7 +214,8 @@ class Admin:
     def alter_configs(
         self, names: Iterable[str], configs: Mapping[str, str | None], *, validate_only: bool, if_exists: bool
     ) -> Iterator[str | KcliError]:
-        """Set configurations of topics, or with None go back to the default. Yields the names changed."""
+        """Set configurations of topics; a value of None deletes the topic's own value. Yields the name of each topic
+        changed, or a KcliError."""
         entries = [
             ConfigEntry(
                 name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
@@ -225,19 +234,19 @@ class Admin:
         )
 
     def cluster(self) -> Cluster:
-        """Who is in the cluster. Raises Refused, Unreachable."""
-        told = self._answer(self._client.describe_cluster(request_timeout=self._timeout_s), "")
-        brokers = sorted(Broker(node.id, node.host, node.port, node.rack) for node in told.nodes)
-        controller = told.controller.id if told.controller is not None else None
-        return Cluster(told.cluster_id, controller, tuple(brokers), self._details(brokers))
+        """Describe the cluster: its id, its brokers, its controller. Raises Refused, Unreachable."""
+        described = self._answer(self._client.describe_cluster(request_timeout=self._timeout_s), "")
+        brokers = sorted(Broker(node.id, node.host, node.port, node.rack) for node in described.nodes)
+        controller = described.controller.id if described.controller is not None else None
+        return Cluster(described.cluster_id, controller, tuple(brokers), self._details(brokers))
 
     def _details(self, brokers: Sequence[Broker]) -> Details:
         from kcli.client import wire
 
-        with suppress(KcliError):  # what is not spoken there
+        with suppress(KcliError):  # TLS or SASL that kcli's own connections do not speak
             security = self._connection.security()
             for broker in brokers:
-                details = wire.ask(wire.Server(broker.host, broker.port, self._timeout_s, security))
+                details = wire.details(wire.Server(broker.host, broker.port, self._timeout_s, security))
                 if details.features is not None:
                     return details
         return wire.Details(None, None)
@@ -249,7 +258,7 @@ class Admin:
             futures = order()
         except KafkaException as error:
             raise Refused("", kafka_error(error)) from None
-        except (ValueError, TypeError, OverflowError) as error:  # the library's checks of what it is given
+        except (ValueError, TypeError, OverflowError) as error:  # confluent-kafka checks its arguments
             raise UsageError(str(error)) from None
         for name, future in futures.items():
             try:
@@ -259,7 +268,7 @@ class Admin:
             else:
                 yield name
 
-    def _answer(self, future: Future[Any], what: str, passed_over: int | None = None) -> Any:
+    def _answer(self, future: Future[Any], subject: str, passed_over: int | None = None) -> Any:
         try:
             return future.result()
         except KafkaException as error:
@@ -267,14 +276,14 @@ class Admin:
             if passed_over is not None and found.code() == passed_over:
                 return None
             self._client.poll(0)
-            raise (self._connection.unreachable() if found.code() in NOBODY else Refused(what, found)) from None
+            raise (self._connection.unreachable() if found.code() in NOBODY else Refused(subject, found)) from None
 
 
 def _set(configs: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
-    """Configurations that somebody set: for the topic, for brokers, in server.properties."""
+    """The configurations that are set for the topic, for the broker, for all brokers or in server.properties."""
     return {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default}
 
 
 def _uuid_text(uuid: object) -> str:
-    """An id as Kafka prints it: base64 that may stand in file names and addresses."""
+    """A topic id as Kafka prints it: base64 with the alphabet for URLs."""
     return str(uuid).replace("+", "-").replace("/", "_")

@@ -1,9 +1,9 @@
-"""How a cluster is: brokers, the quorum of its controllers, and the partitions that are not as they should be.
+"""The state of a cluster: its brokers, the quorum of its controllers, and its partitions that lack replicas.
 
-Asked of any broker that answers, over connections of their own (see wire): DescribeCluster (with fenced brokers),
-DescribeQuorum, Metadata of all topics, and min.insync.replicas of those that have it.
+The requests go to the first broker that answers, over connections of `wire`: DescribeCluster (with fenced brokers),
+DescribeQuorum, Metadata of all topics, and DescribeConfigs for min.insync.replicas.
 
-    under-replicated   fewer replicas in sync than there are
+    under-replicated   fewer replicas in sync than assigned
     offline            no leader
     under min ISR      fewer in sync than min.insync.replicas: acks=all is refused
 """
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from kcli.client import wire
 from kcli.client.security import Security
-from kcli.errors import KcliError
 
 # isort: split
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
@@ -32,12 +31,9 @@ TOPIC_RESOURCE = i8(2)
 MIN_ISR = "min.insync.replicas"
 
 
-class NobodyAnswers(KcliError):
-    """No broker of those known does."""
-
-
 class BrokerState(NamedTuple):
-    """A broker. is_fenced: it has not said that it lives, so that it leads nothing."""
+    """A broker. is_fenced: the controller has had no heartbeat of it within broker.session.timeout.ms; it leads
+    nothing."""
 
     id: int
     host: str
@@ -47,7 +43,8 @@ class BrokerState(NamedTuple):
 
 
 class Voice(NamedTuple):
-    """A node in the quorum. role: leader, follower or observer; log_end_offset, lag: None where nobody knows."""
+    """A node of the quorum. role: leader, follower or observer; log_end_offset, lag: None where the leader does not
+    know them."""
 
     node: int
     role: str
@@ -56,7 +53,7 @@ class Voice(NamedTuple):
 
 
 class QuorumState(NamedTuple):
-    """leader: None where there is none."""
+    """The quorum of controllers. leader: None during an election."""
 
     leader: int | None
     epoch: int
@@ -65,7 +62,7 @@ class QuorumState(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """One that is not as it should be."""
+    """A partition that is under-replicated, offline or under its min.insync.replicas."""
 
     topic: str
     partition: int
@@ -76,7 +73,7 @@ class PartitionState(NamedTuple):
 
 
 class ClusterState(NamedTuple):
-    """quorum: None where nobody tells of it."""
+    """The state of the cluster. quorum: None where no broker answers DescribeQuorum."""
 
     id: str | None
     brokers: tuple[BrokerState, ...]
@@ -89,25 +86,24 @@ class ClusterState(NamedTuple):
 
     @property
     def is_healthy(self) -> bool:
-        """Nothing is missing."""
+        """Whether every broker is unfenced and every partition fully replicated."""
         has_leader = self.quorum is None or self.quorum.leader is not None
         return has_leader and not (
             self.under_replicated or self.offline or self.under_min_isr or any(each.is_fenced for each in self.brokers)
         )
 
 
-class Asker:
-    """Asks one of several brokers, first the one that answered last."""
+class StatusClient:
+    """Reads the state of a cluster from whichever of its brokers answers."""
 
     def __init__(self, bootstrap: str, timeout_s: float, security: Security) -> None:
-        self._bootstrap = bootstrap
-        self._servers = [wire.Server(host, port, timeout_s, security) for host, port in _addresses(bootstrap)]
+        self._brokers = wire.AnyBroker(bootstrap, timeout_s, security)
 
     def state(self) -> ClusterState:
-        """How the cluster is now. Raises NobodyAnswers."""
-        metadata = self._first(lambda server: wire.asked(server, _METADATA, MetadataResponse))
-        cluster = self._optional(lambda server: wire.asked(server, _CLUSTER, DescribeClusterResponse))
-        told = metadata.brokers if cluster is None else cluster.brokers
+        """The present state of the cluster. Raises wire.NobodyAnswers."""
+        metadata = self._brokers.ask(lambda server: wire.call(server, _METADATA, MetadataResponse))
+        cluster = self._optional(lambda server: wire.call(server, _CLUSTER, DescribeClusterResponse))
+        brokers = metadata.brokers if cluster is None else cluster.brokers
         brokers = sorted(
             BrokerState(
                 each.node_id if cluster is None else each.broker_id,
@@ -116,7 +112,7 @@ class Asker:
                 each.rack,
                 cluster is not None and each.is_fenced,
             )
-            for each in told
+            for each in brokers
         )
         every = list(_partitions(metadata, self._min_isrs(metadata)))
         return ClusterState(
@@ -139,7 +135,7 @@ class Asker:
             for name in names
         )
         request = DescribeConfigsRequest(resources=resources)
-        answer = self._optional(lambda server: wire.asked(server, request, DescribeConfigsResponse))
+        answer = self._optional(lambda server: wire.call(server, request, DescribeConfigsResponse))
         return {
             each.resource_name: int(config.value)
             for each in (() if answer is None else answer.results)
@@ -147,37 +143,15 @@ class Asker:
             if config.name == MIN_ISR and (config.value or "").isdecimal()
         }
 
-    def _optional(self, ask: Callable[[wire.Server], Answer]) -> Answer | None:
+    def _optional(self, send: Callable[[wire.Server], Answer]) -> Answer | None:
         try:
-            return self._first(ask)
-        except NobodyAnswers:
+            return self._brokers.ask(send)
+        except wire.NobodyAnswers:
             return None
-
-    def _first(self, ask: Callable[[wire.Server], Answer]) -> Answer:
-        reason: object = "no address"
-        for server in list(self._servers):
-            try:
-                answer = ask(server)
-            except (OSError, wire.NoAnswer) as error:
-                reason = error
-                continue
-            self._servers.remove(server)
-            self._servers.insert(0, server)
-            return answer
-        raise NobodyAnswers(f"{self._bootstrap}: no broker answers ({reason})")
 
 
 _METADATA = MetadataRequest(topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
 _CLUSTER = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=True)
-
-
-def _addresses(bootstrap: str) -> Iterable[tuple[str, int]]:
-    for each in bootstrap.split(","):
-        host, _, port = each.strip().rpartition(":")
-        if port.isascii() and port.isdecimal():
-            yield host.strip("[]") or "127.0.0.1", int(port)
-        elif each.strip():
-            yield each.strip(), 9092
 
 
 def _partitions(metadata: Any, min_isrs: dict[str, int]) -> Iterable[PartitionState]:
@@ -189,24 +163,24 @@ def _partitions(metadata: Any, min_isrs: dict[str, int]) -> Iterable[PartitionSt
 
 
 def _quorum(server: wire.Server) -> QuorumState:
-    """Raises NoAnswer: nobody leads it, or the broker does not tell."""
-    told = wire.ask(server).quorum
-    if told is None:
-        raise wire.NoAnswer("no word of the quorum")
-    ends = {each.node: each.log_end_offset for each in (*told.voters, *told.observers)}
-    end = ends.get(told.leader)
+    """The quorum. Raises NoAnswer where it has no leader, or the broker refuses DescribeQuorum."""
+    quorum = wire.details(server).quorum
+    if quorum is None:
+        raise wire.NoAnswer("the broker does not describe the quorum")
+    ends = {each.node: each.log_end_offset for each in (*quorum.voters, *quorum.observers)}
+    end = ends.get(quorum.leader)
 
     def voices(replicas: Sequence[wire.Replica], role: str) -> list[Voice]:
         return [
             Voice(
                 each.node,
-                "leader" if each.node == told.leader else role,
+                "leader" if each.node == quorum.leader else role,
                 each.log_end_offset,
                 None if end is None or each.log_end_offset is None else end - each.log_end_offset,
             )
             for each in replicas
         ]
 
-    nodes = [*voices(told.voters, "follower"), *voices(told.observers, "observer")]
-    leader = told.leader if told.leader >= 0 else None
-    return QuorumState(leader, told.leader_epoch, told.high_watermark, tuple(nodes))
+    nodes = [*voices(quorum.voters, "follower"), *voices(quorum.observers, "observer")]
+    leader = quorum.leader if quorum.leader >= 0 else None
+    return QuorumState(leader, quorum.leader_epoch, quorum.high_watermark, tuple(nodes))

@@ -1,8 +1,8 @@
-"""Where the cluster is, and what is said where nobody answers.
+"""The connection to a cluster: librdkafka's clients, and the error for a cluster that does not answer.
 
-librdkafka goes on trying for as long as it is let: a broker that is not there is only told to the error callback. Here
-it is a failure once no broker could be reached for GRACE_S (a host has several addresses; the second may do) or nobody
-has answered for `timeout_s`.
+librdkafka retries without end and reports an unreachable broker to the error callback only. kcli fails once all brokers
+have been down for GRACE_S (librdkafka tries a host's addresses one after the other), or no broker has answered for
+`timeout_s`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-from kcli.client.security import Security, security_of
+from kcli.client.security import ENDPOINT, OAUTH_PROPERTIES, TOKEN_AUTH, Security, oauth_tokens, security_of
 from kcli.errors import KcliError, UsageError
+from kcli.protocol.error_code import ErrorCode
 
 GRACE_S = 1.0
 SLICE_S = 0.5
 QUIET, NOTICE = 0, 6  # levels of syslog
 ALL_BROKERS_DOWN = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 (so librdkafka names its own errors)
-PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001
+PARTITION_EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 (librdkafka's own codes have no public name)
 NOBODY = {
     ALL_BROKERS_DOWN,
-    KafkaError._TIMED_OUT,  # noqa: SLF001
-    KafkaError._TRANSPORT,  # noqa: SLF001
-    KafkaError._RESOLVE,  # noqa: SLF001
+    KafkaError._TIMED_OUT,  # noqa: SLF001 (librdkafka's own codes have no public name)
+    KafkaError._TRANSPORT,  # noqa: SLF001 (librdkafka's own codes have no public name)
+    KafkaError._RESOLVE,  # noqa: SLF001 (librdkafka's own codes have no public name)
 }
 
 
@@ -35,32 +36,31 @@ Client = TypeVar("Client", AdminClient, Consumer, Producer)
 
 
 class Unreachable(KcliError):
-    """No broker answers."""
+    """No broker of the cluster answers."""
 
 
 class Refused(KcliError):
-    """The cluster, or the library on the way to it, said no: to what, Kafka's name of the error, the text."""
+    """The cluster, or librdkafka, has refused a request. The message: the object, Kafka's name of the error, its
+    text."""
 
-    def __init__(self, what: str, error: KafkaError) -> None:
+    def __init__(self, subject: str, error: KafkaError) -> None:
         text = error.str().removeprefix("Broker: ").removeprefix("Local: ")
         name = error_name(error)
-        super().__init__(": ".join([*([what] if what else []), name, text]))
+        super().__init__(": ".join([*([subject] if subject else []), name, text]))
         self.name = name
 
 
 def error_name(error: KafkaError) -> str:
-    """Kafka's name of an error that a broker has told; the library's of its own."""
-    from kio.schema.errors import ErrorCode  # kio is large: only what fails waits for it
-
+    """Kafka's name of an error code from a broker; librdkafka's name of an error of its own."""
     code = error.code()
     if code == KafkaError.UNKNOWN or code > 0:
         with suppress(ValueError):
-            return ErrorCode(code).name.upper()
+            return ErrorCode(code).name
     return error.name().removeprefix("_")
 
 
 def kafka_error(error: KafkaException) -> KafkaError:
-    """What the library's exception holds."""
+    """The KafkaError in librdkafka's exception."""
     found = error.args[0]
     assert isinstance(found, KafkaError), found
     return found
@@ -68,7 +68,8 @@ def kafka_error(error: KafkaException) -> KafkaError:
 
 @dataclass
 class Trouble:
-    """What librdkafka tells of its connections. `down_since`: the clock when the last broker was lost, None before."""
+    """The error callback of librdkafka's clients. reason: the last error's text; down_since: the monotonic time at
+    which the last broker became unreachable, None while one is connected."""
 
     reason: str | None = None
     down_since: float | None = None
@@ -81,13 +82,14 @@ class Trouble:
             self.reason = error.str()
 
     def down_for(self, seconds: float) -> bool:
-        """No broker could be reached for so long."""
+        """Whether all brokers have been down for `seconds` seconds."""
         return self.down_since is not None and time.monotonic() - self.down_since >= seconds
 
 
 @dataclass(frozen=True)
 class Connection:
-    """bootstrap: HOST:PORT,...; properties: librdkafka's, over what kcli sets; chatty: its log lines go to stderr."""
+    """How clients reach a cluster. bootstrap: HOST:PORT,...; properties: librdkafka's, they override kcli's; chatty:
+    librdkafka's log lines go to stderr."""
 
     bootstrap: str
     properties: dict[str, str] = field(default_factory=dict)
@@ -96,21 +98,21 @@ class Connection:
     trouble: Trouble = field(default_factory=Trouble)
 
     def security(self) -> Security:
-        """Of connections past the library. Raises UsageError, KcliError."""
+        """The security of kcli's own connections, from librdkafka's properties. Raises UsageError, KcliError."""
         return security_of(self.properties)
 
     def admin(self) -> AdminClient:
-        """A client that asks and orders. Raises UsageError for a property that librdkafka does not take."""
+        """librdkafka's admin client. Raises UsageError for a property that librdkafka refuses."""
         return self._made(AdminClient, {})
 
     def producer(self, settings: dict[str, Any]) -> Producer:
-        """A producer. Raises UsageError likewise."""
+        """librdkafka's producer. Raises UsageError for a property that librdkafka refuses."""
         return self._made(Producer, settings)
 
     def consumer(self, settings: dict[str, Any]) -> Consumer:
-        """A consumer of assigned partitions. Raises UsageError likewise.
+        """librdkafka's consumer for assigned partitions. Raises UsageError for a property that librdkafka refuses.
 
-        The library takes no consumer without a group; this one joins none and commits nothing.
+        librdkafka requires a group id; the consumer joins no group and commits no offsets.
         """
         return self._made(Consumer, {"group.id": "kcli", "enable.auto.commit": False, **settings})
 
@@ -123,7 +125,8 @@ class Connection:
             **settings,
             **self.properties,
         }
-        if config.get("group.id") == "":  # the library's consumer aborts the process
+        self._take_login(config)
+        if config.get("group.id") == "":  # librdkafka's consumer aborts the process
             raise UsageError("the group's id is empty")
         try:
             return client(config)
@@ -131,8 +134,20 @@ class Connection:
             reason = kafka_error(error).str()
             raise UsageError(f"-X: {reason}" if self.properties else reason) from None
 
+    def _take_login(self, config: dict[str, Any]) -> None:
+        """Change the properties of a login that librdkafka itself does not have. Raises UsageError, KcliError."""
+        if TOKEN_AUTH in config:
+            raise UsageError(
+                "a delegation token: librdkafka logs in with none; kcli acls, users, tokens and cluster status do"
+            )
+        if config.get(ENDPOINT, "").startswith("file:") and (tokens := oauth_tokens(self.properties)) is not None:
+            for name in OAUTH_PROPERTIES:
+                config.pop(name, None)
+            tokens.token()  # what is wrong with the file is told before a broker is asked
+            config["oauth_cb"] = tokens.for_librdkafka
+
     def metadata(self, client: AdminClient | Consumer | Producer, topic: str | None = None) -> ClusterMetadata:
-        """The cluster's metadata, of one topic or of all. Raises Unreachable, Refused."""
+        """The cluster's metadata, for one topic or for all topics. Raises Unreachable, Refused."""
         began = time.monotonic()
         named = {} if topic is None else {"topic": topic}
         while True:
@@ -150,5 +165,5 @@ class Connection:
             time.sleep(0.05)
 
     def unreachable(self) -> Unreachable:
-        """What to say once nobody has answered."""
+        """The error for a cluster in which no broker answers, with librdkafka's last reason."""
         return Unreachable(f"{self.bootstrap}: no broker answers ({self.trouble.reason or 'no word from it'})")

@@ -1,7 +1,7 @@
-"""Records out of a topic's partitions: by assignment, without a group, without a trace in the cluster's offsets.
+"""Records of a topic's partitions, read by assignment: no group is joined, no offset is committed.
 
-Reading a partition ends before the stop of its range, at the latest where the partition ends (the library tells that
-even where the last records are markers that no client sees).
+Reading a partition ends at the stop of its range, or at the partition's end, which librdkafka reports even where the
+last records are transaction markers that consumers do not see.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from kcli.errors import KcliError
 CHUNK = 1000
 WAIT_S = 0.2
 
-# Of a name that is no UTF-8 the method returns a broken list *and* leaves an exception behind. A call that the
-# interpreter has specialized would not look at the latter; this one always does.
+# For a header's name that is not UTF-8 headers() returns a broken list *and* sets an exception. A call that CPython has
+# specialized ignores the exception; this form of the call never does.
 headers_of = methodcaller("headers")
 
 
 class Record(NamedTuple):
-    """A record as a consumer gets it. timestamp: epoch ms, None where the format had none; headers in order."""
+    """A record as a consumer receives it. timestamp: epoch ms, None in message format v0; headers: in the record's
+    order."""
 
     topic: str
     partition: int
@@ -47,8 +48,9 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What to read. partitions: empty for all; to_end: stop where each partition ends at the start; count: at most."""
+class RecordSelection:
+    """The records to read. partitions: empty for all; to_end: stop at each partition's present end; count: records at
+    most."""
 
     topic: str
     partitions: tuple[int, ...] = ()
@@ -59,31 +61,33 @@ class Wanted:
     committed_only: bool = True
 
 
-def consume(connection: Connection, wanted: Wanted) -> Generator[list[Record]]:
-    """The records, a handful at a time, each partition in order; now and then none, where none come.
+def consume(connection: Connection, selection: RecordSelection) -> Generator[list[Record]]:
+    """Yield lists of records, in order within each partition; an empty list after a poll that brought none.
 
-    Ends when all ranges are read or the count is reached; a range without a stop is never read to the end.
+    Ends when all ranges are read or `count` records were yielded; a range without a stop never ends.
     Raises UsageError, Unreachable, Refused, KcliError.
     """
-    if wanted.count == 0:
+    if selection.count == 0:
         return
     consumer = connection.consumer(
         {
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
-            "isolation.level": "read_committed" if wanted.committed_only else "read_uncommitted",
+            "isolation.level": "read_committed" if selection.committed_only else "read_uncommitted",
             "fetch.wait.max.ms": 100,
             "queued.max.messages.kbytes": 16_384,
         }
     )
-    offsets = Offsets(connection, consumer, wanted.topic)
-    there = offsets.partitions()
-    if missing := set(wanted.partitions) - set(there):
-        raise KcliError(f"{wanted.topic} has no partition {min(missing)}: it has {len(there)}")
-    ranges = offsets.ranges(wanted.partitions or there, wanted.starts, wanted.times, to_end=wanted.to_end)
-    reading = _Reading(connection, consumer, wanted, ranges)
-    left = wanted.count
-    while reading.goes_on:
+    offsets = Offsets(connection, consumer, selection.topic)
+    partitions = offsets.partitions()
+    if missing := set(selection.partitions) - set(partitions):
+        raise KcliError(f"{selection.topic} has no partition {min(missing)}: it has {len(partitions)}")
+    ranges = offsets.ranges(
+        selection.partitions or partitions, selection.starts, selection.times, to_end=selection.to_end
+    )
+    reading = _Reading(connection, consumer, selection, ranges)
+    left = selection.count
+    while reading.is_open:
         records = reading.next()
         if left is not None:
             records = records[:left]
@@ -94,24 +98,26 @@ def consume(connection: Connection, wanted: Wanted) -> Generator[list[Record]]:
 
 
 class _Reading:
-    """The partitions that are still read."""
+    """The assigned partitions that are not yet read to the end of their ranges."""
 
-    def __init__(self, connection: Connection, consumer: Consumer, wanted: Wanted, ranges: list[Range]) -> None:
+    def __init__(
+        self, connection: Connection, consumer: Consumer, selection: RecordSelection, ranges: list[Range]
+    ) -> None:
         self._connection = connection
         self._consumer = consumer
-        self._topic = wanted.topic
-        self._first_time = wanted.times.first if wanted.times is not None else None
+        self._topic = selection.topic
+        self._first_time = selection.times.first if selection.times is not None else None
         self._failure: KcliError | None = None
         self._open = {each.partition: each for each in ranges if each.stop is None or each.start < each.stop}
-        consumer.assign([TopicPartition(wanted.topic, each.partition, each.start) for each in self._open.values()])
+        consumer.assign([TopicPartition(selection.topic, each.partition, each.start) for each in self._open.values()])
 
     @property
-    def goes_on(self) -> bool:
-        """There is something left to read, or to say."""
+    def is_open(self) -> bool:
+        """Whether records are left to read, or a failure is to be raised."""
         return bool(self._open) or self._failure is not None
 
     def next(self) -> list[Record]:
-        """What has come, or nothing after a while."""
+        """The records of one poll; empty where none came in time."""
         if self._failure is not None:
             raise self._failure
         messages = self._consumer.consume(CHUNK, 0)
@@ -124,31 +130,31 @@ class _Reading:
             try:
                 if error is not None:
                     self._trouble(message, error)
-                elif (record := self._wanted(message)) is not None:
+                elif (record := self._record_of(message)) is not None:
                     records.append(record)
             except KcliError as failure:
-                self._failure = failure  # behind what came before it
+                self._failure = failure  # raised after the records that came before it
                 break
         if messages:
             self._connection.trouble.down_since = None
         elif self._connection.trouble.down_for(self._connection.timeout_s):
-            self._connection.metadata(self._consumer)  # it may be back: only who asks is told
+            self._connection.metadata(self._consumer)  # only a request shows whether a broker is back
         return records
 
-    def _wanted(self, message: Message) -> Record | None:
+    def _record_of(self, message: Message) -> Record | None:
         partition, offset = message.partition(), message.offset()
         assert partition is not None
         assert offset is not None
         place = self._open.get(partition)
         if place is None:
-            return None  # read ahead
+            return None  # librdkafka fetched it beyond the range
         if place.stop is not None and offset >= place.stop - 1:
             self._close(partition)
             if offset >= place.stop:
                 return None
         record = record_of(message, self._topic)
         if self._first_time is not None and record.timestamp is not None and record.timestamp < self._first_time:
-            return None  # its timestamp is before those of the records ahead of it
+            return None  # timestamps may go back: this record lies before FROM
         return record
 
     def _trouble(self, message: Message, error: KafkaError) -> None:
@@ -156,7 +162,7 @@ class _Reading:
         if error.code() == PARTITION_EOF:
             if partition in self._open and self._open[partition].stop is not None:
                 self._close(partition)
-        elif not error.retriable():
+        elif not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # it joins no group
             raise Refused(self._topic if partition is None else f"{self._topic}-{partition}", error)
 
     def _close(self, partition: int) -> None:
@@ -165,7 +171,8 @@ class _Reading:
 
 
 def record_of(message: Message, topic: str) -> Record:
-    """A message without an error as a record. Raises KcliError where the library cannot tell its headers."""
+    """librdkafka's message (without an error) as a record. Raises KcliError where librdkafka cannot decode its
+    headers."""
     kind, timestamp = message.timestamp()
     known = kind != TIMESTAMP_NOT_AVAILABLE
     partition, offset = message.partition(), message.offset()
@@ -189,5 +196,7 @@ def _headers(message: Message, topic: str) -> list[tuple[str, bytes | None]]:
         headers = headers_of(message)
     except (SystemError, UnicodeDecodeError):
         place = f"{topic}-{message.partition()} offset {message.offset()}"
-        raise KcliError(f"{place}: the name of a header is not UTF-8, and the client library cannot tell it") from None
+        raise KcliError(
+            f"{place}: the name of a header is not UTF-8, and the client library cannot decode it"
+        ) from None
     return [] if headers is None else cast("list[tuple[str, bytes | None]]", headers)

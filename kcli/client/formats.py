@@ -1,8 +1,8 @@
 r"""A record as text.
 
 table   topic-partition  offset  time  key K  value V  headers A=B ...     fields as kcli dump-segment shows them
-jsonl   the same object as dump-segment's, less what a consumer does not learn; kcli produce takes it
-%s      as kcat has it: what stands in a format string of -f
+jsonl   dump-segment's object without the fields that a consumer does not receive; kcli produce reads it
+%s      kcat's format string (-f)
           %t topic  %p partition  %o offset  %T timestamp (ms, -1 for none)
           %k key  %K its length  %s value  %S its length  %R its length in 4 bytes, big endian  %h headers a=b,c=d
           %%  \n \r \t \xHH  \\       a null has the length -1, and no text (or NULL)
@@ -15,17 +15,23 @@ import re
 import struct
 from collections.abc import Callable
 from functools import partial
-from json.encoder import encode_basestring as quoted
+from json.encoder import encode_basestring
 
-from formats.kernels.log import iso_time
+from formats.kernels.text.table_lines import iso_time
 from kcli.client.consuming import Record
 from kcli.errors import UsageError
+from kcli.printable import HIDDEN, has_hidden, printable, printable_json
 
 Printer = Callable[[Record], bytes]
 Style = tuple[bytes, bytes]
 
-_ODD = re.compile("[\x00-\x1f\x7f-\x9f]")
+_ESCAPED = re.compile(f'["\\\\{HIDDEN}]')
 _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def quoted(text: str) -> str:
+    """Text as a JSON string."""
+    return printable_json(encode_basestring(text))
 
 
 def jsonl(record: Record) -> bytes:
@@ -41,7 +47,7 @@ def jsonl(record: Record) -> bytes:
 
 
 def json_field(data: bytes | None) -> str:
-    """Bytes as JSON: null, a string, or an object with base64 where they are no text."""
+    """Bytes as JSON: null, a string, or {"base64": ...} for bytes that are not UTF-8."""
     if data is None:
         return "null"
     try:
@@ -51,9 +57,10 @@ def json_field(data: bytes | None) -> str:
 
 
 def shown(data: bytes | None, fold: int = -1) -> str:
-    """Bytes for people: text as it is, quoted where it would mislead, 0x... where it is none, null.
+    """Bytes for a terminal: printable text as it is, quoted where it is ambiguous; 0x... for other bytes; null for
+    None.
 
-    fold: bytes shown at most, -1 for all. The twin of the kernel behind dump-segment.
+    fold: bytes shown at most, -1 for all. dump-segment's kernel prints the same.
     """
     if data is None:
         return "null"
@@ -64,17 +71,17 @@ def shown(data: bytes | None, fold: int = -1) -> str:
     except UnicodeDecodeError:
         return f"0x{cut.hex()}{more}"
     text = cut.decode(errors="ignore")
-    if not text or text == "null" or text[0] in ' "' or text[-1] == " " or text[:2] == "0x" or _ODD.search(text):
-        text = '"' + re.sub(r'["\\\x00-\x1f\x7f-\x9f]', lambda odd: _escaped(odd[0]), text) + '"'
+    if not text or text == "null" or text[0] in ' "' or text[-1] == " " or text[:2] == "0x" or has_hidden(text):
+        text = '"' + _ESCAPED.sub(lambda found: _escape(found[0]), text) + '"'
     return text + more
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     return _NAMED.get(char) or f"\\u{ord(char):04x}"
 
 
 def table(fold: int, styles: list[Style] | None) -> Printer:
-    """Prints lines for people. styles: what stands around the place, the offset, the time, labels and values."""
+    """A printer of table lines. styles: the terminal codes around partition, offset, time, labels and values."""
     place, offset, time, label, value = styles or [(b"", b"")] * 5
 
     def dressed(style: Style, text: str) -> bytes:
@@ -85,7 +92,7 @@ def table(fold: int, styles: list[Style] | None) -> Printer:
     def line(record: Record) -> bytes:
         moment = "no time" if record.timestamp is None else iso_time(record.timestamp)
         parts = [
-            dressed(place, f"{record.topic}-{record.partition}"),
+            dressed(place, f"{printable(record.topic)}-{record.partition}"),
             dressed(offset, str(record.offset)),
             dressed(time, moment),
             labels["key"] + b" " + dressed(value, shown(record.key, fold)),
@@ -112,7 +119,7 @@ _PIECE = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(.)", re.DOTALL)
 
 
 def unescaped(text: str) -> bytes:
-    r"""A delimiter as it is typed: \n \r \t \xHH, a backslash before all else."""
+    r"""The delimiter that an option spells: \n \r \t \xHH, a backslash before all else."""
     return b"".join(
         bytes.fromhex(found[2])
         if found[2]
@@ -124,7 +131,7 @@ def unescaped(text: str) -> bytes:
 
 
 def percent(text: str, null: bytes) -> Printer:
-    """Prints by a format string, with `null` for null keys, values and headers. Raises UsageError."""
+    """A printer by a format string; `null` stands for null keys, values and headers. Raises UsageError."""
 
     def data(value: bytes | None) -> bytes:
         return null if value is None else value

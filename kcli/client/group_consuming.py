@@ -1,7 +1,9 @@
-"""Records of topics as a member of a group: partitions come and go, and what was shown is committed.
+"""Records of topics, read as a member of a group: rebalances move partitions, and the offsets of yielded records are
+committed.
 
-An offset is committed only once its record was taken by whoever iterates: after a crash records come again, none is
-lost. A commit that comes too late, since the group has moved on, is told and not repeated: another member reads there.
+An offset is committed only after the caller has taken its record and requested the next: a crash repeats records and
+loses none. A commit that fails because the group has rebalanced is reported and not repeated: the partition belongs to
+another member.
 """
 
 from __future__ import annotations
@@ -9,18 +11,19 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from kcli.client.connection import PARTITION_EOF, Connection, Refused, error_name, kafka_error
 from kcli.client.consuming import CHUNK, WAIT_S, Record, record_of
-from kcli.client.membership import Assignor, Commit, Membership, Protocol, Reset, Told
+from kcli.client.membership import Assignor, Commit, Membership, Protocol, Report, Reset
 from kcli.errors import KcliError, UsageError
-from kcli.group_view import Place
+from kcli.protocol.topic_partition import TopicPartition
 
 FATAL = KafkaError._FATAL  # noqa: SLF001 (so librdkafka names its own errors)
-MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
-NOT_ASSIGNED = KafkaError._STATE  # noqa: SLF001
-ASSIGNMENT_LOST = KafkaError._ASSIGNMENT_LOST  # noqa: SLF001
+MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001 (librdkafka's own codes have no public name)
+NOT_ASSIGNED = KafkaError._STATE  # noqa: SLF001 (librdkafka's own codes have no public name)
+ASSIGNMENT_LOST = KafkaError._ASSIGNMENT_LOST  # noqa: SLF001 (librdkafka's own codes have no public name)
 TOO_LATE = {
     ASSIGNMENT_LOST,
     KafkaError.ILLEGAL_GENERATION,
@@ -30,8 +33,9 @@ TOO_LATE = {
 }
 
 
-def consume(connection: Connection, membership: Membership, told: Told) -> Generator[list[Record]]:
-    """The records, a handful at a time, each partition in order; now and then none. Ends as `membership` says.
+def consume(connection: Connection, membership: Membership, report: Report) -> Generator[list[Record]]:
+    """Yield lists of records, in order within each partition; an empty list after a poll that brought none. Ends as
+    `membership` says.
 
     Closing the iterator leaves the group (a static member stays until its session ends). Raises UsageError,
     Unreachable, Refused, KcliError.
@@ -45,7 +49,7 @@ def consume(connection: Connection, membership: Membership, told: Told) -> Gener
             and (error := connection.metadata(consumer, topic).topics[topic].error) is not None
         ):
             raise Refused(topic, error)
-    member = _Member(connection, consumer, membership, told)
+    member = _Member(connection, consumer, membership, report)
     try:
         while not member.is_done:
             records = member.next()
@@ -76,34 +80,34 @@ def _settings(membership: Membership) -> dict[str, Any]:
 
 
 class _Member:
-    """A consumer that is in a group, and what it reads."""
+    """librdkafka's consumer as a member of a group, and its assigned partitions."""
 
-    def __init__(self, connection: Connection, consumer: Consumer, membership: Membership, told: Told) -> None:
+    def __init__(self, connection: Connection, consumer: Consumer, membership: Membership, report: Report) -> None:
         self._connection = connection
         self._consumer = consumer
         self._membership = membership
-        self._told = told
+        self._report = report
         self._left = membership.count
-        self._assigned: set[Place] = set()
-        self._at_end: set[Place] = set()
+        self._assigned: set[TopicPartition] = set()
+        self._at_end: set[TopicPartition] = set()
         self._failure: KcliError | None = None
         try:
             consumer.subscribe(
                 list(membership.topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
             )
-        except KafkaException:  # the library says no more than that its arguments are invalid
+        except KafkaException:  # librdkafka says only that an argument is invalid
             named = ", ".join(map(repr, membership.topics))
             raise UsageError(f"{named}: no topic, or no regular expression") from None
 
     @property
     def is_done(self) -> bool:
-        """The count is reached, or all that is assigned has been read."""
+        """Whether `count` records were yielded, or all assigned partitions read to their ends."""
         if self._left == 0:
             return True
         return self._membership.to_end and bool(self._assigned) and self._assigned <= self._at_end
 
     def next(self) -> list[Record]:
-        """What has come, or nothing after a while."""
+        """The records of one poll; empty where none came in time."""
         if self._failure is not None:
             raise self._failure
         messages = self._consumer.consume(CHUNK if self._left is None else min(CHUNK, self._left), 0)
@@ -115,12 +119,12 @@ class _Member:
             try:
                 self._take(message, records)
             except KcliError as failure:
-                self._failure = failure  # behind what came before it
+                self._failure = failure  # raised after the records that came before it
                 break
         if messages:
             self._connection.trouble.down_since = None
         elif self._connection.trouble.down_for(self._connection.timeout_s):
-            self._connection.metadata(self._consumer)  # it may be back: only who asks is told
+            self._connection.metadata(self._consumer)  # only a request shows whether a broker is back
         if self._left is not None:
             self._left -= len(records)
         return records
@@ -128,27 +132,31 @@ class _Member:
     def _take(self, message: Message, records: list[Record]) -> None:
         error = message.error()
         topic = message.topic() or ""
-        place = topic, message.partition() or 0
         if error is None:
-            self._at_end.discard(place)
+            if self._at_end:
+                self._at_end.discard(TopicPartition(topic, message.partition() or 0))
             records.append(record_of(message, topic))
         elif error.code() == PARTITION_EOF:
-            self._at_end.add(place)
+            self._at_end.add(TopicPartition(topic, message.partition() or 0))
         elif error.code() == MAX_POLL_EXCEEDED:
-            self._told("out of the group, since nobody took records for too long; had", sorted(self._assigned))
-        elif error.code() == FATAL:  # the library leaves of it only a text
+            places = sorted(self._assigned)
+            self._report("out of the group, as no record was taken within max.poll.interval.ms; had", places)
+        elif error.code() == FATAL:  # librdkafka keeps only the text of the original error
             reason = error.str().removeprefix("Fatal error: ").partition(": Fatal consumer error")[0]
             raise KcliError(f"{self._membership.group}: {reason.removeprefix('Broker: ')}")
         elif not error.retriable():
-            raise Refused(topic if message.partition() is None or not topic else f"{topic}-{place[1]}", error)
+            raise Refused(
+                topic if message.partition() is None or not topic else f"{topic}-{message.partition()}", error
+            )
 
     def taken(self, records: list[Record]) -> None:
-        """What was yielded has been taken: its offsets may be committed. Raises Refused."""
+        """The caller has taken these records: commit their offsets as `membership.commit` says. Raises Refused."""
         if not records or self._membership.commit is Commit.NONE:
             return
-        nexts = {(record.topic, record.partition): record for record in records}
+        last = {(record.topic, record.partition): record for record in records}
+        nexts = {TopicPartition(*place): record for place, record in last.items()}
         offsets = [
-            TopicPartition(
+            confluent_kafka.TopicPartition(
                 *place, record.offset + 1, leader_epoch=-1 if record.leader_epoch is None else record.leader_epoch
             )
             for place, record in nexts.items()
@@ -164,33 +172,33 @@ class _Member:
         except KafkaException as error:
             found = kafka_error(error)
             if found.code() == NOT_ASSIGNED:
-                return  # gone meanwhile, which has been told
+                return  # revoked meanwhile, and reported
             if found.code() not in TOO_LATE:
                 raise Refused(self._membership.group, found) from None
-            self._told(f"not committed ({error_name(found)}):", list(nexts))
+            self._report(f"not committed ({error_name(found)}):", list(nexts))
 
-    def _commit(self, offsets: list[TopicPartition]) -> None:
+    def _commit(self, offsets: list[confluent_kafka.TopicPartition]) -> None:
         for each in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
             if each.error is not None:
                 raise KafkaException(each.error)
 
-    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, _consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
         places = _places(partitions)
         self._assigned.update(places)
         self._at_end.difference_update(places)
-        self._told("assigned", places)
+        self._report("assigned", places)
 
-    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._gone("revoked", partitions)
+    def _on_revoke(self, _consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        self._unassign("revoked", partitions)
 
-    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._gone("lost", partitions)
+    def _on_lost(self, _consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        self._unassign("lost", partitions)
 
-    def _gone(self, how: str, partitions: list[TopicPartition]) -> None:
+    def _unassign(self, change: str, partitions: list[confluent_kafka.TopicPartition]) -> None:
         places = _places(partitions)
         self._assigned.difference_update(places)
-        self._told(how, places)
+        self._report(change, places)
 
 
-def _places(partitions: list[TopicPartition]) -> list[Place]:
-    return sorted((each.topic, each.partition) for each in partitions)
+def _places(partitions: list[confluent_kafka.TopicPartition]) -> list[TopicPartition]:
+    return sorted(TopicPartition(each.topic, each.partition) for each in partitions)

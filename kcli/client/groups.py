@@ -1,8 +1,8 @@
-"""Groups: which there are, how far they are, and where they shall go on.
+"""Lists and describes groups; reads, sets and deletes their committed offsets.
 
-A coordinator that is just moving, or that has not loaded its groups yet, is asked again until it answers. Offsets are
-only asked for once it has told of the group: librdkafka does not survive it when offsets are asked of a broker that is
-no coordinator (https://github.com/confluentinc/librdkafka/issues/5040).
+Requests to a coordinator that is moving, or still loading its groups, are retried until it answers. OffsetFetch is sent
+only after the coordinator has described the group: librdkafka crashes when a broker that is no coordinator answers
+OffsetFetch (https://github.com/confluentinc/librdkafka/issues/5040).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from enum import Enum
 from typing import Any
 
+import confluent_kafka
 from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
@@ -20,7 +21,6 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Node,
-    TopicPartition,
 )
 from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription, OffsetSpec
 
@@ -28,7 +28,8 @@ from kcli.client import wire
 from kcli.client.admin import EARLIEST, LATEST
 from kcli.client.connection import NOBODY, Connection, Refused, kafka_error
 from kcli.errors import KcliError
-from kcli.group_view import Committed, Group, Listing, Member, NoSuchGroup, Place
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.views.groups import Committed, Group, Listing, Member, NoSuchGroup
 
 STATES: dict[Enum, str] = {
     ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
@@ -49,11 +50,11 @@ NOT_READY = {
 
 
 class Groups:
-    """Asks coordinators; of topics it knows what there was at the beginning.
+    """Groups of a cluster, from their coordinators. The cluster's topics are read once, at construction.
 
-    A method that takes several groups yields what went wrong with each as KcliError.
+    A method that takes several groups yields a KcliError in place of a group that failed.
 
-    trouble: what is damaged or could not be read; what a coordinator tells is whole.
+    trouble: unreadable parts of a log directory; always empty here, where a coordinator answers.
     """
 
     trouble: Sequence[str | KcliError] = ()
@@ -66,8 +67,8 @@ class Groups:
         self._topics = connection.metadata(self._client).topics
 
     def all(self) -> Iterator[Listing | KcliError]:
-        """All groups of consumers, by name, and brokers that do not tell theirs."""
-        found = self._asked("", lambda: self._client.list_consumer_groups(request_timeout=self._timeout_s))
+        """Yield all consumer groups, sorted by name, and a KcliError for each broker that fails to list its groups."""
+        found = self._result("", lambda: self._client.list_consumer_groups(request_timeout=self._timeout_s))
         yield from sorted(
             Listing(each.group_id, _name(TYPES, each.type), _name(STATES, each.state)) for each in found.valid
         )
@@ -75,7 +76,7 @@ class Groups:
             yield Refused("", kafka_error(error))
 
     def describe(self, names: Iterable[str]) -> Iterator[Group | KcliError]:
-        """Groups, in the order given, or why not."""
+        """Yield each group, in the order of `names`, or a KcliError."""
         for name in names:
             try:
                 group = self.group(name)
@@ -85,7 +86,7 @@ class Groups:
                 yield NoSuchGroup(name) if group.state == "Dead" else group
 
     def group(self, name: str) -> Group:
-        """A group; one that is not there is Dead. Raises Refused, Unreachable."""
+        """Describe a group; an unknown group has the state Dead. Raises Refused, Unreachable."""
         found = self._described(name)
         node: Node | None = found.coordinator
         epochs = self._epochs(name, node) if found.type is ConsumerGroupType.CONSUMER and node is not None else None
@@ -102,68 +103,70 @@ class Groups:
         )
 
     def _epochs(self, name: str, node: Node) -> wire.GroupEpochs | None:
-        """What librdkafka does not tell of a consumer group; None where it cannot be asked."""
+        """The epochs of a consumer group (KIP-848), which librdkafka does not return; None where the coordinator
+        refuses."""
         try:
             server = wire.Server(node.host, node.port, self._timeout_s, self._connection.security())
             return wire.group_epochs(server, name)
         except (KcliError, OSError, wire.NoAnswer):
             return None
 
-    def committed(self, group: str) -> dict[Place, Committed]:
-        """The offsets of a group that `group` or `describe` has just told of. Raises Refused, Unreachable."""
-        asked = [ConsumerGroupTopicPartitions(group)]
-        found = self._asked(
-            group, lambda: self._client.list_consumer_group_offsets(asked, request_timeout=self._timeout_s)[group]
+    def committed(self, group: str) -> dict[TopicPartition, Committed]:
+        """The committed offsets of a group that `group` or `describe` has just returned. Raises Refused,
+        Unreachable."""
+        requested = [ConsumerGroupTopicPartitions(group)]
+        found = self._result(
+            group, lambda: self._client.list_consumer_group_offsets(requested, request_timeout=self._timeout_s)[group]
         )
         return {
-            (each.topic, each.partition): Committed(each.offset, each.leader_epoch, _metadata(each))
+            TopicPartition(each.topic, each.partition): Committed(each.offset, each.leader_epoch, _metadata(each))
             for each in found.topic_partitions
             if each.offset >= 0 and each.error is None
         }
 
-    def partitions(self, topic: str) -> list[Place]:
+    def partitions(self, topic: str) -> list[TopicPartition]:
         """All partitions of a topic. Raises Refused."""
         found = self._topics.get(topic)
         if found is None:
             raise Refused(topic, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
-        return [(topic, number) for number in sorted(found.partitions)]
+        return [TopicPartition(topic, number) for number in sorted(found.partitions)]
 
-    def starts(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The first offsets of partitions, but for those that are not there or led by nobody. Raises Refused,
-        Unreachable."""
+    def starts(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The log start offset of each partition that exists and has a leader. Raises Refused, Unreachable."""
         return self._offsets(places, EARLIEST)
 
-    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Likewise the offsets behind the last."""
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The high watermark of each partition that exists and has a leader. Raises Refused, Unreachable."""
         return self._offsets(places, LATEST)
 
-    def at(self, places: Iterable[Place], time_ms: int) -> dict[Place, int]:
-        """Likewise the first offsets whose record is of that time (epoch ms) or later: -1 where there is none."""
-        return self._offsets(places, OffsetSpec.for_timestamp(max(time_ms, 0)))  # those below 0 mean something else
+    def at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
+        """For each partition that exists and has a leader the first offset with a timestamp of `time_ms` (epoch ms) or
+        later; -1 without one. Raises Refused, Unreachable."""
+        return self._offsets(places, OffsetSpec.for_timestamp(max(time_ms, 0)))  # -1 to -5 are special
 
-    def _offsets(self, places: Iterable[Place], spec: OffsetSpec) -> dict[Place, int]:
-        asked = {TopicPartition(*place): spec for place in places if self._is_there(*place)}
-        if not asked:
+    def _offsets(self, places: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        requested = {confluent_kafka.TopicPartition(*place): spec for place in places if self._has_leader(*place)}
+        if not requested:
             return {}
-        offsets = {}
-        for place, future in self._client.list_offsets(asked, request_timeout=self._timeout_s).items():
+        offsets: dict[TopicPartition, int] = {}
+        for place, future in self._client.list_offsets(requested, request_timeout=self._timeout_s).items():
             try:
-                offsets[place.topic, place.partition] = future.result().offset
+                offsets[TopicPartition(place.topic, place.partition)] = future.result().offset
             except KafkaException as error:
                 raise self._failure(f"{place.topic}-{place.partition}", kafka_error(error)) from None
         return offsets
 
-    def _is_there(self, topic: str, number: int) -> bool:
+    def _has_leader(self, topic: str, number: int) -> bool:
         known = self._topics[topic].partitions if topic in self._topics else {}
         return number in known and known[number].leader >= 0
 
-    def commit(self, group: str, offsets: Mapping[Place, int]) -> Iterator[Place | KcliError]:
-        """Set offsets of a group that has no members. Yields the partitions where that was done."""
-        wanted = [TopicPartition(*place, offset) for place, offset in offsets.items()]
-        asked = [ConsumerGroupTopicPartitions(group, wanted)]
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> Iterator[TopicPartition | KcliError]:
+        """Set committed offsets of a group without members. Yields each partition done, or a KcliError."""
+        partitions = [confluent_kafka.TopicPartition(*place, offset) for place, offset in offsets.items()]
+        places = [ConsumerGroupTopicPartitions(group, partitions)]
         try:
-            found = self._asked(
-                group, lambda: self._client.alter_consumer_group_offsets(asked, request_timeout=self._timeout_s)[group]
+            found = self._result(
+                group, lambda: self._client.alter_consumer_group_offsets(places, request_timeout=self._timeout_s)[group]
             )
         except KcliError as error:
             yield error
@@ -172,10 +175,10 @@ class Groups:
             if each.error is not None:
                 yield Refused(f"{group}: {each.topic}-{each.partition}", each.error)
             else:
-                yield each.topic, each.partition
+                yield TopicPartition(each.topic, each.partition)
 
     def delete(self, names: Iterable[str]) -> Iterator[str | KcliError]:
-        """Delete groups without members, with their offsets. Yields the names deleted."""
+        """Delete groups without members, with their offsets. Yields each name deleted, or a KcliError."""
         for name in names:
             try:
                 self._delete(name)
@@ -185,13 +188,14 @@ class Groups:
                 yield name
 
     def _delete(self, name: str) -> None:
-        self._asked(name, lambda: self._client.delete_consumer_groups([name], request_timeout=self._timeout_s)[name])
+        self._result(name, lambda: self._client.delete_consumer_groups([name], request_timeout=self._timeout_s)[name])
 
-    def delete_offsets(self, group: str, places: Iterable[Place]) -> Iterator[Place | KcliError]:
-        """Make a group forget offsets of topics that no member of it reads. Yields the partitions where that was done.
+    def delete_offsets(self, group: str, places: Iterable[TopicPartition]) -> Iterator[TopicPartition | KcliError]:
+        """Delete committed offsets of topics to which no member of the group is subscribed. Yields each partition done,
+        or a KcliError.
 
-        librdkafka's Python face does not have it: see wire. Raises KcliError: the cluster wants TLS or SASL that is not
-        spoken there.
+        confluent-kafka has no OffsetDelete: wire sends it. Raises KcliError where the cluster requires TLS or SASL that
+        wire does not speak.
         """
         security = self._connection.security()
         node: Node | None = self._described(group).coordinator
@@ -208,54 +212,55 @@ class Groups:
             if code:
                 yield Refused(f"{group}: {topic}-{number}", KafkaError(code.value))
             else:
-                yield topic, number
+                yield TopicPartition(topic, number)
 
     def _described(self, name: str) -> ConsumerGroupDescription:
-        found: ConsumerGroupDescription = self._asked(
+        found: ConsumerGroupDescription = self._result(
             name, lambda: self._client.describe_consumer_groups([name], request_timeout=self._timeout_s)[name]
         )
         return found
 
-    def _asked(self, what: str, ask: Callable[[], Future[Any]]) -> Any:
+    def _result(self, subject: str, send: Callable[[], Future[Any]]) -> Any:
         deadline = time.monotonic() + self._timeout_s
         while True:
             try:
-                return ask().result()
+                return send().result()
             except KafkaException as error:
                 found = kafka_error(error)
                 if found.code() not in NOT_READY or time.monotonic() >= deadline:
-                    raise self._failure(what, found) from None
+                    raise self._failure(subject, found) from None
                 time.sleep(0.1)
 
-    def _failure(self, what: str, error: KafkaError) -> KcliError:
+    def _failure(self, subject: str, error: KafkaError) -> KcliError:
         self._client.poll(0)
-        return self._connection.unreachable() if error.code() in NOBODY else Refused(what, error)
+        return self._connection.unreachable() if error.code() in NOBODY else Refused(subject, error)
 
 
-def _metadata(told: TopicPartition) -> str:
-    """What came with an offset. confluent-kafka 2.16 reads on to the next zero, which may be behind it."""
+def _metadata(described: confluent_kafka.TopicPartition) -> str:
+    """The metadata string of a committed offset. confluent-kafka 2.16 returns bytes beyond its end, up to the next
+    zero."""
     try:
-        return told.metadata or ""
+        return described.metadata or ""
     except UnicodeDecodeError as error:
         return error.object[: error.start].decode()
 
 
 def _name(names: dict[Enum, str], value: Enum) -> str:
-    """What Kafka calls it; the library knows neither all states nor all types."""
+    """Kafka's name of a group's state or type; librdkafka lacks some of them."""
     return names.get(value, "Unknown")
 
 
-def _member(told: MemberDescription, epoch: int | None) -> Member:
+def _member(described: MemberDescription, epoch: int | None) -> Member:
     return Member(
-        told.member_id,
-        told.group_instance_id or None,
-        told.client_id,
-        told.host,
-        _places(told.assignment.topic_partitions),
-        None if told.target_assignment is None else _places(told.target_assignment.topic_partitions),
+        described.member_id,
+        described.group_instance_id or None,
+        described.client_id,
+        described.host,
+        _places(described.assignment.topic_partitions),
+        None if described.target_assignment is None else _places(described.target_assignment.topic_partitions),
         epoch,
     )
 
 
-def _places(partitions: Iterable[TopicPartition]) -> tuple[Place, ...]:
-    return tuple(sorted((each.topic, each.partition) for each in partitions))
+def _places(partitions: Iterable[confluent_kafka.TopicPartition]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(TopicPartition(each.topic, each.partition) for each in partitions))

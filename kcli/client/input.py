@@ -1,9 +1,9 @@
-"""Records from bytes: text with delimiters, or the JSON lines that consume and dump-segment print.
+"""Records parsed from bytes: delimited text, or the JSON lines that consume and dump-segment print.
 
-text   [key SEPARATOR] value DELIMITER ...     the last delimiter may be missing; no separator: no key
+text   [key SEPARATOR] value DELIMITER ...     the last delimiter may be missing; without a separator the key is null
 jsonl  {"value": FIELD, "key": FIELD, "headers": [[name, FIELD], ...], "partition": n, "timestamp": ms, "topic": ...}
-       FIELD is null, a string (UTF-8) or {"base64": "..."}; only value must be there; other members are passed over,
-       and so are lines with "is_control": true, which only brokers write
+       FIELD is null, a string (UTF-8) or {"base64": "..."}; only value is required; other members are ignored,
+       and so are lines with "is_control": true: only brokers write control records
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Header = tuple[str, bytes | None]
 
 
 class BadInput(KcliError):
-    """A line that is no record."""
+    """A line of the input that is no record."""
 
     exit_status = 2
 
 
 class NewRecord(NamedTuple):
-    """What goes to a topic. partition, timestamp (epoch ms), topic: None where the input does not say."""
+    """A record to produce. partition, timestamp (epoch ms), topic: None where the input has none."""
 
     key: bytes | None
     value: bytes | None
@@ -40,9 +40,10 @@ class NewRecord(NamedTuple):
 
 
 def pieces(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[bytes]:
-    """What stands between delimiters, as soon as it is there. read: at most so many bytes, none at the end.
+    """Yield the bytes between delimiters as soon as they are read. read(n): at most n bytes, b"" at the end of the
+    input.
 
-    Raises BadInput for a piece that does not end within MAX_PIECE_BYTES.
+    Raises BadInput for a piece longer than MAX_PIECE_BYTES.
     """
     buffer = bytearray()
     while chunk := read(READ_BYTES):
@@ -59,7 +60,7 @@ def pieces(read: Callable[[int], bytes], delimiter: bytes) -> Iterator[bytes]:
 
 
 def text_records(lines: Iterator[bytes], separator: bytes | None, *, empty_is_null: bool) -> Iterator[NewRecord]:
-    """A record a line: the key is what stands before the first separator."""
+    """Yield a record for each line; the key is the text before the first separator."""
     for line in lines:
         key, value = None, line
         if separator is not None:
@@ -73,7 +74,7 @@ def text_records(lines: Iterator[bytes], separator: bytes | None, *, empty_is_nu
 
 
 def json_records(lines: Iterator[bytes]) -> Iterator[NewRecord]:
-    """A record a line. Raises BadInput, which names the line."""
+    """Yield a record for each line. Raises BadInput with the number of the line."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

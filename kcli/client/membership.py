@@ -1,4 +1,4 @@
-"""How to be a member of a group."""
+"""The settings of a member of a group: assignor, protocol, commits, reset."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kcli.group_view import Place
+from kcli.protocol.topic_partition import TopicPartition
 
 
 class Assignor(StrEnum):
-    """How the leader of a classic group gives out partitions; several names: what all members know is taken."""
+    """partition.assignment.strategy: how a classic group's leader assigns partitions. Of several names the coordinator
+    picks one that all members support."""
 
     RANGE = "range"
     ROUNDROBIN = "roundrobin"
@@ -18,16 +19,16 @@ class Assignor(StrEnum):
 
 
 class Protocol(StrEnum):
-    """Who assigns: a member, or the coordinator (KIP-848)."""
+    """group.protocol: classic (a member assigns partitions) or consumer (the coordinator assigns them, KIP-848)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
 
 
 class Commit(StrEnum):
-    """When offsets of records that were shown are committed.
+    """When the offsets of yielded records are committed.
 
-    AUTO: every five seconds, before partitions go, and at the end; SYNC: before more records are fetched.
+    AUTO: every five seconds, before partitions are revoked, and at the end; SYNC: before the next records are fetched.
     """
 
     AUTO = "auto"
@@ -36,7 +37,7 @@ class Commit(StrEnum):
 
 
 class Reset(StrEnum):
-    """Where to begin in a partition without a committed offset."""
+    """auto.offset.reset: the first offset to read in a partition without a committed offset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -45,8 +46,8 @@ class Reset(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """How to be in a group. assignors: Kafka's default for none; to_end: leave once all partitions that are assigned
-    have been read to their end; count: records at most."""
+    """The settings of a member. assignors: none for Kafka's default; to_end: leave the group when all assigned
+    partitions are read to their ends; count: records at most."""
 
     group: str
     topics: tuple[str, ...]
@@ -60,5 +61,5 @@ class Membership:
     committed_only: bool = True
 
 
-Told = Callable[[str, list[Place]], None]
-"""What happens in the group: `assigned`, `revoked`, `lost`, or a commit that came too late, and to which partitions."""
+Report = Callable[[str, list[TopicPartition]], None]
+"""Called with an event of the member (`assigned`, `revoked`, `lost`, or a commit that failed) and its partitions."""

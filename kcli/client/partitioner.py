@@ -1,9 +1,9 @@
-"""Which partition a record goes to.
+"""The partition of a record to produce.
 
-    murmur2      murmur2(key) & 0x7fffffff modulo partitions, as Java's producer: the same key, the same partition;
-                 a record without a key (null; an empty one is a key) goes as by sticky
-    sticky       one partition, until it got a batch's bytes; then another at random (KIP-480, KIP-794)
-    round-robin  one record each, in turn
+    murmur2      murmur2(key) & 0x7fffffff modulo partitions, as Java's producer has it: equal keys share a partition;
+                 a record with a null key (an empty key is a key) is partitioned as by sticky
+    sticky       one partition until it has received batch.size bytes, then a random other (KIP-480, KIP-794)
+    round-robin  the partitions in turn, a record each
 
 Kafka: BuiltInPartitioner, RoundRobinPartitioner.
 """
@@ -20,7 +20,7 @@ STICKY_BYTES = 16_384  # batch.size of Java's producer
 
 
 class Partitioning(StrEnum):
-    """How a record's partition is found, where it is not told for all."""
+    """The partitioner, for records without a partition of their own."""
 
     MURMUR2 = "murmur2"
     STICKY = "sticky"
@@ -28,7 +28,7 @@ class Partitioning(StrEnum):
 
 
 class Partitioner:
-    """Chooses among `count` partitions; `pick` takes a number of choices and returns one of them."""
+    """Partitions records among `count` partitions. pick(n): a random number below n."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Partitioner:
         self._sent = 0
 
     def partition(self, key: bytes | None, size: int) -> int:
-        """Where a record of `size` bytes goes."""
+        """The partition of a record with that key and `size` bytes."""
         if self._kind is Partitioning.MURMUR2 and key is not None:
             return murmur2(key, self._count)
         if self._kind is Partitioning.ROUND_ROBIN:

@@ -1,4 +1,4 @@
-"""Records into a topic, and what became of them."""
+"""Produces records, and counts those delivered and failed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from kcli.client.input import NewRecord
 from kcli.client.partitioner import Partitioner, Partitioning
 from kcli.errors import KcliError, UsageError
 
-CREATED_WITHIN_S = 2.0  # a topic that the broker makes when it is first asked for
-MAX_MESSAGE_BYTES = 1_000_000_000  # librdkafka's most: what is too large is the broker's to say
+CREATED_WITHIN_S = 2.0  # auto.create.topics.enable: the broker creates the topic after the first Metadata
+MAX_MESSAGE_BYTES = 1_000_000_000  # librdkafka's maximum, so that the broker decides what is too large
 FAILURES_KEPT = 10
 POLL_EVERY = 64  # records
+
+PURGED = KafkaError._PURGE_QUEUE  # noqa: SLF001 (librdkafka's own codes have no public name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings:
-    """How to produce; None leaves a setting to librdkafka.
+    """The producer's settings; None leaves one to librdkafka.
 
-    acks: all, 1, 0; partition: for every record; else partitioning, or with `own_partitions` the records' own numbers.
+    acks: all, 1, 0; partition: of every record; without one `partitioning` applies, or with `own_partitions` each
+    record's own partition.
     """
 
     acks: str | None = None
@@ -37,7 +40,7 @@ class ProducerSettings:
     own_partitions: bool = False
 
     def properties(self) -> dict[str, Any]:
-        """As librdkafka takes them. Idempotent, as Java's producer is, unless acks are not all. Raises UsageError."""
+        """librdkafka's properties. enable.idempotence is on with acks=all, as in Java's producer. Raises UsageError."""
         acks = self.acks or "all"
         idempotence = self.idempotence if self.idempotence is not None else acks in ("all", "-1")
         if idempotence and acks not in ("all", "-1"):
@@ -57,7 +60,7 @@ class ProducerSettings:
 
 @dataclass
 class Delivery:
-    """What became of the records. `failures`: Kafka's name and text of an error, and to how many it happened."""
+    """Counts of records. failures: Kafka's name and text of an error -> the number of records that failed with it."""
 
     records: int = 0
     bytes: int = 0
@@ -65,11 +68,11 @@ class Delivery:
 
     @property
     def failed(self) -> int:
-        """Records that were not delivered."""
+        """The number of records that were not delivered."""
         return sum(self.failures.values())
 
     def fail(self, topic: str, error: KafkaError, count: int = 1) -> None:
-        """So many records were refused."""
+        """Count records that failed with that error."""
         text = str(Refused(topic, error))
         if text not in self.failures and len(self.failures) >= FAILURES_KEPT:
             text = "other errors"
@@ -77,13 +80,15 @@ class Delivery:
 
 
 class TopicProducer:
-    """Produces to one topic, or to those that records name. `delivery` counts; `close` waits for the rest."""
+    """Produces to one topic, or to the topics that the records name. `delivery` counts the records; `close` flushes."""
 
     def __init__(self, connection: Connection, settings: ProducerSettings, topic: str | None) -> None:
         self.delivery = Delivery()
         self._connection = connection
         self._settings = settings
         self._topic = topic
+        self._fatal: KafkaError | None = None
+        self._purged = 0
         self._producer: Producer = connection.producer(settings.properties())
         self._partitioners: dict[str, tuple[Partitioner, int]] = {}
         if topic is None:
@@ -92,7 +97,7 @@ class TopicProducer:
             self._partitioner(topic)
 
     def send(self, records: Iterable[NewRecord]) -> None:
-        """Hand the records over; waits where the queue is full. Raises Unreachable, Refused, KcliError."""
+        """Give the records to librdkafka; waits while its queue is full. Raises Unreachable, Refused, KcliError."""
         producer, fail, delivery = self._producer, self._failed, self.delivery
         fixed = self._settings.partition
         for number, record in enumerate(records):
@@ -112,7 +117,7 @@ class TopicProducer:
                 try:
                     producer.produce(topic, record.value, record.key, **options)
                 except BufferError:
-                    producer.poll(0.1)
+                    self._poll(0.1)
                     if self._connection.trouble.down_for(self._connection.timeout_s):
                         delivery.records -= 1
                         delivery.bytes -= size
@@ -123,21 +128,43 @@ class TopicProducer:
                 else:
                     break
             if number % POLL_EVERY == 0:
-                producer.poll(0)
+                self._poll(0)
 
     def close(self, timeout_s: float | None = None) -> Delivery:
-        """Wait until every record is delivered or has failed, or for so long; what is then left has failed."""
+        """Wait at most `timeout_s` for every record to be delivered or to fail; records then undelivered count as
+        failed."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while left := self._producer.flush(0.2):
-            gone = self._connection.trouble.down_for(self._connection.timeout_s)
-            if gone or (deadline is not None and time.monotonic() >= deadline):
-                reason = str(self._connection.unreachable()) if gone else "interrupted"
+        while left := self._undelivered():
+            is_down = self._connection.trouble.down_for(self._connection.timeout_s)
+            if is_down or (deadline is not None and time.monotonic() >= deadline):
+                reason = str(self._connection.unreachable()) if is_down else "interrupted"
                 self.delivery.failures[reason] = left
                 break
+        if self._purged:
+            self.delivery.fail("", self._fatal or KafkaError(PURGED), self._purged)
+            self._purged = 0
         return self.delivery
 
+    def _poll(self, timeout_s: float) -> None:
+        """Take delivery reports. Raises Refused for an error after which librdkafka's producer does nothing more."""
+        try:
+            self._producer.poll(timeout_s)
+        except KafkaException as error:
+            self._fatal = kafka_error(error)
+            raise Refused("", self._fatal) from None
+
+    def _undelivered(self) -> int:
+        """Take delivery reports for a moment. Returns how many records have none yet."""
+        try:
+            return self._producer.flush(0.2)
+        except KafkaException as error:  # librdkafka's producer does nothing more, and reports every record as purged
+            self._fatal = kafka_error(error)
+            return len(self._producer)
+
     def _failed(self, error: KafkaError | None, message: Any) -> None:
-        if error is not None:
+        if error is not None and error.code() == PURGED:
+            self._purged += 1
+        elif error is not None:
             self.delivery.fail(f"{message.topic()}-{message.partition()}", error)
 
     def _choose(self, topic: str, record: NewRecord, size: int) -> int:

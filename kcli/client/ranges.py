@@ -1,7 +1,7 @@
-"""From where to where a partition is read.
+"""The range of offsets to read of a partition.
 
     start   beginning | end | N | -N (the last N)     for all partitions, or PARTITION:START for one
-    times   FROM:TO, each epoch milliseconds, ISO 8601 or a time ago (-2h), each may be missing
+    times   FROM:TO, each epoch milliseconds, ISO 8601 or relative to now (-2h); either may be missing
 
 Offsets are found when reading begins: `end` is the high watermark, under read_committed the last stable offset. A range
 of times begins at the first record of FROM or later and ends before the first of TO or later (ListOffsets), or where
@@ -24,7 +24,8 @@ Answer = TypeVar("Answer")
 
 
 class Start(NamedTuple):
-    """Where to begin. offset: from 0 on; negative: so many before the end; None: the beginning, or the end."""
+    """The first offset to read. offset: 0 or more, or negative: that many before the end; None: the beginning, or the
+    end."""
 
     offset: int | None
     at_end: bool = False
@@ -35,7 +36,7 @@ END = Start(None, at_end=True)
 
 
 class Range(NamedTuple):
-    """Offsets of a partition from `start` to `stop`, exclusive; without one, whatever will come."""
+    """The offsets from `start` to `stop`, exclusive; a stop of None: without end, records to come included."""
 
     partition: int
     start: int
@@ -43,14 +44,14 @@ class Range(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Epoch milliseconds, from the first to the second, exclusive. None: open."""
+    """A range of timestamps in epoch ms, the second exclusive. None: unbounded."""
 
     first: int | None
     stop: int | None
 
 
 def parse_start(text: str) -> tuple[int | None, Start]:
-    """The partition (None: all) and the start that `-o` names. Raises UsageError."""
+    """Parse `-o`: the partition (None: all) and the start. Raises UsageError."""
     found = re.fullmatch(r"(?:(\d{1,10}):)?(?:(beginning|earliest)|(end|latest)|(-?\d{1,18}))", text)
     if found is None:
         raise UsageError(f"-o {text!r} is no offset: give beginning, end, N, -N, or PARTITION:OFFSET")
@@ -60,7 +61,7 @@ def parse_start(text: str) -> tuple[int | None, Start]:
 
 
 def parse_times(text: str, time_ms: Callable[[str], int]) -> Times:
-    """The range that FROM:TO names, whose times may hold colons. time_ms raises UsageError for what is no time."""
+    """Parse FROM:TO, whose times may have colons themselves. time_ms(text): epoch ms; raises UsageError for no time."""
     found: list[Times] = []
     for colon in re.finditer(":", text):
         sides = text[: colon.start()], text[colon.end() :]
@@ -78,7 +79,7 @@ def parse_times(text: str, time_ms: Callable[[str], int]) -> Times:
 
 
 class Offsets:
-    """Asks for the offsets of a topic."""
+    """The offsets of a topic, by ListOffsets."""
 
     def __init__(self, connection: Connection, consumer: Consumer, topic: str) -> None:
         self._connection = connection
@@ -86,7 +87,7 @@ class Offsets:
         self._topic = topic
 
     def partitions(self) -> list[int]:
-        """The topic's partitions. Raises Unreachable, Refused."""
+        """The numbers of the topic's partitions. Raises Unreachable, Refused."""
         found = self._connection.metadata(self._consumer, self._topic).topics[self._topic]
         if found.error is not None:
             raise Refused(self._topic, found.error)
@@ -95,7 +96,8 @@ class Offsets:
     def ranges(
         self, partitions: Iterable[int], starts: dict[int | None, Start], times: Times | None, *, to_end: bool
     ) -> list[Range]:
-        """What to read of each. to_end: stop where the partition now ends. Raises Refused, KcliError, UsageError."""
+        """The range of each partition. to_end: stop at the partition's present end. Raises Refused, KcliError,
+        UsageError."""
         chosen = list(partitions)
         named = {partition for partition in starts if partition is not None}
         if missing := named - set(chosen):
@@ -126,27 +128,29 @@ class Offsets:
 
     def _watermarks(self, partition: int) -> tuple[int, int]:
         place = TopicPartition(self._topic, partition)
-        return self._asked(lambda wait_s: self._consumer.get_watermark_offsets(place, wait_s, cached=False), partition)
+        return self._result(lambda wait_s: self._consumer.get_watermark_offsets(place, wait_s, cached=False), partition)
 
     def _at(self, time_ms: int, bounds: dict[int, tuple[int, int]]) -> dict[int, int]:
-        """The first offset with that timestamp or a later one; the end where there is none."""
+        """The first offset with a timestamp of `time_ms` or later; the end without one."""
         places = [TopicPartition(self._topic, number, time_ms) for number in bounds]
-        found = self._asked(lambda wait_s: self._consumer.offsets_for_times(places, wait_s), None)
+        found = self._result(lambda wait_s: self._consumer.offsets_for_times(places, wait_s), None)
         for place in found:
             if place.error is not None:
                 raise Refused(f"{self._topic}-{place.partition}", place.error)
         return {place.partition: place.offset if place.offset >= 0 else bounds[place.partition][1] for place in found}
 
-    def _asked(self, ask: Callable[[float], Answer], partition: int | None) -> Answer:
-        what = self._topic if partition is None else f"{self._topic}-{partition}"
+    def _result(self, send: Callable[[float], Answer], partition: int | None) -> Answer:
+        subject = self._topic if partition is None else f"{self._topic}-{partition}"
         deadline = time.monotonic() + self._connection.timeout_s
         while True:
             try:
-                return ask(max(0.1, deadline - time.monotonic()))
+                return send(max(0.1, deadline - time.monotonic()))
             except KafkaException as error:
                 found = kafka_error(error)
                 if time.monotonic() >= deadline:
-                    raise (self._connection.unreachable() if found.code() in NOBODY else Refused(what, found)) from None
+                    raise (
+                        self._connection.unreachable() if found.code() in NOBODY else Refused(subject, found)
+                    ) from None
                 if not found.retriable() and found.code() not in NOBODY:
-                    raise Refused(what, found) from None
+                    raise Refused(subject, found) from None
                 time.sleep(0.1)

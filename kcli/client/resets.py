@@ -1,13 +1,13 @@
-"""Where a group shall go on: new offsets for its partitions, as kafka-consumer-groups --reset-offsets finds them.
+"""New committed offsets of a group's partitions, as kafka-consumer-groups --reset-offsets computes them.
 
-    earliest, latest    the first offset, the one behind the last
-    current             what is committed, moved to where there is something; without a commit the latest
+    earliest, latest    the log start offset, the high watermark
+    current             the committed offset, moved into the log; without one the latest
     offset N            N
-    shift N             what is committed and N; negative: back
-    time T              the first record of T (epoch ms) or later; without one the latest
-    given               what a CSV file says: topic,partition,offset or group,topic,partition,offset in each line
+    shift N             the committed offset plus N, which may be negative
+    time T              the first offset with a timestamp of T (epoch ms) or later; without one the latest
+    given               of a CSV file: topic,partition,offset or group,topic,partition,offset in each line
 
-Nothing lies before the first offset or behind the last: what would is moved there, and told.
+An offset below the log start offset or above the high watermark is moved to it, and reported.
 Source: ConsumerGroupCommand, OffsetsUtils in Kafka's tools.
 """
 
@@ -20,14 +20,15 @@ from enum import Enum, auto
 
 from kcli.client.groups import Groups
 from kcli.errors import KcliError, UsageError
-from kcli.group_view import Committed, Place
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.views.groups import Committed
 
-Told = Callable[[str], None]
+Report = Callable[[str], None]
 RESETTABLE = ("Empty", "Dead")
 
 
 class Kind(Enum):
-    """See above."""
+    """The ways to reset offsets, in the table of this module."""
 
     EARLIEST = auto()
     LATEST = auto()
@@ -40,15 +41,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Reset:
-    """A way to find offsets. number: of OFFSET, SHIFT and TIME; given: of GIVEN, by group."""
+    """A reset. number: the N or T of OFFSET, SHIFT and TIME; given: the offsets of GIVEN, by group."""
 
     kind: Kind
     number: int = 0
-    given: Mapping[str, Mapping[Place, int]] = field(default_factory=dict)
+    given: Mapping[str, Mapping[TopicPartition, int]] = field(default_factory=dict)
 
 
 def parse_places(text: str) -> tuple[str, tuple[int, ...]]:
-    """A topic, or of TOPIC:0,1 the topic and its partitions (else none). Raises UsageError."""
+    """Parse TOPIC or TOPIC:0,1: the topic, and its partitions (empty for TOPIC). Raises UsageError."""
     topic, colon, numbers = text.partition(":")
     try:
         found = tuple(int(number) for number in numbers.split(",")) if colon else ()
@@ -59,9 +60,9 @@ def parse_places(text: str) -> tuple[str, tuple[int, ...]]:
     return topic, found
 
 
-def parse_csv(lines: Iterable[str], name: str, groups: list[str]) -> dict[str, dict[Place, int]]:
-    """Offsets by group, of a file of that name. Raises UsageError."""
-    found: dict[str, dict[Place, int]] = {}
+def parse_csv(lines: Iterable[str], name: str, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
+    """Parse a CSV file's lines: offsets by group. name: of the file, for errors. Raises UsageError."""
+    found: dict[str, dict[TopicPartition, int]] = {}
     for number, row in enumerate(csv.reader(lines), 1):
         if not row:
             continue
@@ -72,12 +73,12 @@ def parse_csv(lines: Iterable[str], name: str, groups: list[str]) -> dict[str, d
             group = None
         if group is None:
             raise UsageError(f"{name}: line {number} is not [GROUP,]TOPIC,PARTITION,OFFSET")
-        found.setdefault(group, {})[topic, partition] = offset
+        found.setdefault(group, {})[TopicPartition(topic, partition)] = offset
     return found
 
 
-def scope(groups: Groups, committed: Mapping[Place, Committed], topics: Iterable[str]) -> list[Place]:
-    """The partitions of these topics (TOPIC or TOPIC:0,1), or where none is named, all with an offset. Raises
+def scope(groups: Groups, committed: Mapping[TopicPartition, Committed], topics: Iterable[str]) -> list[TopicPartition]:
+    """The partitions of `topics` (each TOPIC or TOPIC:0,1); without topics all that have a committed offset. Raises
     UsageError, Refused, Unreachable."""
     named = [parse_places(text) for text in topics]
     if not named:
@@ -85,14 +86,14 @@ def scope(groups: Groups, committed: Mapping[Place, Committed], topics: Iterable
     return [
         place
         for topic, numbers in named
-        for place in ([(topic, number) for number in numbers] if numbers else groups.partitions(topic))
+        for place in ([TopicPartition(topic, number) for number in numbers] if numbers else groups.partitions(topic))
     ]
 
 
 def new_offsets(
-    groups: Groups, group: str, reset: Reset, topics: Iterable[str], told: Told
-) -> tuple[dict[Place, int], dict[Place, Committed]]:
-    """Offsets that a group without members would get, and what it has. Raises KcliError: it has members."""
+    groups: Groups, group: str, reset: Reset, topics: Iterable[str], report: Report
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, Committed]]:
+    """The new offset of each partition beside its committed offset. Raises KcliError where the group has members."""
     state = groups.group(group).state
     if state not in RESETTABLE:
         raise KcliError(f"{group}: offsets can only be reset while the group has no members: it is {state}")
@@ -101,22 +102,22 @@ def new_offsets(
     starts, ends = groups.starts(places), groups.ends(places)
     for topic, number in places:
         if (topic, number) not in starts or (topic, number) not in ends:
-            raise KcliError(f"{group}: there is no partition {topic}-{number}, or nobody leads it")
-    wanted = _wanted(groups, group, reset, places, committed, starts, ends)
+            raise KcliError(f"{group}: there is no partition {topic}-{number}, or it has no leader")
+    unbounded = _unbounded_offsets(groups, group, reset, places, committed, starts, ends)
     return {
-        place: _within(offset, starts[place], ends[place], place, told) for place, offset in wanted.items()
+        place: _within(offset, starts[place], ends[place], place, report) for place, offset in unbounded.items()
     }, committed
 
 
-def _wanted(
+def _unbounded_offsets(
     groups: Groups,
     group: str,
     reset: Reset,
-    places: list[Place],
-    committed: Mapping[Place, Committed],
-    starts: Mapping[Place, int],
-    ends: Mapping[Place, int],
-) -> Mapping[Place, int]:
+    places: list[TopicPartition],
+    committed: Mapping[TopicPartition, Committed],
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> Mapping[TopicPartition, int]:
     match reset.kind:
         case Kind.EARLIEST:
             return starts
@@ -138,8 +139,8 @@ def _wanted(
             return {place: found[place] if found.get(place, -1) >= 0 else ends[place] for place in places}
 
 
-def _within(offset: int, start: int, end: int, place: Place, told: Told) -> int:
+def _within(offset: int, start: int, end: int, place: TopicPartition, report: Report) -> int:
     moved = min(max(offset, start), end)
     if moved != offset:
-        told(f"{place[0]}-{place[1]}: there is no offset {offset:,}: it becomes {moved:,}")
+        report(f"{place}: there is no offset {offset:,}: it becomes {moved:,}")
     return moved

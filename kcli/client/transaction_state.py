@@ -1,28 +1,30 @@
-"""DescribeTransactions' answer as kio has it, but for the start, which is a number.
+"""DescribeTransactions' response as kio defines it, except that transaction_start_time is an integer.
 
-It is -1 where no transaction has begun, and kio reads no time before 1970. kio looks at the types of fields: no
-annotations of the future here.
+The field is -1 where no transaction is open, and kio's own type refuses times before 1970. kio evaluates the fields'
+annotations: this module has no `from __future__ import annotations`.
 """
 
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from kcli.protocol.kio_serial import KioErrorCode
+
+# isort: split
 from kio.schema.describe_transactions.v0 import response as described
-from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId, TransactionalId
 from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """A transactional id. transaction_timeout and -start_time in ms."""
+    """The state of a transactional id. transaction_timeout_ms, and transaction_start_time in epoch ms."""
 
     __type__: ClassVar = described.TransactionState.__type__
     __version__: ClassVar = described.TransactionState.__version__
     __flexible__: ClassVar = described.TransactionState.__flexible__
     __api_key__: ClassVar = described.TransactionState.__api_key__
     __header_schema__: ClassVar = described.TransactionState.__header_schema__
-    error_code: ErrorCode = field(metadata={"kafka_type": "error_code"})
+    error_code: KioErrorCode = field(metadata={"kafka_type": "error_code"})
     transactional_id: TransactionalId = field(metadata={"kafka_type": "string"})
     transaction_state: str = field(metadata={"kafka_type": "string"})
     transaction_timeout: i32 = field(metadata={"kafka_type": "int32"})
@@ -34,7 +36,7 @@ class TransactionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTransactionsResponse:
-    """The answer."""
+    """DescribeTransactions' response, version 0."""
 
     __type__: ClassVar = described.DescribeTransactionsResponse.__type__
     __version__: ClassVar = described.DescribeTransactionsResponse.__version__

@@ -1,8 +1,8 @@
-"""What librdkafka does not ask: finalized features (ApiVersions), the quorum of controllers (DescribeQuorum), epochs
-of a consumer group (ConsumerGroupDescribe), to forget single offsets of a group (OffsetDelete), and all about
-transactions (transaction_wire).
+"""Requests that librdkafka's API lacks: finalized features (ApiVersions), the quorum of controllers (DescribeQuorum), a
+consumer group's epochs (ConsumerGroupDescribe), OffsetDelete; transaction_wire adds those about transactions.
 
-One question at a time, over a connection of its own, secured as librdkafka's are (see security).
+Each function opens a connection of its own, secured by librdkafka's properties (see security), and has one request in
+flight.
 
     request    int32 size, api key int16, version int16, correlation id int32, client id, tagged fields, request
     response   int32 size, correlation id int32, tagged fields (not in ApiVersions), response
@@ -16,12 +16,13 @@ from __future__ import annotations
 import io
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kcli.kio_serial import SerialError, entity_reader, entity_writer
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.kio_serial import SerialError, entity_reader, entity_writer
 
 # isort: split
 from kio.schema.api_versions import v3, v4
@@ -29,7 +30,6 @@ from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeR
 from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
 from kio.schema.describe_quorum.v0.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse, ReplicaState
-from kio.schema.errors import ErrorCode
 from kio.schema.offset_delete.v0.request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -43,8 +43,13 @@ from kio.schema.sasl_handshake.v1.response import SaslHandshakeResponse
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32
 
-from kcli.client.security import PLAIN_TEXT, NotTrusted, Sasl, Security
-from kcli.group_view import Place
+from kcli.client.security import PLAIN_TEXT, Security
+from kcli.errors import KcliError
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.security.sasl import NotTrusted
+
+if TYPE_CHECKING:
+    from kcli.security.client_login import ClientLogin
 
 MAX_RESPONSE_BYTES = 16 << 20
 CLIENT_ID = b"kcli"
@@ -52,14 +57,29 @@ HEADER = struct.Struct(">ihhih4s")  # size, api key, version, correlation id, cl
 NO_TAGGED_FIELDS = b"\0"
 API_VERSIONS = v4.request.ApiVersionsRequest.__api_key__
 METADATA_TOPIC = TopicName("__cluster_metadata")
+DEFAULT_PORT = 9092
+
+T = TypeVar("T")
 
 
 class NoAnswer(Exception):
-    """The broker did not take the question, or its answer is none."""
+    """The broker refused the request, or its response is malformed."""
+
+
+class NobodyAnswers(KcliError):
+    """No known broker answers."""
+
+
+class ErrorAnswer(KcliError):
+    """A broker has answered with an error. The message: the object, Kafka's name of the error, the broker's text."""
+
+    def __init__(self, subject: str, code: int, text: str | None) -> None:
+        self.code = ErrorCode(code)
+        super().__init__(": ".join(each for each in (subject, self.code.name, text) if each))
 
 
 class Server(NamedTuple):
-    """Where a broker is, how long to wait for an answer, and how connections to it are secured."""
+    """A broker's host and port, the time-out of a response in seconds, and the security of connections to it."""
 
     host: str
     port: int
@@ -67,8 +87,40 @@ class Server(NamedTuple):
     security: Security = PLAIN_TEXT
 
 
+class AnyBroker:
+    """Sends requests to one of several brokers, first to the one that answered last."""
+
+    def __init__(self, bootstrap: str, timeout_s: float, security: Security) -> None:
+        """bootstrap: HOST:PORT,... of the brokers; timeout_s: of one response, in seconds."""
+        self._bootstrap = bootstrap
+        self._servers = [Server(host, port, timeout_s, security) for host, port in _addresses(bootstrap)]
+
+    def ask(self, send: Callable[[Server], T]) -> T:
+        """Return what `send` returns for the first broker that answers it. Raises NobodyAnswers."""
+        reason: object = "no address"
+        for server in list(self._servers):
+            try:
+                answer = send(server)
+            except (OSError, NoAnswer) as error:
+                reason = error
+                continue
+            self._servers.remove(server)
+            self._servers.insert(0, server)
+            return answer
+        raise NobodyAnswers(f"{self._bootstrap}: no broker answers ({reason})")
+
+
+def _addresses(bootstrap: str) -> Iterator[tuple[str, int]]:
+    for each in bootstrap.split(","):
+        host, _, port = each.strip().rpartition(":")
+        if port.isascii() and port.isdecimal():
+            yield host.strip("[]") or "127.0.0.1", int(port)
+        elif each.strip():
+            yield each.strip(), DEFAULT_PORT
+
+
 class Feature(NamedTuple):
-    """A feature that is finalized, and what the broker supports (0 and 0: it does not say)."""
+    """A finalized feature's level, and the levels that the broker supports (0 and 0 where ApiVersions names none)."""
 
     name: str
     level: int
@@ -77,14 +129,14 @@ class Feature(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """A node's copy of the metadata log. log_end_offset: None where the leader does not know it."""
+    """A replica of the metadata log. log_end_offset: None where the leader does not know it."""
 
     node: int
     log_end_offset: int | None
 
 
 class Quorum(NamedTuple):
-    """The controllers, as their leader sees them; observers are the brokers."""
+    """The quorum as its leader describes it; brokers that are no voters are observers."""
 
     leader: int
     leader_epoch: int
@@ -94,8 +146,8 @@ class Quorum(NamedTuple):
 
 
 class GroupEpochs(NamedTuple):
-    """A consumer group's state, how often it has changed, when its target assignment was made, and where each member
-    is."""
+    """A consumer group's state, its group epoch, the epoch of its target assignment, and each member's epoch
+    (KIP-848)."""
 
     state: str
     group: int
@@ -104,14 +156,14 @@ class GroupEpochs(NamedTuple):
 
 
 class Details(NamedTuple):
-    """What a broker tells of the cluster beyond its description. None: it does not tell."""
+    """A cluster's finalized features and quorum. None: the broker does not answer for it."""
 
     features: tuple[Feature, ...] | None
     quorum: Quorum | None
 
 
-def ask(server: Server) -> Details:
-    """The details, as far as the broker gives them."""
+def details(server: Server) -> Details:
+    """The features and the quorum, each None where the broker does not answer for it."""
     try:
         with _connected(server) as connection:
             features, quorum_known = _features(connection)
@@ -123,10 +175,10 @@ def ask(server: Server) -> Details:
 def _features(connection: socket.socket) -> tuple[tuple[Feature, ...], bool]:
     """The finalized features, and whether DescribeQuorum is among the APIs."""
     named = {"client_software_name": "kcli", "client_software_version": "0"}
-    try:  # before version 4, what may be 0 is not told
-        answer = _asked(connection, v4.request.ApiVersionsRequest(**named), v4.response.ApiVersionsResponse)
+    try:  # versions before 4 leave out features with a minimum of 0
+        answer = _call(connection, v4.request.ApiVersionsRequest(**named), v4.response.ApiVersionsResponse)
     except NoAnswer:
-        answer = _asked(connection, v3.request.ApiVersionsRequest(**named), v3.response.ApiVersionsResponse)
+        answer = _call(connection, v3.request.ApiVersionsRequest(**named), v3.response.ApiVersionsResponse)
     supported = {feature.name: feature for feature in answer.supported_features}
     features = []
     for each in answer.finalized_features:
@@ -141,13 +193,13 @@ def _quorum(connection: socket.socket) -> Quorum | None:
     partition = PartitionData(partition_index=i32(0))
     request = DescribeQuorumRequest(topics=(TopicData(topic_name=METADATA_TOPIC, partitions=(partition,)),))
     try:
-        answer = _asked(connection, request, DescribeQuorumResponse)
+        answer = _call(connection, request, DescribeQuorumResponse)
     except NoAnswer:
         return None
-    told = [each for topic in answer.topics for each in topic.partitions if each.error_code is ErrorCode.none]
-    if not told:
+    partitions = [each for topic in answer.topics for each in topic.partitions if each.error_code == ErrorCode.NONE]
+    if not partitions:
         return None
-    first = told[0]
+    first = partitions[0]
     voters, observers = (tuple(sorted(map(_replica, each))) for each in (first.current_voters, first.observers))
     return Quorum(first.leader_id, first.leader_epoch, first.high_watermark, voters, observers)
 
@@ -156,38 +208,42 @@ def _replica(state: ReplicaState) -> Replica:
     return Replica(state.replica_id, state.log_end_offset if state.log_end_offset >= 0 else None)
 
 
-def delete_offsets(server: Server, group: str, places: Iterable[Place]) -> tuple[ErrorCode, dict[Place, ErrorCode]]:
-    """Make a group's coordinator forget offsets. What it says of the group, and of each partition. Raises NoAnswer,
-    OSError."""
+def delete_offsets(
+    server: Server, group: str, places: Iterable[TopicPartition]
+) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
+    """Delete committed offsets of a group by its coordinator. Returns the error code of the group, and of each
+    partition. Raises NoAnswer, OSError."""
     topics = tuple(
         OffsetDeleteRequestTopic(
             name=TopicName(topic),
             partitions=tuple(OffsetDeleteRequestPartition(partition_index=i32(number)) for _, number in of_topic),
         )
-        for topic, of_topic in groupby(sorted(places), key=lambda place: place[0])
+        for topic, of_topic in groupby(sorted(places), key=lambda place: place.topic)
     )
     request = OffsetDeleteRequest(group_id=GroupId(group), topics=topics)
-    answer = asked(server, request, OffsetDeleteResponse)
-    return answer.error_code, {
-        (topic.name, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions
+    answer = call(server, request, OffsetDeleteResponse)
+    return ErrorCode(answer.error_code), {
+        TopicPartition(topic.name, each.partition_index): ErrorCode(each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
     }
 
 
 def group_epochs(server: Server, group: str) -> GroupEpochs | None:
-    """State and epochs of a consumer group, as its coordinator tells them; None where it refuses. Raises NoAnswer,
+    """The state and the epochs of a consumer group, from its coordinator; None where it refuses. Raises NoAnswer,
     OSError."""
     request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group),), include_authorized_operations=False)
-    (found,) = asked(server, request, ConsumerGroupDescribeResponse).groups
-    if found.error_code is not ErrorCode.none:
+    (found,) = call(server, request, ConsumerGroupDescribeResponse).groups
+    if found.error_code != ErrorCode.NONE:
         return None
     members = {each.member_id: each.member_epoch for each in found.members}
     return GroupEpochs(found.group_state, found.group_epoch, found.assignment_epoch, members)
 
 
-def asked(server: Server, request: Any, response_type: type[Any]) -> Any:
-    """The answer to one request. Raises NoAnswer, OSError."""
+def call(server: Server, request: Any, response_type: type[Any]) -> Any:
+    """The response to one request, over a new connection. Raises NoAnswer, OSError."""
     with _connected(server) as connection:
-        return _parsed(_exchanged(connection, request), response_type)
+        return _parsed(_exchange(connection, request), response_type)
 
 
 @contextmanager
@@ -202,39 +258,37 @@ def _connected(server: Server) -> Iterator[socket.socket]:
         yield connection
 
 
-def _authenticate(connection: socket.socket, sasl: Sasl) -> None:
+def _authenticate(connection: socket.socket, sasl: ClientLogin) -> None:
     handshake = SaslHandshakeRequest(mechanism=sasl.mechanism)
-    agreed = _parsed(_exchanged(connection, handshake), SaslHandshakeResponse)
-    if agreed.error_code is not ErrorCode.none:
+    agreed = _parsed(_exchange(connection, handshake), SaslHandshakeResponse)
+    if agreed.error_code != ErrorCode.NONE:
         raise NoAnswer(f"SASL mechanism {sasl.mechanism}: the broker has {', '.join(agreed.mechanisms) or 'none'}")
     conversation = sasl.begin()
-    said: bytes | None = None
+    server_message: bytes | None = None
     while True:
         try:
-            next_said = next(conversation) if said is None else conversation.send(said)
+            message = next(conversation) if server_message is None else conversation.send(server_message)
         except StopIteration:
             return
         except NotTrusted as error:
             raise NoAnswer(str(error)) from None
-        answer = _parsed(
-            _exchanged(connection, SaslAuthenticateRequest(auth_bytes=next_said)), SaslAuthenticateResponse
-        )
-        if answer.error_code is not ErrorCode.none:
-            raise NoAnswer(f"SASL: {answer.error_message or answer.error_code.name}")
-        said = answer.auth_bytes
+        answer = _parsed(_exchange(connection, SaslAuthenticateRequest(auth_bytes=message)), SaslAuthenticateResponse)
+        if answer.error_code != ErrorCode.NONE:
+            raise NoAnswer(f"SASL: {answer.error_message or ErrorCode(answer.error_code).name}")
+        server_message = answer.auth_bytes
 
 
-def _asked(connection: socket.socket, request: Any, response_type: type[Any]) -> Any:
-    """One answer of its type, which begins with an error code: that is none. Raises NoAnswer, OSError."""
-    data = _exchanged(connection, request)
+def _call(connection: socket.socket, request: Any, response_type: type[Any]) -> Any:
+    """The response to a request on an open connection. Raises NoAnswer where its error code is not 0; OSError."""
+    data = _exchange(connection, request)
     position = _header_size(response_type)
     if bytes(data[position : position + 2]) != b"\0\0":
         raise NoAnswer("an error")
     return _parsed(data, response_type)
 
 
-def _exchanged(connection: socket.socket, request: Any) -> memoryview:
-    """The answer to a request, with its header. Raises NoAnswer, OSError."""
+def _exchange(connection: socket.socket, request: Any) -> memoryview:
+    """Send a request and read its response, header included. Raises NoAnswer, OSError."""
     body = io.BytesIO()
     if request.__flexible__:
         body.write(NO_TAGGED_FIELDS)

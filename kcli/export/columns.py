@@ -1,8 +1,8 @@
-"""The columns of an export: those of Spark's Kafka source, in its order, and what else a record has on disk.
+"""The columns of a table: those of Spark's Kafka source, in its order, and further fields of records and batches.
 
 STANDARD   key value topic partition offset timestamp timestampType, as in spark.read.format("kafka")
-headers    with option includeHeaders; null where a record has none
-the rest   by name, through option `columns`; numbers that a record does not have are Kafka's own -1
+headers    with option includeHeaders; null for a record without headers
+others     by name, with option `columns`; a number that a record lacks is -1, as in Kafka
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kcli.errors import UsageError
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. kernel: its name in formats.kernels.log.ARROW_COLUMNS; "": it comes from elsewhere."""
+    """One column: its name, Arrow type, type in Spark's DDL and meaning (`about`).
+
+    kernel: its name in formats.kernels.arrow.rows.ARROW_COLUMNS; "" for a column that the kernel does not fill.
+    """
 
     name: str
     arrow: pa.DataType
@@ -78,8 +82,10 @@ STANDARD = ("key", "value", "topic", "partition", "offset", "timestamp", "timest
 
 
 def resolve(names: str | None, *, include_headers: bool = False) -> tuple[str, ...]:
-    """The columns that options `columns` (names between commas, `*` for all, None: the standard ones) and
-    `includeHeaders` ask for. Raises UsageError."""
+    """Return the column names that the options `columns` and `includeHeaders` select. Raises UsageError.
+
+    names: separated by commas, in any case; `*` for all columns. None: the standard columns.
+    """
     if names is None:
         chosen = list(STANDARD)
     else:
@@ -97,21 +103,21 @@ def resolve(names: str | None, *, include_headers: bool = False) -> tuple[str, .
 
 
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
-    """The Arrow schema of these columns: what `read` gives, and Spark takes."""
+    """Return the Arrow schema of these columns, which `read` yields and Spark accepts."""
     return pa.schema([pa.field(name, COLUMNS[name].arrow) for name in names])
 
 
-def spans(keys: pa.Table) -> Iterator[tuple[tuple[str, int], int, int, int]]:
-    """Of each partition in a table with topic, partition and offset, in any order: it, its rows, its lowest and highest
-    offset."""
+def spans(keys: pa.Table) -> Iterator[tuple[TopicPartition, int, int, int]]:
+    """Yield each partition of a table with columns topic, partition and offset, in any order: (topic, partition), the
+    number of its rows, its lowest and its highest offset."""
     groups = keys.group_by(["topic", "partition"])
     sums = groups.aggregate([("offset", "count"), ("offset", "min"), ("offset", "max")])
     for row in sums.to_pylist():
-        yield (row["topic"], row["partition"]), row["offset_count"], row["offset_min"], row["offset_max"]
+        yield TopicPartition(row["topic"], row["partition"]), row["offset_count"], row["offset_min"], row["offset_max"]
 
 
 def spark_schema(names: Sequence[str]) -> StructType:
-    """The same as a Spark schema. Parsed here: a DDL string would need a running JVM."""
+    """Return the Spark schema of these columns, built from types, because parsing a DDL string needs a running JVM."""
     from pyspark.sql.types import (
         ArrayType,
         BinaryType,

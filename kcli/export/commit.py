@@ -1,19 +1,19 @@
-"""Putting a finished export in place, all of it or nothing, whatever is killed when.
+"""The atomic commit of an export: after a kill at any time either all files of a run are in the table, or none.
 
-    .NAME.kcli/             beside the directory NAME of the table, never in it: what readers find there is complete
-      lock                  held (flock) by the one job that may write
-      RUN/*.parquet         the files of one run, under names that only this run uses
-    NAME/_kcli_intent.json  while a commit is under way: all its renames, and the files written whole at its end
+    .NAME.kcli/             beside the directory NAME of the table, so that a reader of NAME finds finished files only
+      lock                  held (flock) by the one job that may write to the table
+      RUN/*.parquet         the staged files of one run, under names that only this run uses
+    NAME/_kcli_intent.json  during a commit: all its renames, and the text of manifest and STATE
 
     1  files are written to RUN and synced
-    2  the intent is written and synced: from here on the commit is going to happen
-    3  each file is renamed to its place; a rename that has been done already is passed over
-    4  the files written whole (the manifest, the STATE of incremental runs) are replaced
+    2  the intent is written and synced: from here on the commit will be finished
+    3  each file is renamed to its place; a rename that is done already is skipped
+    4  the manifest, and the STATE of incremental runs, are replaced
     5  the intent is removed, then RUN
 
-Killed before 2, nothing has happened: the next run drops RUN. Killed later, the next run goes on at 3. Each file has
-one place from the start, so nothing that reads the directory ever meets a record twice. A run whose workers outlive
-its driver only ever writes to its own RUN.
+After a kill before step 2 the table is unchanged, and the next run removes RUN. After a later kill the next run
+continues at step 3. The intent fixes the place of each file, so no reader of the directory ever finds a record twice.
+Workers that outlive their driver write only to their own RUN.
 """
 
 from __future__ import annotations
@@ -36,27 +36,31 @@ INTENT = "_kcli_intent.json"
 
 
 class Busy(KcliError):
-    """Another job writes to the directory now."""
+    """Another job holds the lock of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """renames: staged file -> its place; writes: file -> the text it is to hold. Absolute paths."""
+    """A commit that is to be finished. run: the name of its staging directory; renames: staged file -> place; writes:
+    file -> its new text.
+
+    All paths are absolute.
+    """
 
     run: str
     renames: Mapping[str, str]
     writes: Mapping[str, str]
 
     def to_json(self) -> bytes:
-        """The file."""
+        """Return the content of the intent file."""
         return json.dumps({"run": self.run, "renames": self.renames, "writes": self.writes}).encode()
 
 
 class Staging:
-    """The staging directory of one table, locked; a context manager that gives the lock back.
+    """The locked staging directory of one table: a context manager that releases the lock.
 
-    Entering it finishes or drops what an earlier run left. Raises Busy, OSError, UnreadableInput,
-    UsageError (nothing can be renamed into the directory).
+    Entering it finishes an interrupted commit of an earlier run (`finished_earlier`) and removes other runs' files.
+    Raises Busy, OSError, UnreadableInput, UsageError (the table is on another file system than its staging directory).
     """
 
     def __init__(self, directory: Path, disk: Disk | None = None) -> None:
@@ -69,7 +73,7 @@ class Staging:
 
     @property
     def run(self) -> Path:
-        """Where this run's files go."""
+        """The directory of this run's staged files."""
         return self.root / self._run
 
     def __enter__(self) -> Self:
@@ -84,7 +88,8 @@ class Staging:
         return self
 
     def _locked(self) -> int:
-        """The lock file, locked. A job that ends removes it, so what was locked may be there no more."""
+        """Return the descriptor of the locked lock file. A job removes the file at its end, so the locked file must be
+        the one that the path names now; else a new one is opened."""
         path = self.root / "lock"
         while True:
             self._disk.make_directory(self.root)
@@ -112,14 +117,15 @@ class Staging:
             self._leave()
 
     def _leave(self) -> None:
-        """Nothing of this run is needed any more, unless its intent stands."""
+        """Remove this run's files and the staging directory, unless the commit is unfinished; release the lock."""
         if not (self.directory / INTENT).exists():
             self._drop(self.run)
             self._drop(self.root)
         os.close(self._lock)
 
     def _drop(self, directory: Path) -> None:
-        """Remove what is of no use; what a worker that outlived its driver still writes there, the next run drops."""
+        """Remove a directory; files that a worker still writes there after its driver's end are removed by the next
+        run."""
         with suppress(OSError):
             self._disk.remove_tree(directory)
 
@@ -135,14 +141,17 @@ class Staging:
         return intent is not None
 
     def commit(self, renames: Mapping[Path, Path], writes: Mapping[Path, bytes]) -> None:
-        """Put files in place (staged path -> place) and write others whole, as one. Raises OSError: before the intent
-        stands nothing has changed; later the next run finishes it."""
+        """Rename files (staged path -> place) and replace other files (path -> content), all or none.
+
+        Raises OSError. Where it is raised before the intent is written the table is unchanged; later, the next run
+        finishes the commit.
+        """
         intent = Intent(
             self._run,
             {str(staged): str(place) for staged, place in renames.items()},
             {str(path): data.decode() for path, data in writes.items()},
         )
-        with held():  # Ctrl-C comes too late, by the moment that this takes
+        with held():  # a started commit is finished before Ctrl-C counts
             self._disk.make_directory(self.directory)
             self._disk.sync_directory(self.directory.parent)
             self._disk.write_file(self.directory / INTENT, intent.to_json())
@@ -166,12 +175,13 @@ class Staging:
 
 
 def is_interrupted(directory: Path) -> bool:
-    """A commit to the directory was interrupted, and the next run is going to finish it."""
+    """Whether a commit to the directory was interrupted, so that the next run will finish it."""
     return (directory / INTENT).exists()
 
 
 def _parents(places: Sequence[Path], top: Path) -> list[Path]:
-    """The directories of the files, and those above them up to `top` where they are below it."""
+    """Return the directories of files, and the directories above them up to `top` for files below `top`; deepest
+    first."""
     found: set[Path] = set()
     for place in places:
         parent = place.parent

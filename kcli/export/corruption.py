@@ -1,12 +1,12 @@
-"""What was passed over in damaged segments: an error under onCorruption=fail, else rows of a table.
+"""Damage in segments: CorruptLog with onCorruption=fail, rows of a damage table with onCorruption=report.
 
-    topic partition segment   where
-    position length           bytes of the segment, from the first that is not as it should be
-    firstOffset lastOffset    of the batch, as its header says; null where none can be read
-    kind reason               what is wrong: as `kcli verify` says it
-    readFrom                  the copy of the partition that had these offsets; null: nobody had
+    topic partition segment   the segment with the damage
+    position length           the damaged bytes of the segment, from the first wrong byte on
+    firstOffset lastOffset    offsets from the batch's header; null where no header can be read
+    kind reason               the fault, in the words of `kcli verify`
+    readFrom                  directory of the replica that these offsets were read from; null where no replica has them
 
-A split writes a Parquet file of its own, named for the split, so that a task that runs twice writes one.
+Each split writes a Parquet file named after the split, so that a task that Spark runs twice leaves one file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SCHEMA = pa.schema(
 
 
 class CorruptLog(KcliError):
-    """Bytes that are no sound batch, met with onCorruption=fail."""
+    """Bytes of a segment that are no sound batch, with onCorruption=fail."""
 
     def __init__(self, segment: str, error: FormatError) -> None:
         where = "" if error.position is None else f", byte {error.position:,}"
@@ -52,17 +52,19 @@ class CorruptLog(KcliError):
 
 
 class Findings:
-    """What is damaged in one split."""
+    """The damage found in one split. Damage is pending from `add` until `settle` says where its offsets are read."""
 
     def __init__(self, split: Split, on_corruption: OnCorruption) -> None:
         self._split = split
         self._fails = on_corruption is OnCorruption.FAIL
         self._rows: list[dict[str, Any]] = []
-        self._untold: list[tuple[int, FormatError]] = []
+        self._pending: list[tuple[int, FormatError]] = []
 
     def add(self, error: FormatError, position: int, length: int, batch: BatchRow | None = None) -> None:
-        """Damage, for which a copy of the partition may stand in; `settle` decides."""
-        self._untold.append((len(self._rows), error))
+        """Add damaged bytes [position, position + length) as pending; batch: the damaged batch, where its header is
+        readable.
+        """
+        self._pending.append((len(self._rows), error))
         self._rows.append(
             {
                 "topic": self._split.topic,
@@ -80,19 +82,24 @@ class Findings:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing is left to be decided."""
-        return not self._untold
+        """Whether no damage is pending."""
+        return not self._pending
 
     def settle(self, *, read_from: str | None = None, is_missed: bool = True) -> None:
-        """What was added since may be read from elsewhere, or not be missed. Raises CorruptLog where it is, if told."""
-        for row, error in self._untold:
+        """Settle all pending damage.
+
+        read_from: directory of the replica that has the offsets. is_missed: whether the damage hides offsets to read.
+        Raises CorruptLog with onCorruption=fail where offsets are missed and no replica has them.
+        """
+        for row, error in self._pending:
             self._rows[row]["readFrom"] = read_from
             if self._fails and read_from is None and is_missed:
                 raise CorruptLog(self._split.segment, error)
-        self._untold.clear()
+        self._pending.clear()
 
     def write(self) -> None:
-        """Write the split's part of the report, if there is to be one and anything to tell. Raises UnreadableInput."""
+        """Write the split's file of the damage table, with onCorruption=report and any damage. Raises
+        UnreadableInput."""
         split = self._split
         if split.corruption_report is None or not self._rows:
             return
@@ -100,5 +107,5 @@ class Findings:
 
         sink = pa.BufferOutputStream()
         parquet.write_table(pa.Table.from_pylist(self._rows, SCHEMA), sink)
-        whose = f"{split.topic}-{split.partition}-{name_of(split.segment).partition('.')[0]}-{split.start:010}"
-        write_file(join(split.corruption_report, f"{whose}.parquet"), sink.getvalue().to_pybytes())
+        name = f"{split.topic}-{split.partition}-{name_of(split.segment).partition('.')[0]}-{split.start:010}"
+        write_file(join(split.corruption_report, f"{name}.parquet"), sink.getvalue().to_pybytes())

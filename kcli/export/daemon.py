@@ -1,8 +1,8 @@
-"""What forks Spark's Python workers on this machine: PySpark as it is installed, in place of the archive Spark brings.
+"""The daemon that forks Spark's Python workers on this machine, with the installed PySpark instead of pyspark.zip.
 
-Modules in an archive are compiled at every start, and Spark's own daemon imports the worker, and that what it works
-with, anew in each fork. Together this costs more than a second of each session. Spark runs this as
-`python -m kcli.export.daemon WORKER-MODULE`.
+Python compiles modules in an archive at every start, and Spark's own daemon imports the worker module and its
+dependencies anew in each fork; together this costs more than a second of each session. This daemon imports them once,
+before it forks. Spark runs it as `python -m kcli.export.daemon WORKER-MODULE`.
 """
 
 import importlib

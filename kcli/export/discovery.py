@@ -1,12 +1,12 @@
-"""The partitions that paths name: their segments, and what checkpoints beside them say.
+"""The partitions at the paths of a query: their segments, and their offsets in the log directory's checkpoints.
 
-    a segment's file                   that segment alone
-    a directory with segments          one partition, by the directory's name (else: topic <name>, partition 0)
-    a directory of such                a log directory, with its checkpoints; several of them; tiered storage
+    path of a segment's file           that segment alone
+    directory with segments            one partition, by the directory's name (else: topic <name>, partition 0)
+    directory of such directories      a log directory with its checkpoints; a directory of several; tiered storage
     *, ?, [...] in a path              every match
 
-Left out: what Kafka is about to delete or moves (`-delete`, `-future`, `-stray`, `.deleted`, `.cleaned`), if not named
-itself. A `.swap` counts where the cleaner had not yet given it its name.
+Left out, unless the path names them: files and directories that Kafka deletes or moves (`-delete`, `-future`, `-stray`,
+`.deleted`, `.cleaned`). A `.swap` file counts as a segment where no `.log` of its base offset exists yet.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from kcli.export.files import (
     read_file,
     stat,
 )
+from kcli.protocol.topic_partition import TopicPartition
 
 log = logging.getLogger("kcli.export")
 MAGIC_CHARACTERS = re.compile(r"[*?\[]")
@@ -43,7 +44,7 @@ DEPTH_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """One segment: its base offset, its `.log` by address, and which index files lie beside it."""
+    """One segment. address: of its `.log`; size: bytes of the `.log`; indexes: the kinds of index files beside it."""
 
     base_offset: int
     address: str
@@ -52,11 +53,11 @@ class SegmentFile:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """The name of the `.log` file."""
         return name_of(self.address)
 
     def index(self, kind: FileKind) -> str | None:
-        """The address of an index, None where there is none."""
+        """Return the address of the index file of a kind, None where the segment has none."""
         if kind not in self.indexes:
             return None
         name = parse(self.name)
@@ -66,9 +67,11 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """One copy of a partition: segments by base offset, producer snapshots as (offset, address).
+    """One replica of a partition: its segments in the order of base offsets, its producer snapshots as (offset,
+    address).
 
-    log_start_offset, high_watermark: as the checkpoints beside the directory say, None where they say nothing.
+    log_start_offset, high_watermark: from the log directory's checkpoints, None without an entry. unreadable: the
+    address of each of its logs that cannot be read, or of the directory, and why.
     """
 
     topic: str
@@ -78,14 +81,16 @@ class PartitionFiles:
     snapshots: tuple[tuple[int, str], ...] = ()
     log_start_offset: int | None = None
     high_watermark: int | None = None
+    unreadable: tuple[tuple[str, str], ...] = ()
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
+        """The size of all segments in bytes."""
         return sum(segment.size for segment in self.segments)
 
     def following(self, offset: int) -> Iterator[tuple[SegmentFile, int | None]]:
-        """The segments from the one with an offset on, each with the base offset of the next."""
+        """Yield the segments from the one that contains `offset` on, each with the next segment's base offset, or
+        None."""
         for segment, following in pairwise([*self.segments, None]):
             assert segment is not None, "only the last one has no follower"
             next_base = None if following is None else following.base_offset
@@ -94,9 +99,9 @@ class PartitionFiles:
 
 
 def discover(paths: Iterable[str]) -> list[PartitionFiles]:
-    """The partitions that these addresses name, by topic and partition; several copies of one may be among them.
+    """Return the partitions at these addresses, sorted by topic and partition; one partition can have several replicas.
 
-    Raises UnreadableInput: nothing there, nothing of Kafka's there.
+    Raises UnreadableInput for an address that does not exist or has no segment or partition directory.
     """
     found: dict[str, PartitionFiles] = {}
     for path in paths:
@@ -109,13 +114,17 @@ def discover(paths: Iterable[str]) -> list[PartitionFiles]:
 
 
 def refresh(directory: str) -> PartitionFiles:
-    """A partition's directory as it is now. Raises UnreadableInput."""
+    """Return the segments, snapshots and checkpointed offsets of a partition's directory now. Raises
+    UnreadableInput."""
     _checkpoint.cache_clear()
     return _partition(directory, list_directory(directory))
 
 
 def _expand(path: str) -> list[str]:
-    """The addresses that match, sorted. Raises UnreadableInput where none does."""
+    """Return the addresses that a path matches, sorted; the path itself where it has no wildcard.
+
+    Raises UnreadableInput where the wildcards match nothing.
+    """
     if not is_remote(path) and (stat(path) is not None or not MAGIC_CHARACTERS.search(path)):
         return [path]
     head, query = _without_query(path) if is_remote(path) else (path, "")
@@ -131,7 +140,7 @@ def _expand(path: str) -> list[str]:
 
 
 def _without_query(url: str) -> tuple[str, str]:
-    """A URL with globs and its query: what follows a question mark counts as one only if it has a `=`."""
+    """Split a URL with wildcards from its query: text behind a question mark with a `=`; else `?` is a wildcard."""
     head, mark, query = url.rpartition("?")
     return (head, mark + query) if "=" in query and "/" not in query.partition("=")[0] else (url, "")
 
@@ -174,7 +183,7 @@ def _at(address: str) -> Iterator[PartitionFiles]:
 
 
 def _indexes_of(partition: PartitionFiles, file: str) -> frozenset[FileKind]:
-    """Which indexes lie beside a segment of the partition."""
+    """Return the kinds of index files beside the partition's segment with this file name."""
     return next((each.indexes for each in partition.segments if each.name == file), frozenset())
 
 
@@ -186,6 +195,11 @@ def _below(address: str, depth: int) -> Iterator[PartitionFiles]:
     directories = [entry for entry in entries if entry.is_directory and not entry.name.startswith(".")]
     if not directories and parse_directory(name_of(address)) is not None:
         yield _partition(address, entries)
+    for entry in entries:
+        name = parse_directory(entry.name)
+        if entry.error is not None and name is not None and not name.state:
+            here = join(address, entry.name)
+            yield PartitionFiles(name.topic, name.partition, here, (), unreadable=((here, entry.error),))
     for entry in directories:
         name = parse_directory(entry.name)
         if name is not None and name.state not in ("", "remote"):
@@ -202,7 +216,13 @@ def _is_segment(entry: Entry) -> bool:
 
 def _partition(directory: str, entries: list[Entry]) -> PartitionFiles:
     whose = parse_directory(name_of(directory) or "log") or DirectoryName(name_of(directory) or "log", 0)
-    parsed = [(name, entry) for entry in entries if (name := parse(entry.name)) and not entry.is_directory]
+    named = [(name, entry) for entry in entries if (name := parse(entry.name)) and not entry.is_directory]
+    parsed = [(name, entry) for name, entry in named if entry.error is None]
+    unreadable = [
+        (join(directory, entry.name), entry.error)
+        for name, entry in named
+        if entry.error is not None and name.kind is FileKind.LOG and name.state in ("", "swap")
+    ]
     indexes: dict[FileName, set[FileKind]] = {}
     for name, _ in parsed:
         indexes.setdefault(name._replace(kind=FileKind.LOG), set()).add(name.kind)
@@ -219,7 +239,7 @@ def _partition(directory: str, entries: list[Entry]) -> PartitionFiles:
         if name.kind is FileKind.PRODUCER_SNAPSHOT and not name.state and name.base_offset is not None
     ]
     above = parent_of(directory)
-    whom = whose.topic, whose.partition
+    whom = TopicPartition(whose.topic, whose.partition)
     return PartitionFiles(
         whose.topic,
         whose.partition,
@@ -228,6 +248,7 @@ def _partition(directory: str, entries: list[Entry]) -> PartitionFiles:
         tuple(sorted(snapshots)),
         _checkpoint(above, FileKind.LOG_START_OFFSETS).get(whom),
         _checkpoint(above, FileKind.REPLICATION_OFFSETS).get(whom),
+        tuple(unreadable),
     )
 
 
@@ -237,8 +258,8 @@ def _segment(directory: str, entry: Entry, name: FileName, indexes: frozenset[Fi
 
 
 @lru_cache(maxsize=64)
-def _checkpoint(directory: str, kind: FileKind) -> dict[tuple[str, int], int]:
-    """Offsets by partition; none where the file is not there, or damaged."""
+def _checkpoint(directory: str, kind: FileKind) -> dict[TopicPartition, int]:
+    """Return a checkpoint's offsets by (topic, partition); {} where the file is missing or damaged."""
     address = join(directory, kind)
     try:
         if stat(address) is None:
@@ -247,4 +268,4 @@ def _checkpoint(directory: str, kind: FileKind) -> dict[tuple[str, int], int]:
     except (FormatError, UnreadableInput) as error:
         log.warning("%s is of no use: %s", address, error)
         return {}
-    return {(entry.topic, entry.partition): entry.offset for entry in entries}
+    return {TopicPartition(entry.topic, entry.partition): entry.offset for entry in entries}

@@ -1,6 +1,7 @@
 """Files by address: paths of this machine, and URLs of object stores (s3://, gs://, hdfs://) through pyarrow.fs.
 
-An address is text, so that it travels to Spark's workers; `?…` of a URL (endpoint_override, scheme, region) goes along.
+An address is a string, so that it can be sent to Spark's workers. The query of a URL (`?endpoint_override=…`, scheme,
+region) stays part of the addresses of all files below it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ FILE_SCHEME = "file://"
 
 
 class Entry(NamedTuple):
-    """What a directory holds."""
+    """A file or directory: its name and, of a file, its size in bytes. error: why it cannot be read, None if it can."""
 
     name: str
     is_directory: bool
     size: int
+    error: str | None = None
 
 
 def is_remote(address: str) -> bool:
-    """Is it a URL that this machine's file system does not know?"""
+    """Whether an address is a URL of an object store: it has a scheme other than file://."""
     return "://" in address and not address.startswith(FILE_SCHEME)
 
 
@@ -39,7 +41,7 @@ def local(address: str) -> Path:
 
 
 def absolute(address: str) -> str:
-    """The same, wherever a program is that uses it."""
+    """Return the address with an absolute path, so that it is valid in every working directory."""
     return address if is_remote(address) else _parted(address)[0]
 
 
@@ -49,7 +51,7 @@ def name_of(address: str) -> str:
 
 
 def parent_of(address: str) -> str:
-    """The address of the directory that holds it."""
+    """The address of the directory that contains the file or directory at `address`."""
     if not is_remote(address):
         return _parted(address)[0].rpartition("/")[0] or "/"
     path, query = _parted(address)
@@ -65,7 +67,7 @@ def join(address: str, name: str) -> str:
 
 
 def _parted(address: str) -> tuple[str, str]:
-    """A URL and its query, with its question mark; a path has none."""
+    """Return a URL without its query, and the query with its question mark; for a path, the absolute path and ""."""
     if not is_remote(address):
         return os.path.abspath(local(address)), ""  # noqa: PTH100 (`x/..` has a name, too)
     path, mark, query = address.partition("?")
@@ -73,12 +75,12 @@ def _parted(address: str) -> tuple[str, str]:
 
 
 def list_directory(address: str) -> list[Entry]:
-    """What is in a directory, sorted by name. Raises UnreadableInput."""
+    """Return the entries of a directory, sorted by name. Raises UnreadableInput."""
     try:
         if not is_remote(address):
             with os.scandir(local(address)) as entries:
-                found = [Entry(e.name, e.is_dir(), e.stat().st_size if e.is_file() else 0) for e in entries]
-            return sorted(found)
+                found = [each for entry in entries if (each := _entry(entry)) is not None]
+            return sorted(found, key=lambda each: each.name)
         from pyarrow import fs
 
         system, path = _system(address)
@@ -88,8 +90,22 @@ def list_directory(address: str) -> list[Entry]:
         raise UnreadableInput(_parted(address)[0], _reason(error)) from error
 
 
+def _entry(found: os.DirEntry[str]) -> Entry | None:
+    """The entry of a file in a local directory; None where it has been deleted since."""
+    try:
+        if found.is_dir():
+            return Entry(found.name, is_directory=True, size=0)
+        size = found.stat().st_size
+        error = None if found.is_file() else "not a regular file"
+        return Entry(found.name, is_directory=False, size=size, error=error)
+    except OSError as failed:  # a link in a circle, or to nothing
+        if isinstance(failed, FileNotFoundError) and not found.is_symlink():
+            return None
+        return Entry(found.name, is_directory=False, size=0, error=_reason(failed))
+
+
 def stat(address: str) -> Entry | None:
-    """What the address names, None where there is nothing. Raises UnreadableInput."""
+    """Return the file or directory at an address as an entry, None where nothing exists. Raises UnreadableInput."""
     try:
         if not is_remote(address):
             path = local(address)
@@ -110,7 +126,7 @@ def stat(address: str) -> Entry | None:
 
 
 def inode_of(address: str) -> int:
-    """What tells a file from another that takes its name; 0 where nothing does."""
+    """Return a file's inode, which differs where another file took its name; 0 for URLs and missing files."""
     try:
         return 0 if is_remote(address) else local(address).stat().st_ino
     except OSError:
@@ -118,12 +134,12 @@ def inode_of(address: str) -> int:
 
 
 def open_source(address: str) -> Source:
-    """A file by position. Raises UnreadableInput."""
+    """Open a file for reads by position. Raises UnreadableInput."""
     return RemoteSource(address) if is_remote(address) else FileSource(local(address))
 
 
 def read_file(address: str, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
-    """The bytes of a small file. Raises UnreadableInput, also above the limit."""
+    """Return the bytes of a small file. Raises UnreadableInput, also for a file above the limit."""
     if not is_remote(address):
         return read_whole(local(address), limit_bytes=limit_bytes)
     source = RemoteSource(address)
@@ -137,7 +153,7 @@ def read_file(address: str, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
 
 
 def write_file(address: str, data: bytes) -> None:
-    """Write a small file whole or not at all, with the directories above it. Raises UnreadableInput."""
+    """Write a small file whole or not at all, and create the directories above it. Raises UnreadableInput."""
     try:
         if is_remote(address):
             system, path = _system(address)
@@ -154,7 +170,10 @@ def write_file(address: str, data: bytes) -> None:
 
 
 class RemoteSource:
-    """An object, fetched in blocks: a request costs as much time as megabytes do. Raises UnreadableInput."""
+    """An object of an object store, fetched in blocks of 8 MB, because each request takes as long as megabytes of data.
+
+    Raises UnreadableInput.
+    """
 
     def __init__(self, address: str) -> None:
         self.name = _parted(address)[0]
@@ -204,7 +223,7 @@ def _store(origin: str) -> fs.FileSystem:
 
 
 def _system(address: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a URL and the path in it. Raises OSError."""
+    """Return the pyarrow file system of a URL, and the path in that file system. Raises OSError."""
     url, query = _parted(address)
     scheme, _, rest = url.partition("://")
     host, _, path = rest.partition("/")

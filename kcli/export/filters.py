@@ -1,10 +1,10 @@
-"""Filters of a query that tell which partitions, segments and ranges of their indexes need not be read.
+"""Filters of a query that limit the partitions, segments and offsets to read (filter pushdown).
 
-    topic, partition    = and IN        exactly
-    offset              = < <= > >= IN  exactly for < <= > >= and =
-    timestamp           = > >=          from the first record that is as late; Spark filters again
+    topic, partition    = and IN        applied exactly
+    offset              = < <= > >= IN  applied exactly, except IN: from the lowest to the highest offset
+    timestamp           = > >=          reading starts at the first record with that timestamp or a later one
 
-Everything else is Spark's. Spark gives filters that all must hold.
+Spark itself applies all other filters, and also those that are not applied exactly here. A row must match all filters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def narrow(filters: Iterable[Filter], so_far: Narrowed) -> tuple[Narrowed, list[Filter]]:
-    """What the filters leave to be read, and those that Spark still has to apply."""
+    """Return `so_far` limited by the filters, and the filters that Spark still has to apply."""
     left: list[Filter] = []
     for each in filters:
         column = ".".join(getattr(each, "attribute", ()))
@@ -53,7 +53,7 @@ def _narrower(column: str, given: Filter, value: Any, so_far: Narrowed) -> tuple
 
 
 def _offsets(given: Filter, value: Any) -> tuple[int, int, bool] | None:
-    """From inclusive, to exclusive, and whether that is all that the filter says."""
+    """Return a filter's first offset, exclusive end offset, and whether they are exact; None for an unknown filter."""
     first, last = 0, (1 << 63) - 1
     if isinstance(given, EqualTo):
         return value, value + 1, True

@@ -1,4 +1,4 @@
-"""Records and bytes over the records' time, in buckets whose width grows with the span: a few numbers for any table."""
+"""A histogram of records and bytes by timestamp: at most 256 buckets, whose width grows with the span of time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ FIRST_WIDTH_MS = 1
 
 @dataclass(slots=True)
 class Histogram:
-    """bucket number (time_ms // width_ms) -> [records, bytes]. The width is a power of two, so that two histograms
-    become one exactly."""
+    """Records and bytes by timestamp. buckets: number (time_ms // width_ms) -> [records, bytes].
+
+    The width is a power of two, in ms, so that two histograms can be merged exactly.
+    """
 
     width_ms: int = FIRST_WIDTH_MS
     buckets: dict[int, list[int]] = field(default_factory=dict)
 
     def add(self, times_ms: Any, sizes: Any) -> None:
-        """Count records of these times (int64 array) and sizes in bytes."""
+        """Count records, given by two int64 arrays of one length: timestamps in ms and sizes in bytes."""
         if len(times_ms) == 0:
             return
         self._fit(int(times_ms.min()), int(times_ms.max()))
@@ -32,7 +34,7 @@ class Histogram:
             self._count(low + at, int(records[at]), int(weights[at]))
 
     def merge(self, other: Histogram) -> None:
-        """Add another's counts."""
+        """Add the counts of another histogram, which stays as it is."""
         while other.width_ms < self.width_ms:
             other = other.coarser()
         while self.width_ms < other.width_ms:
@@ -45,7 +47,7 @@ class Histogram:
             self._count(number, records, size)
 
     def coarser(self) -> Histogram:
-        """The same with buckets twice as wide."""
+        """Return this histogram with buckets twice as wide."""
         wider = Histogram(self.width_ms * 2)
         for number, (records, size) in self.buckets.items():
             wider._count(number // 2, records, size)
@@ -56,7 +58,7 @@ class Histogram:
         self.width_ms, self.buckets = wider.width_ms, wider.buckets
 
     def _fit(self, low_ms: int, high_ms: int) -> None:
-        """Widen until all fits into BUCKETS."""
+        """Widen the buckets until they and the times low_ms to high_ms take at most BUCKETS buckets."""
         while True:
             first = min([low_ms // self.width_ms, *self.buckets])
             last = max([high_ms // self.width_ms, *self.buckets])
@@ -70,7 +72,8 @@ class Histogram:
         known[1] += size
 
     def series(self, points: int) -> tuple[int, int, list[tuple[int, int]]]:
-        """(first ms, last ms, (records, bytes) of each of at most `points` equal spans of time)."""
+        """Return the first and last ms, and (records, bytes) of each of at most `points` equal spans of time
+        between."""
         if not self.buckets:
             return 0, 0, []
         shown = self

@@ -1,4 +1,4 @@
-"""Ctrl-C where it must not come in between: while Spark works, and while a finished table is put in place."""
+"""Deferral of Ctrl-C (SIGINT) while Spark runs a job and while a finished table is renamed into place."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from types import FrameType
 
 
 class Held:
-    """Whether SIGINT came while it was held back; `then` runs when it comes, in a thread."""
+    """A deferred SIGINT. then: called in a thread when the first SIGINT arrives."""
 
     def __init__(self, then: Callable[[], None] | None) -> None:
         self._then = then
         self._came = False
 
     def take(self, number: int, frame: FrameType | None) -> None:
-        """The handler. Who asks twice is in a hurry: the second one is not held."""
+        """Handle SIGINT: remember the first one; a second one raises KeyboardInterrupt at once."""
         if self._came:
             signal.default_int_handler(number, frame)
         self._came = True
@@ -25,15 +25,17 @@ class Held:
             threading.Thread(target=self._then, daemon=True).start()
 
     def deliver(self) -> None:
-        """Raise KeyboardInterrupt, if SIGINT came."""
+        """Raise KeyboardInterrupt where SIGINT has arrived."""
         if self._came:
             raise KeyboardInterrupt
 
 
 @contextmanager
 def held(then: Callable[[], None] | None = None) -> Iterator[Held]:
-    """Hold SIGINT back inside the `with`. What becomes of it is the caller's matter. Only the main thread has signals;
-    a handler that the block installs, as PySpark does, goes with it."""
+    """Defer SIGINT inside the `with`; the caller decides when to `deliver` it. Does nothing outside the main thread.
+
+    The handler from before is restored at the end, also where the body installs one of its own, as PySpark does.
+    """
     hold = Held(then)
     if threading.current_thread() is not threading.main_thread():
         yield hold

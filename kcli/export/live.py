@@ -1,11 +1,12 @@
 """A log that changes while it is read: it grows and rolls, segments are compacted into others, and deleted.
 
-    where it ends   behind the last whole, sound batch of the last segment; only what is new since is looked at. Torn
-                    bytes or zeros behind it are a batch being written, or room kept for one (`log.preallocate`)
-    what is read    offsets, not bytes: which files have them is asked only when they are opened, and asked again
-                    where a file went, or another took its name, in between (reading.py)
+    log end offset   behind the last whole, sound batch of the last segment; LiveEnd reads only the bytes appended
+                     since its last call. Torn bytes or zeros behind that batch are a batch that the broker is
+                     writing, or preallocated space (`preallocate`)
+    range to read    given by offsets, not bytes: the files that contain these offsets are looked up when the range is
+                     read, and again where a file was deleted, or replaced under its name, meanwhile (reading.py)
 
-A file that is open stays as it was, whatever becomes of its name. Source: UnifiedLog, LocalLog.replaceSegments.
+An open file keeps its content after its name is deleted or replaced. Source: UnifiedLog, LocalLog.replaceSegments.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import ParamSpec, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from formats.kernels.batches import drop_batches
 from formats.kernels.columns import BatchRow
-from formats.kernels.log import drop_batches
 from kcli.errors import UnreadableInput
 from kcli.export import offsets
 from kcli.export.corruption import CorruptLog
@@ -30,12 +31,12 @@ from kcli.export.options import SourceOptions
 from kcli.export.reading import read
 from kcli.export.splits import Range, Split, lost, splits
 from kcli.inspector.selection import ALL
-from kcli.log.read_only_survey import UNSOUND
+from kcli.log.read_only.survey import UNSOUND
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import Source
 
 PAUSES_S = (0.02, 0.2)
-"""Between attempts: the renames of a compaction take milliseconds."""
+"""Pauses between attempts to read a directory; the renames at the end of a compaction take milliseconds."""
 ROOM_BYTES = 1 << 16
 
 P = ParamSpec("P")
@@ -44,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """Offsets [start, end) of a partition, in the copy of it at `directory`; `copies` are the directories of others."""
+    """Offsets [start, end) of a partition, in its replica at `directory`; copies: directories of other replicas."""
 
     directory: str
     start: int
@@ -53,18 +54,18 @@ class LiveRange:
 
 
 class LiveEnd:
-    """Where one copy of a partition ends, and how far it is stable, as its log grows."""
+    """The log end offset and last stable offset of one replica of a partition, followed as its log grows."""
 
     def __init__(self) -> None:
         self._segment: tuple[str, int] | None = None
         self._end = 0
-        self._seen_to = -1  # transactions before this offset are known
+        self._transactions_end = -1  # _unfinished has the transactions open at this offset
         self._unfinished: dict[int, int] = {}
         self.position = 0
-        """The byte of the last segment behind its last sound batch."""
+        """The byte position behind the last sound batch of the last segment."""
 
     def log_end(self, files: PartitionFiles) -> int:
-        """The offset behind the last sound batch. Raises UnreadableInput."""
+        """Return the log end offset: one above the last offset of the last sound batch. Raises UnreadableInput."""
         if not files.segments:
             return files.log_start_offset or 0
         segment = files.segments[-1]
@@ -80,7 +81,10 @@ class LiveEnd:
         return self._end
 
     def _grow(self, source: Source) -> bool:
-        """Look at what is new. False: no batch begins where one should, the log may have been cut and grown again."""
+        """Read the bytes behind `position` and move `position` and the log end offset forward.
+
+        Return False where no batch begins at `position`: the log may have been truncated and appended to since.
+        """
         begin = self.position
         if _is_room(source, begin):
             return True
@@ -97,17 +101,18 @@ class LiveEnd:
         return True
 
     def stable(self, files: PartitionFiles, end: int) -> int:
-        """Where readers of committed records stop, who otherwise would at `end`. Raises UnreadableInput."""
-        if not 0 <= self._seen_to <= end:
-            self._seen_to, self._unfinished = offsets.snapshot_transactions(files, end)
-        if self._seen_to < end:
-            offsets.follow_transactions(files, self._seen_to, end, self._unfinished)
-            self._seen_to = end
+        """Return the last stable offset, at most `end`: where a read_committed consumer stops. Raises
+        UnreadableInput."""
+        if not 0 <= self._transactions_end <= end:
+            self._transactions_end, self._unfinished = offsets.snapshot_transactions(files, end)
+        if self._transactions_end < end:
+            offsets.follow_transactions(files, self._transactions_end, end, self._unfinished)
+            self._transactions_end = end
         return min([end, *self._unfinished.values()])
 
 
 def steady(look: Callable[P, T]) -> Callable[P, T]:
-    """The same function, which looks again where a file went in the meantime."""
+    """Return a function that calls `look` again, up to twice, where it raises UnreadableInput for a deleted file."""
 
     @wraps(look)
     def again(*arguments: P.args, **named: P.kwargs) -> T:
@@ -122,7 +127,8 @@ def steady(look: Callable[P, T]) -> Callable[P, T]:
 
 
 def settled(directory: str) -> PartitionFiles:
-    """A partition's directory as it is now: a listing may miss a file that is renamed meanwhile, two do not.
+    """Return the files of a partition's directory, listed until two listings in a row name the same segments, because
+    one listing can miss a file that is renamed meanwhile.
 
     Raises UnreadableInput.
     """
@@ -135,23 +141,24 @@ def settled(directory: str) -> PartitionFiles:
 
 
 def unshared(options: SourceOptions) -> SourceOptions:
-    """The same options, which say nothing of how many tasks there are to be."""
+    """Return the options without minPartitions and maxRecordsPerPartition."""
     return replace(options, min_partitions=None, max_records_per_partition=None)
 
 
-def read_live(wanted: LiveRange, columns: Sequence[str], options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """The records of a range as record batches with these columns, each record once.
+def read_live(live_range: LiveRange, columns: Sequence[str], options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range as Arrow record batches with these columns, each record once.
 
-    Raises UnreadableInput, CorruptLog with onCorruption=fail, DataLoss.
+    Where a file is deleted or damaged meanwhile, the rest of the range is looked up and read again, up to twice in a
+    row. Raises UnreadableInput, CorruptLog with onCorruption=fail, DataLoss.
     """
-    asked = columns if "offset" in columns else [*columns, "offset"]
+    read_columns = columns if "offset" in columns else [*columns, "offset"]
     pauses = iter(PAUSES_S)
-    at, is_read = wanted.start, False
+    at, is_read = live_range.start, False
     while not is_read:
         try:
-            for split in _splits(replace(wanted, start=at), options):
+            for split in _splits(replace(live_range, start=at), options):
                 for batch in read(
-                    split, asked, on_corruption=options.on_corruption, include_control=options.include_control
+                    split, read_columns, on_corruption=options.on_corruption, include_control=options.include_control
                 ):
                     yield batch.select(columns)
                     at = max(at, pc.max(batch.column("offset")).as_py() + 1)
@@ -163,24 +170,27 @@ def read_live(wanted: LiveRange, columns: Sequence[str], options: SourceOptions)
             time.sleep(pause)
 
 
-def _splits(wanted: LiveRange, options: SourceOptions) -> Iterator[Split]:
-    """Where the offsets are now. Raises UnreadableInput, DataLoss."""
-    files = settled(wanted.directory)
-    whose = f"{files.topic}-{files.partition}"
-    start, end = max(wanted.start, offsets.log_start(files)), wanted.end
-    if start > wanted.start:
-        lost(f"{whose}: offset {wanted.start:,} is gone, the log starts at {start:,}", fails=options.fail_on_data_loss)
+def _splits(live_range: LiveRange, options: SourceOptions) -> Iterator[Split]:
+    """Yield the splits that contain a range's offsets now. Raises UnreadableInput, DataLoss."""
+    files = settled(live_range.directory)
+    partition = f"{files.topic}-{files.partition}"
+    start, end = max(live_range.start, offsets.log_start(files)), live_range.end
+    if start > live_range.start:
+        lost(
+            f"{partition}: offset {live_range.start:,} is gone, the log starts at {start:,}",
+            fails=options.fail_on_data_loss,
+        )
     last = LiveEnd()
     if (log_end := last.log_end(files)) < end:
-        lost(f"{whose}: offset {end - 1:,} is gone, the log ends at {log_end:,}", fails=options.fail_on_data_loss)
-    for split in splits([Range(files, start, end, wanted.copies)], unshared(options)):
+        lost(f"{partition}: offset {end - 1:,} is gone, the log ends at {log_end:,}", fails=options.fail_on_data_loss)
+    for split in splits([Range(files, start, end, live_range.copies)], unshared(options)):
         if split.stop is None and split.segment == files.segments[-1].address:
             split = replace(split, stop=last.position)  # noqa: PLW2901 (what is behind is being written)
         yield split
 
 
 def _is_room(source: Source, position: int) -> bool:
-    """Is there nothing behind a position, or nothing but zeros as far as one looks?"""
+    """Whether the file ends at a position, or its next 64 KB are all zeros (preallocated space)."""
     data = bytearray(max(0, min(ROOM_BYTES, source.size() - position)))
     return not any(data[: source.read_at(position, memoryview(data))])
 

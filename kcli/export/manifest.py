@@ -1,18 +1,18 @@
-"""The manifest of an export, `_kcli_manifest.json` beside the data: what is there, and what it was made from.
+"""The manifest of an export, `_kcli_manifest.json` in the table's directory: its files, and the sources of its rows.
 
     kcli_manifest   1, the version of this layout
     id              of this export; an incremental STATE names it
-    options         what the export was told (columns, formats, isolation, layout...), so that --check can do it again
-    columns         [name, Arrow type] of each column of the files; those of `layout` are in their paths instead
+    options         the options of the export (columns, formats, isolation, layout...), with which --check reads again
+    columns         [name, Arrow type] of each column of the files; the columns of `layout` are in the paths instead
     files           path, increment, bytes, crc32c, records, and per partition its records and first and last offset
     sources         per read part of a segment: path, bytes [start, stop), crc32c, records, first and last offset
-    partitions      start and end offset (exclusive) of what was asked, records, gaps
-    dead_letters    the same as `files`, of the table of records that did not decode
-    damage          what was skipped because it was damaged: topic, partition, segment, position, length, reason
+    partitions      per partition: the exported offsets from start to end (exclusive), records, gaps
+    dead_letters    files of the dead-letter table (records that did not decode), in the form of `files`
+    damage          damaged bytes that were skipped: topic, partition, segment, position, length, reason
 
-Readers of Parquet directories (pyarrow, Spark) pass over names that begin with an underscore, and DuckDB is asked for
-`*.parquet`. A file is part of the export once the manifest names it; only a commit that was interrupted leaves others,
-and the next run finishes it: see commit.py.
+Readers of Parquet directories (pyarrow, Spark) skip names that begin with an underscore; for DuckDB the path is
+`*.parquet`. A file is part of the export where the manifest names it. Only an interrupted commit leaves other files,
+and the next run finishes that commit (commit.py).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from kcli.errors import UnreadableInput
 MANIFEST = "_kcli_manifest.json"
 VERSION = 1
 GAPS_LISTED = 1000
-"""Gaps of a partition that are listed; all are counted."""
+"""The number of gaps that a manifest lists per partition; `missing` counts the offsets of all gaps."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Records of a partition in a file: how many, and the lowest and highest offset among them."""
+    """The records of one partition in a file: their number, and their lowest and highest offset."""
 
     topic: str
     partition: int
@@ -44,7 +44,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file. `path` is relative to the directory of its table."""
+    """A Parquet file. path: relative to the table's directory; ranges: its records by partition."""
 
     path: str
     bytes: int
@@ -55,15 +55,17 @@ class DataFile:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
-        """From JSON."""
+        """Return the file that a JSON object of the manifest describes."""
         ranges = tuple(OffsetRange(**each) for each in value["ranges"])
         return cls(**{**value, "ranges": ranges})
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePart:
-    """Bytes [start, stop) of a segment that were read, and the records they gave; crc32c is None where only the file
-    system of an object store has the bytes. first and last are None where there was no record."""
+    """Bytes [start, stop) of a segment that were read, and the records in them.
+
+    crc32c: of the bytes, None for a segment in an object store. first, last: offsets, None without a record.
+    """
 
     topic: str
     partition: int
@@ -79,8 +81,11 @@ class SourcePart:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What was exported of a partition: offsets [start, end), the records among them, and the gaps: offsets without a
-    record (compacted away, control records, aborted, filtered), as [first, last] ranges in order."""
+    """The exported offsets [start, end) of a partition, and the number of their records.
+
+    missing: the number of offsets without a record (compacted away, control records, aborted, filtered). gaps: the
+    ranges [first, last] of these offsets, in order, at most GAPS_LISTED.
+    """
 
     topic: str
     partition: int
@@ -92,11 +97,11 @@ class Extent:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Self:
-        """From JSON."""
+        """Return the extent that a JSON object of the manifest describes."""
         return cls(**{**value, "gaps": tuple((first, last) for first, last in value["gaps"])})
 
     def then(self, later: Extent) -> Extent:
-        """This and what was exported behind it."""
+        """Return one extent for this and a later one of the same partition; offsets between them are a gap."""
         between = [(self.end, later.start - 1)] if later.start > self.end else []
         gaps = joined([*self.gaps, *between, *later.gaps])
         missing = self.missing + later.missing + sum(last - first + 1 for first, last in between)
@@ -106,7 +111,7 @@ class Extent:
 
 
 def joined(gaps: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Ranges in order, those that touch made one."""
+    """Return ranges [first, last], given in order, with ranges that touch or overlap joined into one."""
     found: list[tuple[int, int]] = []
     for first, last in gaps:
         if found and found[-1][1] + 1 >= first:
@@ -118,7 +123,7 @@ def joined(gaps: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes of a segment that no record could be had from."""
+    """Damaged bytes of a segment, which were skipped. path: of the segment; position, length: in bytes."""
 
     topic: str
     partition: int
@@ -130,7 +135,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All of it. `increments` counts the commits that made the directory."""
+    """The content of a manifest, for all increments of an export. increments: the number of its commits."""
 
     id: str
     created_ms: int
@@ -146,16 +151,16 @@ class Manifest:
 
     @property
     def records(self) -> int:
-        """Records in the table."""
+        """The number of records in the table."""
         return sum(file.records for file in self.files)
 
     def to_json(self) -> bytes:
-        """The file."""
+        """Return the content of the manifest file."""
         return json.dumps({"kcli_manifest": VERSION, **asdict(self)}, indent=1, ensure_ascii=False).encode()
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest of an export. Raises UnreadableInput: no export, or one of another version."""
+    """Read the manifest of an export. Raises UnreadableInput: no export, or one of another version."""
     path = directory / MANIFEST
     try:
         data = path.read_bytes()
@@ -163,12 +168,12 @@ def read_manifest(directory: Path) -> Manifest:
         reason = "no such directory" if not directory.is_dir() else f"no export of kcli: it has no {MANIFEST}"
         raise UnreadableInput(str(directory), reason) from None
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput.of(path, error) from error
     return parse_manifest(data, str(path))
 
 
 def parse_manifest(data: bytes, name: str) -> Manifest:
-    """A manifest from its bytes. Raises UnreadableInput."""
+    """Return the manifest in the bytes of its file. name: of the file, for errors. Raises UnreadableInput."""
     try:
         value = json.loads(data)
         if value.pop("kcli_manifest") != VERSION:

@@ -1,7 +1,7 @@
-"""The topics and partitions that a query names, against those that its paths hold.
+"""The check that the topics and partitions which a query names exist at its paths.
 
-As in Spark's Kafka source a name that is not there is an error, and a pattern that fits no topic has no rows. A topic
-without records is there. Source: ConsumerStrategy, whose Admin describes each topic that is named.
+As in Spark's Kafka source, an unknown topic or partition is an error, and a pattern that matches no topic gives no
+rows. A topic without records exists. Source: ConsumerStrategy, which describes each named topic with the Admin client.
 """
 
 from __future__ import annotations
@@ -9,26 +9,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kcli.errors import UsageError
-from kcli.export.options import Partition, SourceOptions
+from kcli.export.options import SourceOptions
+from kcli.protocol.topic_partition import TopicPartition
 
 TOPICS_SHOWN = 10
 
 
-def refuse_unknown(options: SourceOptions, there: Collection[Partition], known: Iterable[Partition] = ()) -> None:
-    """Raise UsageError for the first topic or partition that `options` name and that is not `there`.
+def refuse_unknown(
+    options: SourceOptions, present: Collection[TopicPartition], known: Iterable[TopicPartition] = ()
+) -> None:
+    """Raise UsageError for the first topic or partition that `options` name and that does not exist.
 
-    known: partitions that were there once, whose loss is not this function's matter.
+    present: the partitions that exist. known: partitions that an earlier batch has read, for which no error is raised.
     """
-    there = {*there, *known}
-    topics = sorted({topic for topic, _ in there})
+    present = {*present, *known}
+    topics = sorted({topic for topic, _ in present})
     where = ", ".join(options.paths)
     for topic in sorted(options.subscribe or options.assign or ()):
         if topic not in topics:
             raise UsageError(f"no topic {topic!r} in {where}{_instead(topic, topics)}")
     for topic, numbers in sorted((options.assign or {}).items()):
         for number in sorted(numbers):
-            if (topic, number) not in there:
-                others = ", ".join(str(other) for name, other in sorted(there) if name == topic)
+            if (topic, number) not in present:
+                others = ", ".join(str(other) for name, other in sorted(present) if name == topic)
                 raise UsageError(f"no partition {number} of {topic!r} in {where}, which has {others}")
 
 

@@ -1,8 +1,9 @@
-"""Where a partition's log begins, ends and is stable, and which offset a time stands for.
+"""The log start offset, log end offset and last stable offset of a partition, and the first offset at a timestamp.
 
-    log start     as the checkpoint says, if that lies behind where the first segment begins; else there
-    log end       behind the last sound batch of the last segment
-    last stable   before the first transaction without a marker: the latest sound snapshot, and the log behind it
+    log start offset     the larger of log-start-offset-checkpoint's entry and the first offset of the first segment
+    log end offset       one above the last offset of the last sound batch in the last segment
+    last stable offset   the first offset of the oldest open transaction; open transactions come from the latest sound
+                         producer snapshot and from the batches above it
 
 Source: UnifiedLog, ProducerStateManager.
 """
@@ -14,8 +15,9 @@ from collections.abc import Callable, Iterator
 from formats import txn_index
 from formats.errors import FormatError
 from formats.file_name import FileKind
+from formats.kernels.batches import drop_batches
 from formats.kernels.columns import BASE_OFFSET, BatchRow
-from formats.kernels.log import RecordTable, drop_batches
+from formats.kernels.records import RecordTable
 from formats.producer_snapshot import ProducerEntry
 from formats.producer_snapshot import parse as parse_snapshot
 from formats.txn_index import AbortedTxn
@@ -25,7 +27,7 @@ from kcli.export.files import open_source, read_file
 from kcli.inspector.seek import seek
 from kcli.inspector.selection import ALL, Selection
 from kcli.log.batch_records import decode
-from kcli.log.read_only_survey import BEGIN, UNSOUND, Survey
+from kcli.log.read_only.survey import BEGIN, UNSOUND, Survey
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import Source
 
@@ -35,16 +37,16 @@ SLICE_RECORDS = 1 << 12
 
 
 def log_start(files: PartitionFiles) -> int:
-    """The first offset that is to be read. Raises UnreadableInput."""
+    """Return the log start offset: the first offset that a consumer may read. Raises UnreadableInput."""
     if not files.segments:
         return files.log_start_offset or 0
     first = _first_offset(files.segments[0])
-    said = files.log_start_offset
-    return first if said is None or said < first else said
+    checkpointed = files.log_start_offset
+    return first if checkpointed is None or checkpointed < first else checkpointed
 
 
 def _first_offset(segment: SegmentFile) -> int:
-    """Where a segment begins: by its name, or, where that lies above its first batch, by that."""
+    """Return the smaller of the base offset in a segment's name and the base offset of its first batch, if sound."""
     source = open_source(segment.address)
     try:
         row = batch_at(source, 0)
@@ -56,13 +58,13 @@ def _first_offset(segment: SegmentFile) -> int:
 
 
 def batch_at(source: Source, position: int) -> BatchRow | None:
-    """The batch that begins at a byte, sound or not; None where none does. Raises UnreadableInput."""
+    """Return the batch that begins at a byte position, sound or not; None without one. Raises UnreadableInput."""
     part = next(read_segment(source, start=position, resync=False, window_bytes=PEEK_BYTES), None)
     return BatchRow._make(part.batches.row(0)) if isinstance(part, Window) else None
 
 
 def log_end(files: PartitionFiles) -> int:
-    """The offset behind the last sound batch. Raises UnreadableInput."""
+    """Return the log end offset: one above the last offset of the last sound batch. Raises UnreadableInput."""
     if not files.segments:
         return files.log_start_offset or 0
     segment = files.segments[-1]
@@ -79,18 +81,18 @@ def log_end(files: PartitionFiles) -> int:
 
 
 def last_stable_offset(files: PartitionFiles, end: int) -> int:
-    """Where readers of committed records stop, who otherwise would at `end`. Raises UnreadableInput."""
+    """Return the last stable offset, at most `end`: where a read_committed consumer stops. Raises UnreadableInput."""
     at, unfinished = snapshot_transactions(files, end)
     follow_transactions(files, at, end, unfinished)
     for entry in indexed_aborts(files) if unfinished else ():
         begun = unfinished.get(entry.producer_id, end)
         if entry.first_offset <= begun <= entry.last_offset < end and not _is_readable(files, entry.last_offset):
-            del unfinished[entry.producer_id]  # the marker's bytes are damaged
+            del unfinished[entry.producer_id]  # the abort marker is in a damaged batch
     return min([end, *unfinished.values()])
 
 
 def _is_readable(files: PartitionFiles, offset: int) -> bool:
-    """Is there a sound batch with that offset?"""
+    """Whether a sound batch has this offset."""
     segment, _ = next(files.following(offset))
     source = open_source(segment.address)
     try:
@@ -104,13 +106,17 @@ def _is_readable(files: PartitionFiles, offset: int) -> bool:
 
 
 def snapshot_transactions(files: PartitionFiles, end: int) -> tuple[int, dict[int, int]]:
-    """The offset of the last sound snapshot up to `end`, and where transactions begin that go on there, by producer."""
+    """Return the offset of the latest sound producer snapshot at or below `end`, and the transactions open at that
+    offset: first offsets by producer id."""
     at, entries = _latest_snapshot(files, end)
     return at, {e.producer_id: e.current_txn_first_offset for e in entries if e.current_txn_first_offset >= 0}
 
 
 def follow_transactions(files: PartitionFiles, at: int, end: int, unfinished: dict[int, int]) -> None:
-    """Change what goes on at `at` into what goes on at `end`. Raises UnreadableInput."""
+    """Bring `unfinished`, the transactions open at offset `at` (first offsets by producer id), forward to offset `end`.
+
+    Raises UnreadableInput.
+    """
     for segment, next_base in files.following(at):
         if segment.base_offset >= end:
             break
@@ -135,7 +141,7 @@ def follow_transactions(files: PartitionFiles, at: int, end: int, unfinished: di
 
 
 def indexed_aborts(files: PartitionFiles) -> list[AbortedTxn]:
-    """What the sound transaction indexes of a partition list."""
+    """Return the entries of all sound transaction indexes (`.txnindex`) of a partition."""
     found: list[AbortedTxn] = []
     for segment in files.segments:
         address = segment.index(FileKind.TXN_INDEX)
@@ -143,32 +149,32 @@ def indexed_aborts(files: PartitionFiles) -> list[AbortedTxn]:
             try:
                 found += txn_index.parse(read_file(address))
             except (FormatError, UnreadableInput):
-                continue  # the markers tell it
+                continue  # the log's transaction markers say the same
     return found
 
 
 def _latest_snapshot(files: PartitionFiles, end: int) -> tuple[int, list[ProducerEntry]]:
-    """The last sound snapshot up to an offset: where it was taken, and its entries; 0 where there is none."""
+    """Return the offset and entries of the latest sound producer snapshot at or below `end`; 0 and [] without one."""
     for at, address in reversed(files.snapshots):
         if at <= end:
             try:
                 return at, list(parse_snapshot(read_file(address)).entries)
             except (FormatError, UnreadableInput):
-                continue  # what it says is in the log, too
+                continue  # the batches in the log give the same producer state
     return 0, []
 
 
 def offset_for_time(files: PartitionFiles, time_ms: int) -> int | None:
-    """The first offset whose timestamp is that or a later one, None where there is none. Raises UnreadableInput."""
-    wanted = Selection(from_time_ms=time_ms)
+    """Return the first offset whose timestamp is at or after `time_ms`, None without one. Raises UnreadableInput."""
+    selection = Selection(from_time_ms=time_ms)
     records = RecordTable(SLICE_RECORDS)
     for segment in files.segments:
         source = open_source(segment.address)
         try:
-            for window in sound_windows(source, find(source, segment, wanted)):
-                wanted.batches(window.batches)
+            for window in sound_windows(source, find(source, segment, selection)):
+                selection.batches(window.batches)
                 for _ in decode(window, records):
-                    wanted.records(records, 1)
+                    selection.records(records, 1)
                     if records.count:
                         return records.row(0)[0]
                 window.release()
@@ -177,13 +183,13 @@ def offset_for_time(files: PartitionFiles, time_ms: int) -> int | None:
     return None
 
 
-def find(source: Source, segment: SegmentFile, wanted: Selection) -> int:
-    """Where in the segment to begin reading for an offset or a time."""
-    return seek(source, segment.base_offset, index_reader(segment), wanted)
+def find(source: Source, segment: SegmentFile, selection: Selection) -> int:
+    """Return the byte position at which to begin reading a segment for an offset or a timestamp, from its indexes."""
+    return seek(source, segment.base_offset, index_reader(segment), selection)
 
 
 def index_reader(segment: SegmentFile) -> Callable[[FileKind], bytes]:
-    """What reads the index files of a segment."""
+    """Return a function that reads a segment's index file of a kind; the function raises UnreadableInput."""
 
     def read_index(kind: FileKind) -> bytes:
         address = segment.index(kind)
@@ -195,7 +201,8 @@ def index_reader(segment: SegmentFile) -> Callable[[FileKind], bytes]:
 
 
 def sound_windows(source: Source, start: int) -> Iterator[Window]:
-    """The windows from a batch on, of which batches that no client takes are left out."""
+    """Yield the windows of a segment from byte position `start` on, without the batches that a consumer would
+    refuse."""
     for part in read_segment(source, start=start):
         if isinstance(part, Window):
             drop_batches(part.batches, faults=UNSOUND)

@@ -1,14 +1,14 @@
-"""The options of the data source: names and values as Spark's Kafka source has them, and our own.
+"""The options of the data source `kafka-log`: those of Spark's Kafka source, by the same names, and further ones.
 
-    which topics   subscribe, subscribePattern, assign; none of them: all but internal ones
-    from, to       startingOffsets, startingOffsetsByTimestamp, startingTimestamp, and endingOffsets and its like
-    how many       minPartitions, maxRecordsPerPartition, maxOffsetsPerTrigger
-    which columns  columns, includeHeaders, includeControl
-    what counts    isolation, onCorruption, corruptionReport, failOnDataLoss, beyondHighWatermark
+    topics         subscribe, subscribePattern, assign; with none of them all topics but internal ones
+    offsets        startingOffsets, startingOffsetsByTimestamp, startingTimestamp; the same three with `ending`
+    tasks          minPartitions, maxRecordsPerPartition, maxOffsetsPerTrigger
+    columns        columns, includeHeaders, includeControl
+    records        isolation, onCorruption, corruptionReport, failOnDataLoss, beyondHighWatermark
 
-Names are case-insensitive, as all options of Spark. Options of Spark's source that only concern a connection to
-a broker (`kafka.…` and the like) are taken and mean nothing, so that jobs move over; kafka.isolation.level means
-`isolation`.
+Names are case-insensitive, as all options of Spark. Options of Spark's Kafka source that only concern a connection to
+a broker (`kafka.…`, groupIdPrefix, fetchOffset.…) are accepted without effect, so that existing jobs run unchanged;
+kafka.isolation.level means `isolation`.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from typing import Any, Final, TypeVar
 
 from kcli.errors import UsageError
 from kcli.export import columns
+from kcli.protocol.topic_partition import TopicPartition
 
 EARLIEST, LATEST = -2, -1
 NAMED_OFFSETS = {"earliest": EARLIEST, "latest": LATEST}
-Partition = tuple[str, int]
 Enum = TypeVar("Enum", bound=StrEnum)
 
 
 class Isolation(StrEnum):
-    """Which transactions' records are read: all, or only those of committed ones, up to the last stable offset."""
+    """isolation.level: READ_COMMITTED leaves out aborted transactions and records above the last stable offset."""
 
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
 
 
 class OnCorruption(StrEnum):
-    """What happens at damaged bytes: an error, reading on behind them, or that and a table of what was passed over."""
+    """At damaged bytes FAIL raises CorruptLog, SKIP reads on behind them, REPORT also writes them to a damage table."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -46,28 +46,30 @@ class OnCorruption(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where partitions begin or end: a time (epoch ms) for all, times or offsets for some, else `default`.
+    """The start or the end of each partition in a query. All offsets may be EARLIEST or LATEST.
 
-    Offsets may be EARLIEST and LATEST.
+    time_ms: a timestamp (epoch ms) for all partitions. times_ms, offsets: by partition. default: the offset of
+    partitions without an entry.
     """
 
     default: int
-    offsets: Mapping[Partition, int] = field(default_factory=dict)
-    times_ms: Mapping[Partition, int] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
     time_ms: int | None = None
 
-    def time_of(self, partition: Partition) -> int | None:
-        """The time that was given for a partition, in epoch ms."""
+    def time_of(self, partition: TopicPartition) -> int | None:
+        """Return the timestamp that bounds a partition, in epoch ms; None where an offset does."""
         return self.times_ms.get(partition) if self.time_ms is None else self.time_ms
 
-    def offset_of(self, partition: Partition) -> int:
-        """The offset that was given for a partition, or EARLIEST or LATEST."""
+    def offset_of(self, partition: TopicPartition) -> int:
+        """Return the offset that bounds a partition, EARLIEST or LATEST."""
         return self.offsets.get(partition, self.default)
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """What filters of a query leave: topics and partitions (None: all), offsets from inclusive to exclusive, times."""
+    """The records that the query's filters select: topics and partitions (None: all), offsets in [from_offset,
+    to_offset), offsets from the first record with a timestamp of at least from_time_ms (epoch ms) on."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -76,7 +78,7 @@ class Narrowed:
     from_time_ms: int | None = None
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Can the partition hold what is left?"""
+        """Whether the filters select the partition."""
         return (self.topics is None or topic in self.topics) and (
             self.partitions is None or partition in self.partitions
         )
@@ -84,7 +86,7 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read. See the module's text; `parse` makes it from Spark's strings."""
+    """The options of a query as values; `parse` reads them from Spark's strings, the module docstring lists them."""
 
     paths: tuple[str, ...]
     subscribe: frozenset[str] | None = None
@@ -109,12 +111,13 @@ class SourceOptions:
 
     @staticmethod
     def parse(options: Mapping[str, str], *, stream: bool = False) -> SourceOptions:
-        """The options as Spark gives them: strings. A stream begins at the latest offsets if not told otherwise, and
-        goes beyond the high watermark of the checkpoint, which is old on a live broker.
+        """Return the options of a query from Spark's option strings by name.
 
-        Raises UsageError: an unknown option, a value that makes no sense, no path.
+        stream: startingOffsets is `latest` by default, and beyondHighWatermark true, because the high watermark in the
+        checkpoint of a running broker is some seconds old.
+        Raises UsageError: an unknown option, an invalid value, options that exclude each other, no path.
         """
-        given = _Given({name.lower(): value for name, value in options.items()})
+        given = _RemainingOptions({name.lower(): value for name, value in options.items()})
         paths = given.paths()
         subscribe = given.names("subscribe")
         pattern = given.text("subscribePattern", _pattern)
@@ -151,7 +154,7 @@ class SourceOptions:
         return parsed
 
     def wants(self, topic: str, partition: int) -> bool:
-        """Is the partition asked for? Internal topics are, unless by name, only with includeInternalTopics."""
+        """Whether the options select the partition. Internal topics need includeInternalTopics or their full name."""
         if not self.narrowed.wants(topic, partition):
             return False
         if self.subscribe is not None:
@@ -169,14 +172,14 @@ _MEANINGLESS: Final = re.compile(
 )
 
 
-class _Given:
-    """Options by lower-case name, each to be asked for once."""
+class _RemainingOptions:
+    """Option strings by lower-case name. Each method removes the option that it returns; the rest is unknown."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self._left = options
+        self._options = options
 
     def text(self, name: str, convert: Callable[[str], Any]) -> Any:
-        value = self._left.pop(name.lower(), None)
+        value = self._options.pop(name.lower(), None)
         if value is None:
             return None
         try:
@@ -221,7 +224,7 @@ class _Given:
         return Bound(default, offsets or {}, times or {}, time)
 
     def refuse_others(self) -> None:
-        unknown = [name for name in self._left if not _MEANINGLESS.fullmatch(name)]
+        unknown = [name for name in self._options if not _MEANINGLESS.fullmatch(name)]
         if unknown:
             raise UsageError(f"kafka-log has no option {', '.join(sorted(unknown))}")
 
@@ -266,7 +269,7 @@ def _strings(text: str) -> list[str]:
 
 
 def _assign(text: str) -> dict[str, frozenset[int]]:
-    """{"topic": [0, 1], ...}"""
+    """Return partitions by topic from JSON: {"topic": [0, 1], ...}."""
     found = json.loads(text)
     if not isinstance(found, dict) or not found:
         raise ValueError('not of the form {"topic": [0, 1]}')
@@ -276,7 +279,7 @@ def _assign(text: str) -> dict[str, frozenset[int]]:
     return {topic: frozenset(numbers) for topic, numbers in found.items()}
 
 
-def _offsets(text: str) -> int | dict[Partition, int]:
+def _offsets(text: str) -> int | dict[TopicPartition, int]:
     if text.strip().lower() in NAMED_OFFSETS:
         return NAMED_OFFSETS[text.strip().lower()]
     found = _by_partition(text)
@@ -285,16 +288,16 @@ def _offsets(text: str) -> int | dict[Partition, int]:
     return found
 
 
-def _by_partition(text: str) -> dict[Partition, int]:
-    """{"topic": {"0": 23, "1": -1}, ...}"""
+def _by_partition(text: str) -> dict[TopicPartition, int]:
+    """Return numbers by partition from JSON: {"topic": {"0": 23, "1": -1}, ...}."""
     try:
         found = json.loads(text)
     except ValueError:
         raise ValueError('neither a name nor of the form {"topic": {"0": 23}}') from None
-    result: dict[Partition, int] = {}
+    result: dict[TopicPartition, int] = {}
     for topic, numbers in found.items():
         for partition, number in numbers.items():
             if type(number) is not int or not -(1 << 63) <= number < 1 << 63:
                 raise ValueError(f"{number!r} is no int64")
-            result[topic, int(partition)] = number
+            result[TopicPartition(topic, int(partition))] = number
     return result

@@ -1,9 +1,10 @@
-"""A split's records as Arrow record batches of some MB, window by window: memory is flat whatever the file's size.
+"""A split's records as Arrow record batches of some MB. Windows of the segment are read one at a time, so memory does
+not grow with the file's size.
 
-Of a damaged log everything sound is read: whole batches before, between and behind the damage, and the records before
-the damage in a batch whose CRC holds. Where another copy of the partition has the offsets that damage hides, they are
-read from there. A batch whose offsets were read before (a doubled one) is damage, too; one that only comes late is not
-passed over.
+All sound parts of a damaged log are read: whole batches before, between and behind the damage, and the records before
+the damage in a batch whose CRC is right. Offsets in a damaged batch are read from another replica of the partition that
+has them. A batch that repeats offsets of earlier batches (a doubled batch) counts as damage, too; a batch that is only
+out of order does not, and its records are delivered.
 """
 
 from __future__ import annotations
@@ -17,6 +18,17 @@ import pyarrow as pa
 
 from formats.compression import CODEC_NAMES
 from formats.errors import BadValue
+from formats.kernels.arrow.rows import ArrowRows
+from formats.kernels.batches import (
+    FAULT_BAD_INNER,
+    FAULT_NEGATIVE_COUNT,
+    FAULT_OFFSET_OUT_OF_RANGE,
+    FAULT_OFFSETS_NOT_INCREASING,
+    BatchTable,
+    drop_batches,
+    has_transactions,
+    odd_offsets,
+)
 from formats.kernels.columns import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -26,20 +38,7 @@ from formats.kernels.columns import (
     BatchRow,
     RecordRow,
 )
-from formats.kernels.log import (
-    FAULT_BAD_INNER,
-    FAULT_NEGATIVE_COUNT,
-    FAULT_OFFSET_OUT_OF_RANGE,
-    FAULT_OFFSETS_NOT_INCREASING,
-    ArrowRows,
-    BatchTable,
-    RecordTable,
-    drop_batches,
-    drop_invalid,
-    drop_offsets,
-    has_transactions,
-    odd_offsets,
-)
+from formats.kernels.records import RecordTable, drop_invalid, drop_offsets
 from kcli.errors import UnreadableInput
 from kcli.export import offsets
 from kcli.export.columns import COLUMNS, arrow_schema
@@ -51,7 +50,7 @@ from kcli.export.splits import MAX_OFFSET, Range, Split, chosen, lost, splits
 from kcli.export.transactions import aborted_ranges
 from kcli.inspector.decoded import decoded_json, decoder_of
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
-from kcli.log.read_only_survey import CONTROL, UNSOUND
+from kcli.log.read_only.survey import CONTROL, UNSOUND
 from kcli.log.segment_reader import Window, read_segment
 
 __all__ = ["CorruptLog", "read"]
@@ -61,9 +60,10 @@ BATCH_RECORDS = 1 << 16
 SLICE_RECORDS = 1 << 14
 OFFSETS_PER_SEGMENT = 1 << 31
 CORRUPT = UNREADABLE | FAULT_NEGATIVE_COUNT | FAULT_BAD_INNER | FAULT_OFFSETS_NOT_INCREASING | FAULT_OFFSET_OUT_OF_RANGE
-"""Of such a batch some records may be read."""
+"""Faults of a batch whose records before the fault can still be read."""
 MISPLACED, DOUBLED = 1 << 30, 1 << 31
-"""Our own marks on batches: none of its offsets can be, or is new; some were read before."""
+"""Faults that only this module sets. MISPLACED: all offsets of the batch are outside the segment, or all were read
+before; DOUBLED: some of them were read before."""
 LOW = 0
 KNOWN_MAGIC = 2
 CODEC_LABELS = [*CODEC_NAMES, "5", "6", "7"]
@@ -76,8 +76,9 @@ def read(
     on_corruption: OnCorruption = OnCorruption.FAIL,
     include_control: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of the split as record batches with these columns, in the order of the file.
+    """Yield the records of a split as Arrow record batches with these columns, in the order of the segment.
 
+    columns: names of kcli.export.columns.COLUMNS. include_control: deliver control records, too.
     Raises UnreadableInput, DataLoss, and CorruptLog with onCorruption=fail.
     """
     try:
@@ -96,9 +97,9 @@ def read(
 
 
 def _anew(split: Split) -> list[Split]:
-    """Where the offsets of a split are now, whose segment was cleaned or deleted since.
+    """Return new splits for the offsets of a split whose segment was cleaned or deleted after planning.
 
-    Raises DataLoss where no copy has them any more, and UnreadableInput; with may_vanish neither.
+    Raises DataLoss where no replica has the offsets any more, and UnreadableInput; with may_vanish neither.
     """
     first, last = max(split.first_offset, split.from_offset), min(split.next_offset, split.to_offset)
     try:
@@ -106,8 +107,8 @@ def _anew(split: Split) -> list[Split]:
         begins = min((offsets.log_start(each) for each in files if each.segments), default=last)
         if first < begins:
             name = f"{split.topic}-{split.partition}"
-            what = f"{name}: offset {first:,} was deleted meanwhile, the log starts at {begins:,}"
-            lost(what, fails=not split.may_vanish)
+            text = f"{name}: offset {first:,} was deleted meanwhile, the log starts at {begins:,}"
+            lost(text, fails=not split.may_vanish)
         pieces = splits(chosen(files, first, last), _options(split))
     except UnreadableInput as error:
         if not split.may_vanish:
@@ -118,7 +119,7 @@ def _anew(split: Split) -> list[Split]:
 
 
 def _options(split: Split) -> SourceOptions:
-    """What is left of the options in a split."""
+    """Return the source options that a split carries: its replicas, isolation and failOnDataLoss."""
     isolation = Isolation.READ_COMMITTED if split.committed else Isolation.READ_UNCOMMITTED
     return SourceOptions(split.copies, isolation=isolation, fail_on_data_loss=not split.may_vanish)
 
@@ -140,26 +141,27 @@ class _Reader:
         self._decoder = decoded_json(split.topic) if is_decoded else None
         self._decoded: list[str | None] = []
         self._source = open_source(split.segment)
-        self._last = -1  # largest offset so far
-        self._ceiling = MAX_OFFSET  # from here on, offsets may be some that were read before
+        self._last = -1  # largest offset read so far
+        self._ceiling = MAX_OFFSET  # offsets from here on may have been read before
         self._doubled: array[int] = array("q")
-        self._seen: list[tuple[int, int, int]] = []  # first and last offsets and positions of batches before _seen_to
-        self._seen_to = split.start
+        # (first offset, last offset, position) of the batches below byte _earlier_end
+        self._earlier: list[tuple[int, int, int]] = []
+        self._earlier_end = split.start
         self._aborted: array[int] | None = None
 
     def close(self) -> None:
-        """Give the segment's descriptor back."""
+        """Close the segment's file."""
         self._source.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """See `read`; closes the segment in the end."""
+        """Yield the split's record batches, as `read` does; close the segment's file at the end."""
         split = self._split
         records = RecordTable(SLICE_RECORDS)
         try:
             for part in read_segment(self._source, start=split.start, stop=split.stop):
                 if isinstance(part, Window):
                     if odd_offsets(part.batches, LOW - 1, split.to_offset, MAX_OFFSET)[0] < 0:
-                        break  # all of the window lies behind what is wanted
+                        break  # all batches of the window are at or above to_offset
                     yield from self._window(part, records)
                 else:
                     self._findings.add(part.error, part.position, part.length)
@@ -222,7 +224,11 @@ class _Reader:
         self._findings.add(error, position, end - position, batch)
 
     def _unsound(self, window: Window) -> Iterator[pa.RecordBatch]:
-        """Batches that no client takes: each run of them hides the offsets between its neighbours."""
+        """Report and drop the window's unsound batches, which a consumer refuses; yield their records from other
+        replicas.
+
+        Each run of unsound batches stands for the offsets between the sound batches before and behind it.
+        """
         batches, split = window.batches, self._split
         last, done = self._last, 0
         while (i := _next_unsound(batches, done)) >= 0:
@@ -243,7 +249,8 @@ class _Reader:
         drop_batches(batches, faults=UNSOUND)
 
     def _check_offsets(self, window: Window) -> None:
-        """Leave out batches whose offsets cannot be, and records whose offsets were read before."""
+        """Drop batches whose offsets are outside the segment, and batches and records whose offsets were read
+        before."""
         batches = window.batches
         high = self._split.base_offset + OFFSETS_PER_SEGMENT
         row, last = odd_offsets(batches, self._last, LOW, min(high, self._ceiling))
@@ -266,8 +273,8 @@ class _Reader:
                         batches.add_fault(row, DOUBLED)
                         self._doubled = array("q", sorted({*self._doubled, *doubled}))
                     last = batch.last_offset
-                    ahead = bisect_right(self._seen, (last, MAX_OFFSET, 0))
-                    self._ceiling = self._seen[ahead][0] if ahead < len(self._seen) else MAX_OFFSET
+                    ahead = bisect_right(self._earlier, (last, MAX_OFFSET, 0))
+                    self._ceiling = self._earlier[ahead][0] if ahead < len(self._earlier) else MAX_OFFSET
             if reason is not None:
                 self._findings.add(BadValue(reason, batch.position), batch.position, batch.size, batch)
                 self._findings.settle()
@@ -276,21 +283,22 @@ class _Reader:
         drop_batches(batches, faults=MISPLACED)
 
     def _look_back(self, position: int) -> None:
-        """Know the offsets of all batches of the split before a byte."""
+        """Add the offsets of the split's sound batches below byte `position` to `_earlier`."""
         found = []
-        for part in read_segment(self._source, start=self._seen_to, stop=position):
+        for part in read_segment(self._source, start=self._earlier_end, stop=position):
             if isinstance(part, Window):
                 drop_batches(part.batches, faults=UNSOUND)
                 for i in range(part.batches.count):
                     row = BatchRow._make(part.batches.row(i))
                     found.append((row.base_offset, row.last_offset, row.position))
-        self._seen = sorted(self._seen + found) if found else self._seen
-        self._seen_to = position
+        self._earlier = sorted(self._earlier + found) if found else self._earlier
+        self._earlier_end = position
 
     def _doubled_offsets(self, window: Window, i: int, batch: BatchRow) -> tuple[set[int], bool]:
-        """The offsets of a batch's records that batches before it have, too; are these all it has?"""
+        """Return the offsets of a batch's records that earlier batches also have, and whether these are all its
+        offsets."""
         before: set[int] = set()
-        for first, last, position in self._seen:
+        for first, last, position in self._earlier:
             if first <= batch.last_offset and last >= batch.base_offset:
                 for part in read_segment(self._source, start=position, resync=False, window_bytes=offsets.PEEK_BYTES):
                     if isinstance(part, Window):
@@ -301,7 +309,7 @@ class _Reader:
         return doubled, bool(own) and doubled == own
 
     def _behind(self) -> int:
-        """The first offset behind the split."""
+        """Return the offset at which the split ends: the base offset of the batch behind it, else to_offset."""
         split = self._split
         if split.stop is not None:
             following = offsets.batch_at(self._source, split.stop)
@@ -310,7 +318,11 @@ class _Reader:
         return split.to_offset
 
     def _settle(self, last: int, to_offset: int, *, at_end: bool = False) -> Iterator[pa.RecordBatch]:
-        """What was found hides the offsets between these: read them from another copy, or say that nobody can."""
+        """Settle the damage that stands for offsets (last, to_offset): yield their records from the replica that has
+        most of them. Raises CorruptLog where no replica has any, with onCorruption=fail.
+
+        at_end: the damage is at the end of the segment.
+        """
         split = self._split
         first, behind = max(last + 1, split.from_offset, split.first_offset), min(to_offset, split.to_offset)
         if first >= behind and (at_end or split.copies):
@@ -327,12 +339,13 @@ class _Reader:
                 )
 
     def _best_copy(self, first: int, behind: int) -> tuple[Range, int] | None:
-        """The copy with most of the records [first, behind), None where none has any."""
+        """Return the range of the replica with most records of [first, behind), and their number; None without a
+        record."""
         found: list[tuple[Range, int]] = []
         for directory in self._split.copies:
             try:
-                wanted = Range(refresh(directory), first, behind)
-                pieces = splits([wanted], _options(self._split))
+                replica_range = Range(refresh(directory), first, behind)
+                pieces = splits([replica_range], _options(self._split))
                 count = sum(
                     batch.num_rows
                     for piece in pieces
@@ -341,15 +354,16 @@ class _Reader:
             except UnreadableInput:
                 continue
             if count:
-                found.append((wanted, count))
+                found.append((replica_range, count))
         return max(found, key=lambda pair: pair[1], default=None)
 
     def _segments(self) -> Iterator[SegmentFile]:
-        """The split's segment and those behind it, also of copies, which may go on where this one ends."""
-        here = self._split.segment
+        """Yield the split's segment and the segments above it, then those of other replicas, whose logs may reach
+        further."""
+        address = self._split.segment
         last = self._split.base_offset
-        for segment in refresh(parent_of(here)).segments:
-            if segment.address == here or segment.base_offset > self._split.base_offset:
+        for segment in refresh(parent_of(address)).segments:
+            if segment.address == address or segment.base_offset > self._split.base_offset:
                 yield segment
                 last = segment.base_offset
         for directory in self._split.copies:
@@ -378,7 +392,7 @@ class _Reader:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _other(self, name: str, count: int) -> pa.Array:
-        """A column that does not come from the kernel."""
+        """Return a column that the kernel does not fill: `decoded`, or one with the same value in all rows."""
         if self._decoder is not None and name == "decoded":
             return pa.array(self._decoded, pa.string())
         known = self._constants.get(name)
@@ -390,7 +404,7 @@ class _Reader:
 
 
 def _next_unsound(batches: BatchTable, i: int) -> int:
-    """The first batch from row i on that no client takes, -1 where there is none."""
+    """Return the row of the first unsound batch from row i on, -1 without one."""
     i = batches.first_fault(i)
     while i >= 0 and not batches.field(i, FAULTS) & UNSOUND:
         i = batches.first_fault(i + 1)
@@ -398,14 +412,14 @@ def _next_unsound(batches: BatchTable, i: int) -> int:
 
 
 def _has_control(batches: BatchTable) -> bool:
-    """Is one of the batches a control batch?"""
+    """Whether one of the batches is a control batch."""
     return any(
         batches.field(i, ATTRIBUTES) & CONTROL and batches.field(i, MAGIC) >= KNOWN_MAGIC for i in range(batches.count)
     )
 
 
 def _offsets(window: Window, i: int) -> set[int]:
-    """The offsets of the records of a batch, as far as they can be read."""
+    """Return the offsets of the readable records of batch i."""
     records = RecordTable(SLICE_RECORDS)
     found: set[int] = set()
     for _ in decode(window, records, first=i, last=i + 1):
@@ -414,7 +428,7 @@ def _offsets(window: Window, i: int) -> set[int]:
 
 
 def _array(name: str, count: int, buffers: tuple[object, ...]) -> pa.Array:
-    """A column from the buffers that ArrowRows gathered."""
+    """Return a column of `count` rows from the kernel's buffers (validity, offsets, data, as its type needs them)."""
     kind = COLUMNS[name].arrow
     made = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     if name == "headers":

@@ -1,14 +1,14 @@
-"""Segments out of an export: the records of Parquet files as the log directory that they were.
+"""The restore of a log directory from an export: the records of Parquet files become segments again.
 
-    rows in the order of their offsets  ->  batches (kernel)  ->  segments  ->  what Kafka's recovery builds beside them
+    rows in the order of their offsets  ->  batches (kernel)  ->  segments  ->  indexes and snapshots (log recovery)
 
-Only the logs are written here. Then every partition is started as after a crash: its batches are read back and checked,
-and indexes, aborted transactions, producer snapshots and leader epochs come from them, by the code of `kcli recover`.
-The directory's checkpoints say that all of it is flushed and replicated.
+This module writes only the `.log` files. Then each partition is started as after a crash, with the code of
+`kcli recover`: its batches are read back and checked, and its indexes, aborted transactions, producer snapshots and
+leader epochs are built from them. The checkpoints put recovery point and high watermark at the log end offset.
 
-What an export does not hold does not come back: batches without records, segments without batches, leader epochs
-without records, the bytes of compressed batches (codecs do not give the same twice), timestamps that LogAppendTime has
-overridden.
+An export does not contain, and a restore cannot give back: batches without records, segments without batches, leader
+epochs without records, the exact bytes of compressed batches (another compressor gives other bytes), and the
+producers' timestamps that LogAppendTime has replaced.
 """
 
 from __future__ import annotations
@@ -23,26 +23,20 @@ import pyarrow.compute as pc
 
 from formats.compression import compress
 from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, FileName, build, build_directory
-from formats.kernels.log import (
-    BUILD_COMPRESS,
-    BUILD_FAULT,
-    BUILD_FAULTS,
-    BUILD_ROWS_DONE,
-    BatchBuilder,
-    batches_within,
-)
+from formats.kernels.arrow.builder import BUILD_COMPRESS, BUILD_FAULT, BUILD_FAULTS, BUILD_ROWS_DONE, BatchBuilder
+from formats.kernels.scan import batches_within
 from formats.message_compiler import uuid_text
 from formats.properties import PartitionMetadata, build_partition_metadata
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.export.restore_columns import BUILD_SCHEMA, LEFT_OUT, NO_SEGMENT, TRANSACTIONAL
 from kcli.export.restore_rows import Export, origins
 from kcli.inspector.cluster_metadata import read_image
 from kcli.log.disk import Disk, DiskFile
-from kcli.log.loader import LoadedOffsets, LoadOptions
-from kcli.log.log_directory import LogDirectory, Partition
+from kcli.log.log_directory import LogDirectory
 from kcli.log.new_directory import new_directory
-from kcli.log.recovery import start_in_place
-from kcli.log.recovery_view import StartRefused
+from kcli.log.recovery.apply import start_in_place
+from kcli.log.recovery.loader import LoadedOffsets, LoadOptions
+from kcli.protocol.topic_partition import TopicPartition
 
 DEFAULT_SEGMENT_BYTES: Final = 1 << 30
 LARGEST_SEGMENT_BYTES: Final = (1 << 31) - 1
@@ -50,7 +44,7 @@ INT_MAX: Final = (1 << 31) - 1
 ORDER_FAULT: Final = 1
 LOG_OVERHEAD_BYTES: Final = 12
 LAST_OFFSET_DELTA: Final = slice(23, 27)
-NEVER_MS: Final = 1 << 62  # producers silent for long are for the broker to forget
+NEVER_MS: Final = 1 << 62  # the broker removes expired producers, not the restore
 SORTED: Final = ".sorted"
 
 
@@ -60,9 +54,11 @@ class DoubledOffset(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """segment_bytes None: files begin where column `segment` says, else by Kafka's default. codec None: as it was.
+    """The options of a restore.
 
-    topic_ids: of topics, in Kafka's base64; those that a restored metadata log knows need not be given.
+    now_ms: the time (epoch ms). segment_bytes: size of a segment; None: segments begin where column `segment` names
+    their base offsets, and without this column have Kafka's default size. codec: compression of the batches, None: as
+    in the export. topic_ids: topic ids by name, in Kafka's base64; a restored metadata log gives further ones.
     """
 
     now_ms: int
@@ -73,11 +69,12 @@ class RestoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A partition, as it is now or, in a dry run, as far as the survey tells (None for what it does not).
+    """A restored partition; in a dry run what the survey found of it, with None for the other attributes.
 
-    missing: offsets between the first and the last that no record has. left_out: control records, see restore_columns.
-    has_open_ends: there were transactions and no control record, so that nobody could tell how they ended: the records
-    are in none now.
+    missing: the number of offsets between the first and the last without a record. left_out: the number of control
+    records that were not restored (see restore_columns). has_open_ends: whether the export has transactional records
+    but no control record, so that the transactions' results are unknown; such records are restored outside any
+    transaction.
     """
 
     topic: str
@@ -97,7 +94,7 @@ class Restored:
 
 
 def survey(export: Export) -> Iterator[Restored]:
-    """What there is to restore."""
+    """Yield each partition of the export as a dry run shows it, by topic and partition."""
     for (topic, partition), found in sorted(export.partitions.items()):
         span = found.last_offset - found.first_offset + 1
         yield Restored(topic, partition, found.first_offset, found.last_offset, found.rows, max(0, span - found.rows))
@@ -111,10 +108,10 @@ def restore(
     disk: Disk | None = None,
     finish: Callable[[Path], None] = lambda _: None,
 ) -> Iterator[Restored]:
-    """Write the log directory `target`, which must not be there yet; nothing of it stays where that fails.
+    """Write the log directory `target`, which must not exist; yield each partition once it is restored.
 
-    finish: called with the directory when all else is in it, before it gets its name. Raises TargetExists,
-    UnreadableInput, DoubledOffset, OSError.
+    Where the restore fails, nothing of the directory remains. finish: called with the complete directory before it is
+    renamed to `target`. Raises TargetExists, UnreadableInput, DoubledOffset, OSError.
     """
     disk = Disk() if disk is None else disk
     with new_directory(disk, target) as partial:
@@ -122,11 +119,11 @@ def restore(
         disk.make_directory(scratch)
         export.sort(scratch)
         topic_ids = dict(options.topic_ids)
-        ends: dict[Partition, int] = {}
+        ends: dict[TopicPartition, int] = {}
         for partition in sorted(export.partitions, key=lambda each: (each[0] != METADATA_TOPIC, each)):
             writer = _PartitionWriter(export, partition, partial, options, disk)
-            restored = writer.write(scratch, topic_ids.get(partition[0]))
-            if partition[0] == METADATA_TOPIC:
+            restored = writer.write(scratch, topic_ids.get(partition.topic))
+            if partition.topic == METADATA_TOPIC:
                 topic_ids = _known_ids(partial) | topic_ids
             elif restored.log_end_offset is not None:
                 ends[partition] = restored.log_end_offset
@@ -141,16 +138,16 @@ def restore(
 
 
 def _known_ids(directory: Path) -> dict[str, str]:
-    """The ids of topics that the restored metadata log has."""
+    """Return the topic ids in the restored metadata log, by topic name; {} without that log."""
     image = read_image(directory)
     return {} if image is None else {name: uuid_text(topic.id.bytes) for name, topic in image.topics.items()}
 
 
 class _PartitionWriter:
-    """Writes one partition's directory."""
+    """Restores one partition's directory."""
 
     def __init__(
-        self, export: Export, partition: Partition, directory: Path, options: RestoreOptions, disk: Disk
+        self, export: Export, partition: TopicPartition, directory: Path, options: RestoreOptions, disk: Disk
     ) -> None:
         self._export = export
         self._partition = partition
@@ -166,7 +163,10 @@ class _PartitionWriter:
         self._records = 0
 
     def write(self, scratch: Path, topic_id: str | None) -> Restored:
-        """Do it. Raises UnreadableInput, DoubledOffset, OSError."""
+        """Write the segments, then recover the log. Raises UnreadableInput, DoubledOffset, OSError.
+
+        scratch: a directory for run files. topic_id: for partition.metadata, None for no such file.
+        """
         topic, number = self._partition
         self._disk.make_directory(self._directory)
         if topic_id is not None:
@@ -202,9 +202,10 @@ class _PartitionWriter:
         )
 
     def _start(self) -> tuple[LoadedOffsets, int]:
-        """Start the log as after a crash, which builds what belongs beside it. Returns how many segments it has, too.
+        """Start the log as after a crash, which builds indexes and snapshots; return its offsets and number of
+        segments.
 
-        Raises UnreadableInput where records contradict each other, so that Kafka would not take them.
+        Raises UnreadableInput where Kafka would not start with this log, or would truncate it.
         """
         loading = LoadOptions(now_ms=self._options.now_ms, producer_expiration_ms=NEVER_MS)
         try:
@@ -270,14 +271,17 @@ class _PartitionWriter:
 
 
 class _Segments:
-    """The logs of a partition, one after the other. A context manager that closes the last."""
+    """Writes a partition's segments one after the other; a context manager that closes the last one.
+
+    bytes: the size of all segments.
+    """
 
     def __init__(self, disk: Disk, directory: Path, segment_bytes: int | None) -> None:
         self.bytes = 0
         self._disk = disk
         self._directory = directory
         self._size_max = DEFAULT_SEGMENT_BYTES if segment_bytes is None else segment_bytes
-        self._wanted = NO_SEGMENT
+        self._next_base = NO_SEGMENT
         self._base = -1
         self._size = 0
         self._file: DiskFile | None = None
@@ -289,18 +293,18 @@ class _Segments:
         self._close()
 
     def begin_at(self, base_offset: int) -> None:
-        """What is appended from now on belongs into the segment that had this base offset; NO_SEGMENT: any."""
-        self._wanted = base_offset
+        """Put the next batches into a segment with this base offset; NO_SEGMENT: roll by size only."""
+        self._next_base = base_offset
 
     def append(self, batches: memoryview) -> None:
-        """Write whole batches. Raises OSError."""
+        """Append whole batches, rolling segments as needed. Raises OSError."""
         while batches:
             first = int.from_bytes(batches[:8], "big")
             last = first + int.from_bytes(batches[LAST_OFFSET_DELTA], "big")
-            has_own = self._base < self._wanted <= first and last - self._wanted <= INT_MAX
+            has_own = self._base < self._next_base <= first and last - self._next_base <= INT_MAX
             if self._file is None or has_own:
-                self._roll(self._wanted if has_own else first)
-            limit = self._size_max if self._wanted == NO_SEGMENT else LARGEST_SEGMENT_BYTES
+                self._roll(self._next_base if has_own else first)
+            limit = self._size_max if self._next_base == NO_SEGMENT else LARGEST_SEGMENT_BYTES
             size = batches_within(batches, limit - self._size, self._base + INT_MAX)
             if not size and self._size:
                 self._roll(first)
@@ -326,7 +330,7 @@ class _Segments:
 
 
 def _by_segment(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each segment in a row, and its base offset."""
+    """Yield the base offset and the rows of each run of consecutive rows of one segment."""
     runs = pc.run_end_encode(rows.column("segment"))
     start = 0
     for base, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):

@@ -1,15 +1,15 @@
-"""What of an export's columns a restore takes, as the kernel that builds batches wants it.
+"""The columns of an export that a restore reads, converted to the input of the kernel that builds batches.
 
-    always     topic, partition (or directories topic=…, partition=…), offset, timestamp or timestampMs, key, value
-    headers    where there are any
-    batches    batchOffset, batchLastOffset, batchPosition, batchTimestamp: records go into the batches they were in
-    producers  attributes, producerId, producerEpoch, sequence: only all of them together, with transactions and control
-               records; else these are left out
-    segments   segment: files begin where they began
+    needed     topic, partition (or directories topic=…, partition=…), offset, timestamp or timestampMs, key, value
+    headers    headers, where the column exists
+    batches    batchOffset, batchLastOffset, batchPosition, batchTimestamp: records return to their original batches
+    producers  attributes, producerId, producerEpoch, sequence: with all four columns transactions and control records
+               are restored; without one of them producers, transactions and control records are left out
+    segments   segment: segments get their original base offsets
 
-Keys and values that are text are encoded as UTF-8, which is what decoding as `string` took them from. Anything else
-that is not binary cannot be turned back. Of magic 0 and 1 comes magic 2, as Kafka's own cleaner makes it: Kafka 4 does
-not write the old formats (KIP-724), and base offsets and timestamps of such batches mean something else.
+Text columns of keys and values are encoded as UTF-8, which an export as `string` has decoded. Columns of other types
+than text and binary cannot be converted back to bytes. Records of magic 0 and 1 become magic 2, because Kafka 4 does
+not write the old formats (KIP-724); the base timestamp of such batches is not restored.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 
 from formats.compression import CODEC_NAMES
 from formats.file_name import FileKind, parse
-from formats.kernels.log import BUILD_COLUMNS, BUILD_UNKNOWN_TIMESTAMP
+from formats.kernels.arrow.builder import BUILD_COLUMNS, BUILD_UNKNOWN_TIMESTAMP
 from kcli.errors import UnreadableInput
-from kcli.log.log_directory import Partition
+from kcli.protocol.topic_partition import TopicPartition
 
 KEY_COLUMNS: Final = ("topic", "partition", "offset")
 PRODUCER_COLUMNS: Final = ("attributes", "producerId", "producerEpoch", "sequence")
@@ -43,9 +43,10 @@ ROW_SCHEMA: Final = BUILD_SCHEMA.append(pa.field("segment", pa.int64()))
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of one Parquet file that a restore takes, and those that its directories' names give.
+    """The columns of one Parquet file that a restore reads.
 
-    text: which of key and value are text. has_producers: whether batches are those of their producers.
+    names: columns in the file. constants: topic and partition from the names of its directories. text: those of key and
+    value that are text. has_producers: whether all of PRODUCER_COLUMNS exist.
     """
 
     path: str
@@ -55,11 +56,11 @@ class Layout:
     has_producers: bool
 
     def has(self, name: str) -> bool:
-        """Is the column there?"""
+        """Whether the file has the column."""
         return name in self.names
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch's rows with ROW_SCHEMA; records that are left out have LEFT_OUT for attributes.
+        """Return the batch's rows with ROW_SCHEMA; records that are not restored have LEFT_OUT as attributes.
 
         Raises UnreadableInput.
         """
@@ -69,7 +70,7 @@ class Layout:
             raise UnreadableInput(self.path, str(error)) from None
 
     def keys(self, batch: pa.RecordBatch) -> pa.Table:
-        """Topic, partition and offset of the batch's rows. Raises UnreadableInput."""
+        """Return topic, partition and offset of the batch's rows. Raises UnreadableInput."""
         if "topic" in self.constants:
             topics = pa.repeat(self.constants["topic"], batch.num_rows)
         else:
@@ -82,11 +83,12 @@ class Layout:
             partitions = self._numbers(batch, "partition")
         return pa.table([topics, partitions, self._numbers(batch, "offset")], names=list(KEY_COLUMNS))
 
-    def having(self, batch: pa.RecordBatch, bit: int, keys: pa.Table) -> list[Partition]:
-        """The partitions in which a row's attributes have the bit."""
+    def having(self, batch: pa.RecordBatch, bit: int, keys: pa.Table) -> list[TopicPartition]:
+        """Return the partitions with at least one row whose attributes have the bit. keys: of the batch, from
+        `keys`."""
         found = keys.filter(pc.not_equal(pc.bit_wise_and(self._numbers(batch, "attributes", 0), bit), 0))
         groups = found.group_by(["topic", "partition"]).aggregate([]).to_pylist() if found.num_rows else []
-        return [(row["topic"], row["partition"]) for row in groups]
+        return [TopicPartition(row["topic"], row["partition"]) for row in groups]
 
     def _rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         attributes = self._attributes(batch)
@@ -135,7 +137,7 @@ class Layout:
         return column.cast(pa.int64()).fill_null(-1)
 
     def _base_timestamps(self, batch: pa.RecordBatch) -> pa.Array:
-        """Those of magic 2 batches; a single message of magic 0 and 1 has none."""
+        """Return the base timestamps of magic 2 batches, BUILD_UNKNOWN_TIMESTAMP for records of magic 0 and 1."""
         known = self._numbers(batch, "batchTimestamp", BUILD_UNKNOWN_TIMESTAMP)
         if not self.has("magic"):
             return known
@@ -153,7 +155,10 @@ class Layout:
         return batch.column("headers").cast(BUILD_SCHEMA.field("headers").type)
 
     def _attributes(self, batch: pa.RecordBatch) -> pa.Array:
-        """As they were; without the column made of codec and timestampType. A delete horizon that is not known goes."""
+        """Return column `attributes`, or without it attributes with the bits of codec and timestampType.
+
+        Without batchTimestamp, which has the delete horizon, the delete horizon's bit is cleared.
+        """
         if self.has("attributes"):
             attributes = self._numbers(batch, "attributes", 0)
             return attributes if self.has("batchTimestamp") else pc.bit_wise_and(attributes, ~DELETE_HORIZON)
@@ -175,7 +180,7 @@ class Layout:
         return pc.not_equal(pc.bit_wise_and(attributes, CONTROL), 0)
 
     def _segments(self, batch: pa.RecordBatch) -> pa.Array:
-        """Base offsets out of the names of files."""
+        """Return the base offsets in the file names of column `segment`; NO_SEGMENT without a name."""
         if not self.has("segment"):
             return _constant(NO_SEGMENT, batch.num_rows)
         names = batch.column("segment").cast(pa.string()).dictionary_encode()
@@ -184,22 +189,23 @@ class Layout:
 
 
 def layout(path: str, schema: pa.Schema, directories: Mapping[str, str]) -> Layout:
-    """What a restore takes of a file with this schema; directories: names and values in its path (date=2026-11-20).
+    """Return the columns that a restore reads of a file with this schema.
 
-    Raises UnreadableInput where a column that is needed is missing, or is of a type that cannot be turned back.
+    directories: columns from the names of its directories (date=2026-11-20). Raises UnreadableInput where a needed
+    column is missing, or has a type that cannot be converted back.
     """
-    there = set(schema.names)
+    present = set(schema.names)
     constants = {
-        name: directories[name] for name in ("topic", "partition") if name not in there and name in directories
+        name: directories[name] for name in ("topic", "partition") if name not in present and name in directories
     }
-    time = "timestampMs" if "timestampMs" in there else "timestamp"
+    time = "timestampMs" if "timestampMs" in present else "timestamp"
     needed = [*(name for name in KEY_COLUMNS if name not in constants), time, "key", "value"]
-    missing = [name for name in needed if name not in there]
+    missing = [name for name in needed if name not in present]
     if missing:
         columns = f"column{'' if len(missing) == 1 else 's'} {', '.join(missing)}"
         raise UnreadableInput(path, f"no {columns}: there is nothing to restore records from")
-    has_producers = there.issuperset(PRODUCER_COLUMNS)
-    names = (*needed, *(name for name in (*MORE_COLUMNS, *PRODUCER_COLUMNS, *BATCH_COLUMNS) if name in there))
+    has_producers = present.issuperset(PRODUCER_COLUMNS)
+    names = (*needed, *(name for name in (*MORE_COLUMNS, *PRODUCER_COLUMNS, *BATCH_COLUMNS) if name in present))
     text = tuple(name for name in ("key", "value") if _is_text(schema.field(name).type))
     for name in names:
         _check_type(path, name, schema.field(name).type)
@@ -209,7 +215,7 @@ def layout(path: str, schema: pa.Schema, directories: Mapping[str, str]) -> Layo
 
 
 def notes(layouts: Sequence[Layout]) -> list[str]:
-    """What will not be as it was, because the export lacks the columns; and what is turned back from text."""
+    """Return notes for the user: what is not restored because columns are missing, and which columns are text."""
 
     def lacking(names: tuple[str, ...]) -> list[str]:
         return [name for name in names if not all(each.has(name) for each in layouts)]
@@ -263,7 +269,7 @@ def _is_bytes(type_: pa.DataType) -> bool:
 def _check_type(path: str, name: str, type_: pa.DataType) -> None:
     if name in {"key", "value"}:
         if not _is_bytes(type_):
-            reason = f"column {name} is decoded ({type_}), its bytes cannot be told: export it raw, or as string"
+            reason = f"column {name} is decoded ({type_}), its bytes are not known: export it raw, or as string"
             raise UnreadableInput(path, reason)
     elif name == "headers":
         if not _is_headers(type_):

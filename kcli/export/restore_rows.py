@@ -1,10 +1,11 @@
 """The rows of an export's Parquet files, partition by partition, in the order of their offsets, in bounded memory.
 
-    find      the files that the export's manifest names; without one *.parquet in the directory and below. Directories
-              named topic=…, partition=… are columns (Hive)
-    survey    topic, partition and offset of all rows: which row groups are in order, which ranges of offsets they have
-    sort      row groups of several partitions, or out of order, become runs on disk, a slice at a time
-    merge     row groups and runs are read as they come, side by side where their offsets overlap
+    find      the files that the export's manifest names; without a manifest *.parquet in the directory and below.
+              Directories named topic=…, partition=… are columns (Hive)
+    survey    read topic, partition and offset of all rows: the range of offsets of each row group, and whether it is in
+              order
+    sort      row groups with several partitions, or out of order, are sorted slice by slice into runs on disk
+    merge     row groups and runs are read in the order of their first offsets, and merged where their offsets overlap
 
 Files and directories whose names begin with _ or . are no part of a table (Spark, Hive).
 """
@@ -30,20 +31,20 @@ from kcli.errors import UnreadableInput
 from kcli.export.columns import spans
 from kcli.export.manifest import MANIFEST, read_manifest
 from kcli.export.restore_columns import CONTROL, KEY_COLUMNS, ROW_SCHEMA, TRANSACTIONAL, Layout, layout
-from kcli.log.log_directory import Partition
 from kcli.metadata.topic_names import fault
+from kcli.protocol.topic_partition import TopicPartition
 
 SURVEY_ROWS = 1 << 18
 READ_BUFFER_BYTES = 1 << 16
 LEAST_ROWS, MOST_ROWS = 64, 1 << 16
-ROW_BYTES = 8 * len(ROW_SCHEMA)  # numbers that are constant, or take less in a file
-COPIES = 4  # of the rows at hand: as read, as the kernel wants them, sorted, put together
+ROW_BYTES = 8 * len(ROW_SCHEMA)  # for columns that are constant, or smaller in a file
+COPIES = 4  # of rows in memory: as read, with ROW_SCHEMA, sorted, concatenated
 LARGEST_PARTITION = (1 << 31) - 1
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class RowGroup(NamedTuple):
-    """A row group: how many rows it has, and its share of the file's bytes."""
+    """A row group of a Parquet file: its number, its rows, and its share of the file's bytes."""
 
     layout: Layout
     number: int
@@ -52,9 +53,9 @@ class RowGroup(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Rows of one partition in the order of their offsets: a whole row group (group), or batches of a file of runs.
+    """Rows of one partition in the order of their offsets: a whole row group, or `batches` of a run file (`file`).
 
-    path: the Parquet file that they are from.
+    path: the Parquet file that the rows are from.
     """
 
     first_offset: int
@@ -67,9 +68,10 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """What there is of a partition: its offsets, how many rows, and after `sort` all of them as runs.
+    """The rows of a partition in the Parquet files: lowest and highest offset, their number, and after `sort` their
+    runs.
 
-    has_transactions, has_control: whether there are records in transactions, and control records, which end those.
+    has_transactions: whether transactional records are among them. has_control: whether control records are.
     """
 
     first_offset: int
@@ -81,10 +83,12 @@ class Found:
 
 
 class Export:
-    """The Parquet files in a directory, or one. Raises UnreadableInput, also while rows are read.
+    """The Parquet files of an export: those in a directory, or a single file. Raises UnreadableInput, also in its
+    methods.
 
-    topics: only these, where any are named. memory_bytes: about how much of the rows may be in memory; fan_in: how many
-    runs are read side by side. `bytes` is what the files have, advance(size) hears of so many more of them being read.
+    topics: the topics to restore, () for all. memory_bytes: about the size of the rows that may be in memory. fan_in:
+    the number of runs that are merged at a time. bytes: the size of all files. advance: called with the number of bytes
+    of the files that were read since the last call.
     """
 
     def __init__(
@@ -98,10 +102,10 @@ class Export:
         self.path = path
         self.advance: Callable[[int], None] = lambda _: None
         self.bytes = 0
-        self.partitions: dict[Partition, Found] = {}
+        self.partitions: dict[TopicPartition, Found] = {}
         self.layouts: list[Layout] = []
         self.topics: set[str] = set()
-        self._wanted = frozenset(topics)
+        self._topics = frozenset(topics)
         self._memory_bytes = memory_bytes
         self._fan_in = fan_in
         self._unsorted: list[RowGroup] = []
@@ -125,7 +129,7 @@ class Export:
 
     def _survey_group(self, file: pq.ParquetFile, group: RowGroup) -> None:
         columns = [name for name in (*KEY_COLUMNS, "attributes") if group.layout.has(name)]
-        ranges: dict[Partition, Found] = {}
+        ranges: dict[TopicPartition, Found] = {}
         in_order, before = True, -1
         for batch in file.iter_batches(SURVEY_ROWS, row_groups=[group.number], columns=columns):
             keys = group.layout.keys(batch)
@@ -148,8 +152,8 @@ class Export:
             if not 0 <= number <= LARGEST_PARTITION:
                 raise UnreadableInput(group.layout.path, f"there is no partition {number:,}")
         is_run = in_order and len(ranges) == 1
-        wanted = {partition: known for partition, known in ranges.items() if self._wants(partition)}
-        for partition, known in wanted.items():
+        selected = {partition: known for partition, known in ranges.items() if self._wants(partition)}
+        for partition, known in selected.items():
             found = self.partitions.setdefault(partition, Found(known.first_offset, known.last_offset))
             found.first_offset = min(found.first_offset, known.first_offset)
             found.last_offset = max(found.last_offset, known.last_offset)
@@ -158,16 +162,16 @@ class Export:
             found.has_control |= known.has_control
             if is_run:
                 found.runs.append(Run(known.first_offset, known.last_offset, group.layout.path, group))
-        if wanted and not is_run:
+        if selected and not is_run:
             self._unsorted.append(group)
 
-    def _wants(self, partition: Partition) -> bool:
-        return not self._wanted or partition[0] in self._wanted
+    def _wants(self, partition: TopicPartition) -> bool:
+        return not self._topics or partition.topic in self._topics
 
     # sort
 
     def sort(self, directory: Path) -> None:
-        """Sort what is not in order into runs, files in `directory`. Raises OSError."""
+        """Sort the row groups that are not in order into runs, in files in `directory`. Raises OSError."""
         for group in self._unsorted:
             for batch in self._read(group, self._memory_bytes):
                 self._sort_slice(group.layout, batch, directory)
@@ -179,7 +183,7 @@ class Export:
         keys, rows = keys.take(order), known.rows(batch).take(order)
         start = 0
         with self._run_file(directory) as runs:
-            for partition, length, first, last in sorted(spans(keys)):  # in the order of the rows
+            for partition, length, first, last in sorted(spans(keys)):  # in the order of `rows`
                 if self._wants(partition):
                     part = rows.slice(start, length)
                     run = Run(first, last, known.path, None, runs.path, runs.write(part))
@@ -191,10 +195,12 @@ class Export:
 
     # merge
 
-    def rows(self, partition: Partition, directory: Path) -> Iterator[pa.RecordBatch]:
-        """The partition's rows with restore_columns.ROW_SCHEMA, by offset, once `sort` has been called.
+    def rows(self, partition: TopicPartition, directory: Path) -> Iterator[pa.RecordBatch]:
+        """Yield the partition's rows with restore_columns.ROW_SCHEMA, in the order of their offsets; call `sort`
+        before.
 
-        Doubled offsets come out doubled. `directory` takes further runs where too many overlap. Raises OSError.
+        An offset that two rows have is yielded twice. directory: for the files of merged runs, where more than `fan_in`
+        runs overlap. Raises OSError.
         """
         runs = sorted(self.partitions[partition].runs, key=_offsets)
         while _depth(runs) > self._fan_in:
@@ -210,7 +216,8 @@ class Export:
         return Run(runs[0].first_offset, last, runs[0].path, None, file.path, range(file.batches))
 
     def _merge(self, runs: Sequence[Run]) -> Iterator[pa.RecordBatch]:
-        """A block at a time: all rows up to the offset at which the first of the batches at hand ends."""
+        """Yield the rows of runs in the order of their offsets, block by block: up to the lowest of the last offsets of
+        the batches in memory."""
         pending = list(reversed(runs))
         memory_bytes = self._memory_bytes // max(1, _depth(runs))
         heads: list[_Head] = []
@@ -235,8 +242,11 @@ class Export:
                     yield file.get_batch(number)
 
     def _read(self, group: RowGroup, memory_bytes: int) -> Iterator[pa.RecordBatch]:
-        """A row group, so many rows at a time as fit: some are read to see how large they are, for what files state of
-        sizes says little of columns with few values."""
+        """Yield a row group in batches that fit into memory_bytes.
+
+        A first batch of 64 rows is read to measure the size of a row: the sizes in the file's metadata are those of
+        encoded columns, and much too small for columns with few values.
+        """
         known = group.layout
         reading: dict[str, Any] = {"row_groups": [group.number], "columns": list(known.names)}
         with _reading(known.path), pq.ParquetFile(known.path, buffer_size=READ_BUFFER_BYTES, pre_buffer=False) as file:
@@ -248,7 +258,7 @@ class Export:
 
 
 class _RunFile:
-    """A file of sorted rows, written; a context manager that closes it. `batches` counts those in it."""
+    """Writes a run file (Arrow IPC); a context manager that closes it. batches: the number of batches written."""
 
     def __init__(self, path: Path, batch_bytes: int) -> None:
         self.path = path
@@ -258,7 +268,7 @@ class _RunFile:
         self._writer = pa.ipc.new_file(self._sink, ROW_SCHEMA)
 
     def write(self, rows: pa.RecordBatch) -> range:
-        """Append rows. Returns the numbers of the batches that have them."""
+        """Append rows; return the numbers of the batches that contain them."""
         first = self.batches
         step = _rows_within(rows.nbytes, rows.num_rows, self._batch_bytes)
         for at in range(0, rows.num_rows, step):
@@ -275,7 +285,7 @@ class _RunFile:
 
 
 class _Head:
-    """A run that is being read: the batch at hand."""
+    """A run that is being read: its current batch. is_left: whether it has more rows."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -284,11 +294,12 @@ class _Head:
 
     @property
     def last_offset(self) -> int:
-        """Of the batch at hand."""
+        """The last offset of the current batch."""
         return int(self._batch.column("offset")[-1].as_py())
 
     def take(self, until: int) -> pa.RecordBatch:
-        """The rows at hand up to an offset."""
+        """Remove and return the rows of the current batch with offsets up to `until`; read the next batch after the
+        last."""
         taken = self._batch
         cut = bisect_right(_numbers(taken.column("offset")), until)
         if cut < taken.num_rows:
@@ -303,7 +314,8 @@ class _Head:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """The Parquet files that a path names. Raises UnreadableInput where there is none."""
+    """Return the Parquet files of an export, or the file at `path` itself. Raises UnreadableInput where there is
+    none."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -312,7 +324,7 @@ def parquet_files(path: Path) -> list[Path]:
         return [path / file.path for file in read_manifest(path).files]
 
     def failed(error: OSError) -> None:
-        raise UnreadableInput(str(error.filename), error.strerror or str(error)) from error
+        raise UnreadableInput.of(error.filename, error) from error
 
     found = []
     for folder, names, files in os.walk(path, onerror=failed):
@@ -324,20 +336,20 @@ def parquet_files(path: Path) -> list[Path]:
 
 
 def dead_letters(path: Path) -> int:
-    """Records that the export has put aside, because they did not decode. Raises UnreadableInput."""
+    """Return the number of dead letters of an export, the records that did not decode. Raises UnreadableInput."""
     if not (path / MANIFEST).exists():
         return 0
     return sum(file.records for file in read_manifest(path).dead_letters)
 
 
 def hive_columns(root: Path, path: Path) -> dict[str, str]:
-    """The columns that the names of the directories between root and file are: `date=2026-11-20`."""
+    """Return the columns in the names of the directories between root and file: `date=2026-11-20`."""
     pairs = [part.partition("=") for part in path.relative_to(root).parts[:-1]]
     return {name: unquote(value) for name, equals, value in pairs if equals and value != HIVE_NULL}
 
 
 def origins(runs: Iterable[Run], offset: int) -> list[str]:
-    """The files that may have an offset."""
+    """Return the paths of the Parquet files whose range of offsets includes `offset`."""
     return sorted({run.path for run in runs if run.first_offset <= offset <= run.last_offset})
 
 
@@ -351,7 +363,7 @@ def _reading(path: str) -> Iterator[None]:
 
 
 def _numbers(column: pa.Array) -> memoryview:
-    """The values of an int64 column without nulls, where they are."""
+    """Return the values of an int64 column without nulls, without a copy."""
     values = memoryview(column.buffers()[1]).cast("q")
     return values[column.offset : column.offset + len(column)]
 
@@ -361,7 +373,7 @@ def _increases(offsets: pa.Array) -> bool:
 
 
 def _rows_within(size: int, rows: int, memory_bytes: int) -> int:
-    """How many of rows of this size may be at hand."""
+    """Return how many rows fit into memory_bytes, where `rows` rows take `size` bytes."""
     return max(LEAST_ROWS, min(MOST_ROWS, memory_bytes * rows // (COPIES * max(1, size))))
 
 
@@ -375,7 +387,7 @@ def _offsets(run: Run) -> tuple[int, int]:
 
 
 def _depth(runs: Sequence[Run]) -> int:
-    """How many runs, sorted by their first offsets, overlap at most."""
+    """Return the largest number of runs that overlap at one offset. runs: sorted by their first offsets."""
     ends: list[int] = []
     deepest = 0
     for run in runs:

@@ -1,8 +1,8 @@
 """A Spark session that starts quietly, on any master, and whose errors are one sentence.
 
-What the JVM and the Python workers print goes to a file of the session, not to the terminal: of a Spark that works
-there is nothing to read, and where it does not, the error carries the cause, and --debug shows the rest. Workers run
-this Python (PYSPARK_PYTHON); executors that are to have one of their own get it packed, through `environment`.
+The output of the JVM and of the Python workers is written to a log file of the session, not to the terminal. Where
+Spark fails, the error names the cause, and --debug shows the whole log. Workers run this Python interpreter
+(PYSPARK_PYTHON); executors on other machines can receive a packed Python through `SparkSettings.environment`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TASK_ATTEMPTS = 4
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 QUICK_START = {JAVA_OPTIONS: QUICK_JAVA}
-"""For a JVM on this machine that only hands out work: it starts with half the CPU time, and is slower at real work."""
+"""Java options for a local JVM that only schedules Python tasks: half the CPU time at its start, slower at sorting."""
 MASTER_TIMEOUT_S = 10
 QUIET = {
     "spark.ui.enabled": "false",
@@ -61,7 +61,7 @@ QUIET = {
 
 
 class SparkFailed(KcliError):
-    """Spark could not start, or the job failed. `trace` is what Spark said about it, for --debug."""
+    """Spark could not start, or a Spark job failed. `trace`: Spark's error text and log, shown with --debug."""
 
     def __init__(self, reason: str, trace: str = "") -> None:
         super().__init__(reason)
@@ -70,7 +70,8 @@ class SparkFailed(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How Spark is to run: the master, further settings of Spark's, and a packed Python for executors elsewhere."""
+    """How to start Spark. conf: further Spark properties; environment: an archive with the Python that executors
+    run."""
 
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -78,26 +79,27 @@ class SparkSettings:
 
     @property
     def is_local(self) -> bool:
-        """Workers are processes on this machine and see its files."""
+        """Whether Spark's workers are processes on this machine, which can read its files."""
         return self.master.startswith("local")
 
     @property
     def is_one_process(self) -> bool:
-        """Driver and executor are one JVM."""
+        """Whether driver and executor are one JVM (master `local` or `local[N]`)."""
         return re.match(r"local(\[|$)", self.master) is not None
 
 
 def needs(*modules: str) -> None:
-    """Raise UsageError where what the export needs is not installed."""
+    """Raise NotInstalled for the first of these Python modules that is not installed."""
     for module in modules:
         if importlib.util.find_spec(module) is None:
             raise NotInstalled(module, "spark")
 
 
 def _checked_master(master: str) -> str:
-    """The master as Spark is to get it: a worker that is killed is replaced on one machine too. Raises UsageError.
+    """Return the master URL to give to Spark; `local[N]` becomes `local[N,4]`, so that Spark retries a failed task.
 
-    Spark itself takes a minute and a half to find that nobody answers, and then says something else.
+    A standalone master (spark://host:port) is connected to here, because Spark takes 90 s to report one that does not
+    answer, with another error. Raises UsageError for an unknown master, SparkFailed where no standalone master answers.
     """
     if re.fullmatch(r"local(\[(\d+|\*)\])?", master):
         cores = "1" if master == "local" else master[6:-1]
@@ -121,7 +123,7 @@ def _checked_master(master: str) -> str:
 
 @contextmanager
 def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
-    """Start Spark with all of SQL, and stop it in the end. Raises as spark_context does."""
+    """Start Spark with Spark SQL, and stop it at the end of the `with`. Raises as spark_context does."""
     with spark_context(settings) as context:
         from pyspark.sql import SparkSession
 
@@ -134,10 +136,10 @@ def spark_session(settings: SparkSettings) -> Iterator[SparkSession]:
 
 @contextmanager
 def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
-    """Start Spark, without SQL, which takes a third of the start; stop it in the end. Raises UsageError (no Java, no
-    pyspark), SparkFailed.
+    """Start Spark without Spark SQL, which takes a third of the start; stop it at the end of the `with`.
 
-    SparkFailed is raised for errors of Spark's inside the `with` too.
+    Raises UsageError (no Java, an unknown master), NotInstalled (pyspark, pyarrow) and SparkFailed, also for errors of
+    Spark's that the body of the `with` raises.
     """
     needs("pyspark", "pyarrow")
     settings = replace(settings, master=_checked_master(settings.master))
@@ -155,7 +157,7 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
         except KcliError:
             raise
         except Exception as error:
-            reason = cause(error)  # while Spark is still there: its errors ask it for their text
+            reason = cause(error)  # before Spark stops: str() of its errors calls the JVM
             if reason is None:
                 raise
             raise SparkFailed(reason, _tail(log, str(error))) from error
@@ -167,19 +169,19 @@ def spark_context(settings: SparkSettings) -> Iterator[SparkContext]:
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
-    """py4j logs each call that is interrupted, or whose JVM has gone, with its trace, and raises the error as well."""
+    """Whether a log record is not from py4j, which logs a trace of each failed call that it also raises as an error."""
     return "py4j" not in Path(record.pathname).parts
 
 
 @contextmanager
 def interruptible(context: SparkContext) -> Iterator[None]:
-    """Ctrl-C inside the `with` stops Spark, which ends the call that waits for it; then it is a KeyboardInterrupt.
+    """Turn Ctrl-C inside the `with` into a stop of Spark, which ends the waiting py4j call, then a KeyboardInterrupt.
 
-    Raised where it comes, it meets py4j in the middle of a call, and becomes one of several other errors.
+    A KeyboardInterrupt raised at once, in the middle of a py4j call, would come out as one of several other errors.
     """
 
     def stop() -> None:
-        with suppress(Exception):  # a JVM that ends meanwhile
+        with suppress(Exception):  # the JVM may have ended already
             context._jsc.stop()  # noqa: SLF001 (context.stop() also forgets the JVM, which the waiting thread talks to)
 
     with held(stop) as interrupt:
@@ -193,7 +195,8 @@ def interruptible(context: SparkContext) -> Iterator[None]:
 
 @contextmanager
 def _environment(settings: SparkSettings, java: Java, scratch: Path) -> Iterator[None]:
-    """The variables that PySpark and its launcher look at, while the JVM starts."""
+    """Set the environment variables that PySpark and its launcher read while the JVM starts; restore them at the
+    end."""
     given = os.environ.get("SPARK_CONF_DIR")
     conf = class_archive.configuration_directory() if settings.is_one_process and not given else None
     if conf is None:
@@ -205,7 +208,7 @@ def _environment(settings: SparkSettings, java: Java, scratch: Path) -> Iterator
                     shutil.copy(each, conf)
         (conf / LOG4J_FILE).write_text(LOG4J)
     python = "./environment/bin/python" if settings.environment else sys.executable
-    wanted = {
+    environment = {
         "JAVA_HOME": str(java.spark_home(scratch)),
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
@@ -213,9 +216,9 @@ def _environment(settings: SparkSettings, java: Java, scratch: Path) -> Iterator
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
     if settings.is_local:
-        wanted.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"))
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+        environment.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"))
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
     try:
         yield
     finally:
@@ -250,7 +253,7 @@ def _start(settings: SparkSettings, java: Java, scratch: Path, log: Path) -> Spa
             context = SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             text = log.read_text(errors="replace")
-            reason = cause(error) or _said(text)
+            reason = cause(error) or _cause(text)
             raise SparkFailed(f"Spark does not start: {reason}", f"{error}\n{text}") from error
     context.setLogLevel("ERROR")
     return context
@@ -275,7 +278,7 @@ def _forget_gateway() -> None:
     from pyspark import SparkContext
 
     SparkContext._gateway = None  # noqa: SLF001 (so that another session of this process starts its own)
-    SparkContext._jvm = None  # noqa: SLF001
+    SparkContext._jvm = None  # noqa: SLF001 (so that another session of this process starts its own)
 
 
 def _tail(log: Path, text: str) -> str:
@@ -286,7 +289,7 @@ def _tail(log: Path, text: str) -> str:
 
 
 def cause(error: BaseException) -> str | None:
-    """The cause of an error of Spark's in one sentence; None where the error is not one of Spark's."""
+    """Return the cause of an error of PySpark or py4j in one sentence; None for any other error."""
     if not type(error).__module__.startswith(("pyspark", "py4j")):
         return None
     java = getattr(error, "java_exception", None)
@@ -296,23 +299,23 @@ def cause(error: BaseException) -> str | None:
         return "Spark's JVM ended"
     if "Py4JNetworkError" in type(error).__name__ or "Answer from Java side is empty" in text:
         return "Spark's JVM ended"
-    return _said(text)
+    return _cause(text)
 
 
-def _said(text: str) -> str:
-    """The most telling line of a Java or Python trace."""
+def _cause(text: str) -> str:
+    """Return the one line of a Java or Python trace that names the cause of the failure."""
     if "No space left on device" in text:
         return "no space left on the device"
     if "OutOfMemoryError" in text:
         return "Java ran out of memory; give it more with --spark-conf spark.driver.memory=4g"
-    ours = re.findall(r"^(?:kcli|formats)\.[\w.]+: (.+)", text, re.MULTILINE)
-    if ours:
-        return str(ours[-1]).strip()
+    own_errors = re.findall(r"^(?:kcli|formats)\.[\w.]+: (.+)", text, re.MULTILINE)
+    if own_errors:
+        return str(own_errors[-1]).strip()
     causes = re.findall(r"Caused by: (?:[\w.$]+: )?(.+)", text)
     if causes:
         return str(causes[-1]).strip()
     for line in text.splitlines():
-        said = re.sub(r"^(?:Exception in thread \S+ |Error: )?(?:[\w.$]+(?:Exception|Error): )*", "", line).strip()
-        if said and not said.startswith(("at ", "An error occurred", "Traceback", "File ")):
-            return said
+        found = re.sub(r"^(?:Exception in thread \S+ |Error: )?(?:[\w.$]+(?:Exception|Error): )*", "", line).strip()
+        if found and not found.startswith(("at ", "An error occurred", "Traceback", "File ")):
+            return found
     return "it gave no reason"

@@ -1,7 +1,7 @@
-"""From records to rows of the table: keys and values decoded, and the records that do not decode put apart.
+"""From records to rows: keys and values are decoded, and records that do not decode go to the dead-letter table.
 
-A record whose key or value does not decode is not in the table but, whole and as bytes, in the dead-letter table, with
-the reasons; between the two tables no record is lost.
+A dead letter is a record whose key or value does not decode. The dead-letter table has it with key and value as bytes,
+and with the reasons; every record is in exactly one of the two tables.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kcli.export.columns import COLUMNS, arrow_schema
 from kcli.export.decoding.decoder import Decoder
 
 PLACE = ("topic", "partition", "offset", "timestamp")
-"""What each row needs on its way, wanted in the table or not."""
+"""Columns that every batch has while it is processed, also where the table leaves them out."""
 DEAD_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The table's columns, in order, and how keys and values are decoded (None: they stay bytes)."""
+    """The table's columns, in order, and the decoders of keys and values (None: they stay bytes)."""
 
     columns: tuple[str, ...]
     key: Decoder | None = None
@@ -30,13 +30,13 @@ class Shape:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The columns that must be read for it."""
+        """The columns to read from the log."""
         dead = DEAD_COLUMNS if self.key or self.value else ()
         return tuple(dict.fromkeys((*self.columns, *PLACE, *dead)))
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's schema."""
+        """The table's Arrow schema."""
         decoders = {"key": self.key, "value": self.value}
         return pa.schema(
             [
@@ -46,7 +46,8 @@ class Shape:
         )
 
     def apply(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
-        """Rows of the table (with the columns of PLACE), and of the dead-letter table, None where there are none."""
+        """Return the rows of the table, with the columns of PLACE, and those of the dead-letter table (None: no
+        row)."""
         arrays = {name: batch.column(name) for name in dict.fromkeys((*self.columns, *PLACE))}
         reasons: dict[str, pa.Array] = {}
         for name, decoder in (("key", self.key), ("value", self.value)):
@@ -61,13 +62,16 @@ class Shape:
 
 
 def dead_schema() -> pa.Schema:
-    """The schema of the dead-letter table."""
+    """Return the Arrow schema of the dead-letter table."""
     reasons = [pa.field("keyReason", pa.string()), pa.field("valueReason", pa.string())]
     return pa.schema([*arrow_schema(DEAD_COLUMNS), *reasons])
 
 
 def dead_rows(batch: pa.RecordBatch, dead: pa.Array, reasons: dict[str, pa.Array]) -> pa.RecordBatch:
-    """The rows of the dead-letter table that the mask `dead` chooses."""
+    """Return the rows of the dead-letter table for the records where the mask `dead` is true.
+
+    reasons: by `key` and `value`, why it does not decode, null where it does.
+    """
     none = pa.nulls(batch.num_rows, pa.string())
     arrays: Sequence[pa.Array] = [
         *(batch.column(name) for name in DEAD_COLUMNS),

@@ -1,7 +1,7 @@
-"""The Spark data source `kafka-log`: spark.read.format("kafka-log").load("dir"), and readStream likewise.
+"""The Spark data source `kafka-log`: spark.read.format("kafka-log").load("dir"), and the same with readStream.
 
-Options are those of `kcli.export.options`, columns those of `kcli.export.columns`. Spark calls the planning part in a
-Python process of its own beside the driver, and `read` in its workers; nothing is shared but what is pickled.
+Options are those of `kcli.export.options`, columns those of `kcli.export.columns`. Spark plans a query in a Python
+process beside the driver and calls `read` in its workers; readers and partitions are pickled from one to the other.
 """
 
 from __future__ import annotations
@@ -26,34 +26,45 @@ if TYPE_CHECKING:
 
 NAME = "kafka-log"
 OPEN_BYTES = 1 << 20
-"""What opening a segment costs, in bytes that could be read meanwhile."""
+"""The cost of opening a segment, as the number of bytes that are read in the same time."""
 
 
 class KafkaLogDataSource(DataSource):
-    """A Kafka log on disk as a table. Raises UsageError, UnreadableInput, CorruptLog, DataLoss."""
+    """The records of Kafka logs on disk as a Spark table, for batch and streaming queries.
+
+    Queries raise UsageError for an unknown option or column and for an invalid value, UnreadableInput for a path that
+    cannot be read, CorruptLog for a damaged segment with onCorruption=fail, and DataLoss with failOnDataLoss=true for
+    offsets that were deleted or truncated before they were read.
+    """
 
     @classmethod
     def name(cls) -> str:
-        """What `format` calls it."""
+        """Return the name for spark.read.format: "kafka-log"."""
         return NAME
 
     def schema(self) -> StructType:
-        """The columns that the options ask for."""
+        """Return the Spark schema of the columns that the options select. Raises UsageError."""
         return spark_schema(SourceOptions.parse(dict(self.options)).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch reader of the columns in `schema`, which the caller may have narrowed."""
+        """Return a reader for a batch query of the columns in `schema`, which can be fewer than those of `schema()`.
+
+        Raises UsageError.
+        """
         options = SourceOptions.parse(dict(self.options))
         kind = FilteringReader if options.push_filters else KafkaLogReader
         return kind(options, columns_of(schema))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """A reader of what comes."""
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        """Return a reader for a streaming query, which also reads records that are appended while it runs.
+
+        Raises UsageError.
+        """
         return KafkaLogStreamReader(SourceOptions.parse(dict(self.options), stream=True), columns_of(schema))
 
 
 class SplitsPartition(InputPartition):
-    """Splits on their way to a task: one large one, or small ones in a row."""
+    """The input of one Spark task: one large split, or several consecutive small ones."""
 
     def __init__(self, splits: list[Split]) -> None:
         super().__init__(None)
@@ -61,7 +72,10 @@ class SplitsPartition(InputPartition):
 
 
 def tasks(splits: list[Split], options: SourceOptions) -> list[InputPartition]:
-    """The splits as tasks. Small ones share one: it costs more than reading them."""
+    """Return the splits grouped into tasks of about 64 MB, because a task costs more than reading a small split.
+
+    With minPartitions or maxRecordsPerPartition each split is a task.
+    """
     if options.min_partitions is not None or options.max_records_per_partition is not None:
         return [SplitsPartition([split]) for split in splits]
     found: list[list[Split]] = []
@@ -76,19 +90,19 @@ def tasks(splits: list[Split], options: SourceOptions) -> list[InputPartition]:
 
 
 class KafkaLogReader(DataSourceReader):
-    """Reads what is there when the query is planned."""
+    """Reads the records that exist when a batch query is planned."""
 
     def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        """The splits, as tasks."""
+        """Return the tasks of the query. Raises UnreadableInput, UsageError, DataLoss."""
         return tasks(plan(self._options), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a task's splits."""
-        for split in partition.splits if isinstance(partition, SplitsPartition) else ():  # Spark makes up an empty one
+        """Yield the records of a task's splits. Raises UnreadableInput, CorruptLog, DataLoss."""
+        for split in partition.splits if isinstance(partition, SplitsPartition) else ():  # Spark may add an empty one
             yield from read(
                 split,
                 self._columns,
@@ -98,18 +112,22 @@ class KafkaLogReader(DataSourceReader):
 
 
 class FilteringReader(KafkaLogReader):
-    """The same with filters pushed down. Spark refuses a reader that has this method where
-    spark.sql.python.filterPushdown.enabled is false, as it is by default: hence option pushFilters."""
+    """A KafkaLogReader that takes filters from Spark, with option pushFilters.
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take what helps to read less; give back what Spark has to apply itself."""
+    It is a class of its own because Spark refuses a reader with the method pushFilters where
+    spark.sql.python.filterPushdown.enabled is false, which is the default.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
+        """Narrow the offsets and partitions to read by the filters; return the filters that Spark has to apply
+        itself."""
         narrowed, left = narrow(filters, self._options.narrowed)
         self._options = replace(self._options, narrowed=narrowed)
         return left
 
 
 def columns_of(schema: StructType) -> tuple[str, ...]:
-    """The columns of a schema that was given with .schema(...). Raises UsageError where it does not fit."""
+    """Return the column names of a Spark schema. Raises UsageError for an unknown column, or one of another type."""
     names = tuple(field.name for field in schema.fields)
     for name, given in zip(names, schema.fields, strict=True):
         if name not in COLUMNS:

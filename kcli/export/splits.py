@@ -1,4 +1,4 @@
-"""What each task reads: a run of whole batches of one segment, cut where the sparse index knows that one begins."""
+"""Splits: runs of whole batches of one segment, cut at batches that the segment's offset index points to."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from kcli.export import offsets
 from kcli.export.discovery import PartitionFiles, SegmentFile, discover
 from kcli.export.files import inode_of, open_source, read_file
 from kcli.export.names import refuse_unknown
-from kcli.export.options import EARLIEST, LATEST, Isolation, SourceOptions
+from kcli.export.options import EARLIEST, LATEST, Isolation, OnCorruption, SourceOptions
 from kcli.inspector.seek import indexed_batch
 from kcli.log.source import Source
+from kcli.printable import is_utf8
+from kcli.protocol.topic_partition import TopicPartition
 
 log = logging.getLogger("kcli.export")
 SPLIT_BYTES = 64 << 20
@@ -30,25 +32,30 @@ MAX_OFFSET = offsets.MAX_OFFSET
 
 
 class DataLoss(KcliError):
-    """Offsets that were asked for are not there any more, with failOnDataLoss."""
+    """Offsets that a query is to read were deleted or truncated, and failOnDataLoss is true."""
 
 
-def lost(what: str, *, fails: bool) -> None:
-    """Records are gone that were to be read. Raises DataLoss, unless failOnDataLoss=false: then a warning says so."""
+def lost(text: str, *, fails: bool) -> None:
+    """Raise DataLoss for records that cannot be read any more; with `fails` false (failOnDataLoss=false) log a warning.
+
+    text: the text of the error or warning, with partition and offset.
+    """
     if fails:
-        raise DataLoss(f"{what}; failOnDataLoss=false goes on with what there is")
-    log.warning("%s", what)
+        raise DataLoss(f"{text}; failOnDataLoss=false goes on with what there is")
+    log.warning("%s", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Batches of a segment from byte `start` to byte `stop` (None: its end), of them the records with offsets in
-    [from_offset, to_offset). A sound log has offsets [first_offset, next_offset) there; where the file is not the one
-    that was planned for (`inode`; 0: unknown), for it was cleaned or deleted since, these are looked for anew.
+    """Batches of a segment from byte `start` to byte `stop` (None: the segment's end), and of these batches the records
+    with offsets in [from_offset, to_offset).
 
-    committed: without the records of aborted transactions; `aborted` are those that transaction indexes know. copies:
-    directories of other copies of the partition, for what is damaged in this one; corruption_report: the directory of
-    the table of what was passed over; may_vanish: files that are deleted meanwhile are no error.
+    first_offset, next_offset: the offsets [first_offset, next_offset) that a sound log has in these bytes. Where the
+    file's inode is not `inode` (0: unknown) any more, because the segment was cleaned or deleted, the reader looks for
+    these offsets in the partition's present segments.
+    size: bytes. committed: leave out the records of aborted transactions. aborted: the aborted transactions that the
+    transaction indexes list. copies: directories of other replicas of the partition, read where this one is damaged.
+    corruption_report: the directory of the damage table. may_vanish: files deleted before the read are no error.
     """
 
     topic: str
@@ -72,7 +79,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Offsets [start, end) of a partition, in one copy of it; the directories of others."""
+    """Offsets [start, end) of a partition, read from one replica (`files`); copies: directories of other replicas."""
 
     files: PartitionFiles
     start: int
@@ -81,57 +88,76 @@ class Range:
 
 
 def plan(options: SourceOptions) -> list[Split]:
-    """What the options ask for, as tasks, by topic, partition and offset.
+    """Return the splits that hold the records which the options select, by topic, partition and offset.
 
-    Raises UnreadableInput, UsageError, DataLoss.
+    Raises UnreadableInput, UsageError (an unknown topic or partition, no record at a starting time), DataLoss.
     """
     found = discover(options.paths)
-    refuse_unknown(options, {(each.topic, each.partition) for each in found})
+    refuse_unknown(options, {TopicPartition(each.topic, each.partition) for each in found})
     return splits(ranges(options, found), options)
 
 
-def splits(wanted: list[Range], options: SourceOptions) -> list[Split]:
-    """The tasks of these ranges. Raises UnreadableInput."""
+def splits(ranges_read: list[Range], options: SourceOptions) -> list[Split]:
+    """Return the splits of these ranges, of about 64 MB, smaller with minPartitions. Raises UnreadableInput."""
     size = SPLIT_BYTES
     if options.min_partitions is not None:
-        total = sum(each.files.size for each in wanted)
+        total = sum(each.files.size for each in ranges_read)
         size = max(1, min(size, total // options.min_partitions))
-    return [split for each in wanted for split in _splits(each, options, size)]
+    return [split for each in ranges_read for split in _splits(each, options, size)]
 
 
 def ranges(options: SourceOptions, found: Iterable[PartitionFiles]) -> list[Range]:
-    """The offsets that the options ask for, by partition, each offset of one copy. Raises as `plan`."""
-    wanted: list[Range] = []
+    """Return the offsets that the options select, by partition, each offset from one replica. Raises as `plan`."""
+    ranges_read: list[Range] = []
     for copies in partitions(options, found):
         start, end = narrowed(copies, options, *bounds(copies, options))
-        wanted += chosen(copies, start, end)
-    return wanted
+        ranges_read += chosen(copies, start, end)
+    return ranges_read
 
 
 def partitions(options: SourceOptions, found: Iterable[PartitionFiles]) -> Iterator[list[PartitionFiles]]:
-    """The copies of each partition that the options ask for, the best copy first: the one that reaches furthest."""
-    asked = [each for each in found if options.wants(each.topic, each.partition)]
-    for _, group in groupby(asked, key=lambda each: (each.topic, each.partition)):
+    """Yield the replicas of each selected partition: the one with the highest log end offset first, then the lowest log
+    start offset, then the largest size. Those with a log that cannot be read count only where all have one.
+
+    Raises UnreadableInput for these with onCorruption=fail, and for a directory whose name is not UTF-8: neither
+    Parquet nor a manifest can name it.
+    """
+    selected = [each for each in found if options.wants(each.topic, each.partition)]
+    for each in selected:
+        if not is_utf8(each.directory):
+            raise UnreadableInput(
+                each.directory, "the path is not UTF-8, which no table can hold (--topic leaves it out)"
+            )
+    for _, group in groupby(selected, key=lambda each: (each.topic, each.partition)):
         copies = list(group)
+        copies = [each for each in copies if not each.unreadable] or copies
+        for address, reason in copies[0].unreadable:
+            if options.on_corruption is OnCorruption.FAIL:
+                raise UnreadableInput(address, f"{reason} (onCorruption=skip goes on without it)")
+            log.warning("%s is left out: %s", address, reason)
         if len(copies) > 1:
             copies.sort(key=lambda each: (-offsets.log_end(each), offsets.log_start(each), -each.size))
         yield copies
 
 
 def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, int]:
-    """The first offset, and the one behind the last, that the options ask for of a partition. Raises as `plan`."""
+    """Return the start offset and the exclusive end offset that the options select of a partition. Raises as `plan`.
+
+    copies: the partition's replicas, the one to read first. The end is at most the high watermark, unless
+    beyondHighWatermark is true, and with read_committed at most the last stable offset.
+    """
     best = copies[0]
-    key = best.topic, best.partition
+    partition = TopicPartition(best.topic, best.partition)
     first = log_start(copies)
     marks = [each.high_watermark for each in copies if each.high_watermark is not None]
     last = max(marks) if marks and not options.beyond_high_watermark else MAX_OFFSET
-    start, end = options.start.offset_of(key), options.end.offset_of(key)
-    if (time := options.start.time_of(key)) is not None:
+    start, end = options.start.offset_of(partition), options.end.offset_of(partition)
+    if (time := options.start.time_of(partition)) is not None:
         found = offsets.offset_for_time(best, time)
         if found is None and not options.latest_without_time:
-            raise UsageError(f"{key[0]}-{key[1]}: no record at or after the starting time {time}")
+            raise UsageError(f"{partition}: no record at or after the starting time {time}")
         start = LATEST if found is None else found
-    if (time := options.end.time_of(key)) is not None:
+    if (time := options.end.time_of(partition)) is not None:
         found = offsets.offset_for_time(best, time)
         end = LATEST if found is None else found
     if start == LATEST:
@@ -139,7 +165,7 @@ def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, i
     elif start == EARLIEST:
         start = first
     elif start < first and options.fail_on_data_loss:
-        raise DataLoss(f"{key[0]}-{key[1]}: offset {start:,} is gone, the log starts at {first:,}")
+        raise DataLoss(f"{partition}: offset {start:,} is gone, the log starts at {first:,}")
     end = last if end == LATEST else min(end, last)
     if options.isolation is Isolation.READ_COMMITTED:
         end = offsets.last_stable_offset(best, min(end, offsets.log_end(best)))
@@ -147,22 +173,23 @@ def bounds(copies: list[PartitionFiles], options: SourceOptions) -> tuple[int, i
 
 
 def narrowed(copies: list[PartitionFiles], options: SourceOptions, start: int, end: int) -> tuple[int, int]:
-    """What filters leave of the offsets [start, end). Raises UnreadableInput."""
-    wanted = options.narrowed
-    if wanted.from_time_ms is not None:
-        found = offsets.offset_for_time(copies[0], wanted.from_time_ms)
+    """Return the part of the offsets [start, end) that the query's pushed filters select. Raises UnreadableInput."""
+    filters = options.narrowed
+    if filters.from_time_ms is not None:
+        found = offsets.offset_for_time(copies[0], filters.from_time_ms)
         start = end if found is None else max(start, found)
-    return max(start, wanted.from_offset), min(end, wanted.to_offset)
+    return max(start, filters.from_offset), min(end, filters.to_offset)
 
 
 def log_start(copies: list[PartitionFiles]) -> int:
-    """Where a partition begins: the first offset of any copy, or what was deleted up to in one of them."""
-    said = [each.log_start_offset for each in copies if each.log_start_offset is not None]
-    return max([min(offsets.log_start(each) for each in copies), *said])
+    """Return a partition's log start offset: the lowest of its replicas, but at least every checkpointed one."""
+    checkpointed = [each.log_start_offset for each in copies if each.log_start_offset is not None]
+    return max([min(offsets.log_start(each) for each in copies), *checkpointed])
 
 
 def chosen(copies: list[PartitionFiles], start: int, end: int) -> list[Range]:
-    """The range, each offset from one copy: the best there is, others for what it does not have any more."""
+    """Return [start, end) as ranges, each offset from one replica: the first replica gives all offsets from its log
+    start offset on, the next ones the offsets below that."""
     found: list[Range] = []
     for files in copies:
         if start >= end or not files.segments:
@@ -175,16 +202,16 @@ def chosen(copies: list[PartitionFiles], start: int, end: int) -> list[Range]:
     return found[::-1]
 
 
-def _splits(wanted: Range, options: SourceOptions, split_bytes: int) -> Iterator[Split]:
-    files = wanted.files
+def _splits(offsets_read: Range, options: SourceOptions, split_bytes: int) -> Iterator[Split]:
+    files = offsets_read.files
     committed = options.isolation is Isolation.READ_COMMITTED
     aborts = offsets.indexed_aborts(files) if committed else []
-    following = takewhile(lambda pair: pair[0].base_offset < wanted.end, files.following(wanted.start))
+    following = takewhile(lambda pair: pair[0].base_offset < offsets_read.end, files.following(offsets_read.start))
     for segment, next_base in following:
-        to_offset = wanted.end if next_base is None else min(next_base, wanted.end)
+        to_offset = offsets_read.end if next_base is None else min(next_base, offsets_read.end)
         inode = inode_of(segment.address)
         for start, stop, first, last in _cuts(
-            segment, wanted.start, to_offset, split_bytes, options.max_records_per_partition
+            segment, offsets_read.start, to_offset, split_bytes, options.max_records_per_partition
         ):
             yield Split(
                 files.topic,
@@ -193,7 +220,7 @@ def _splits(wanted: Range, options: SourceOptions, split_bytes: int) -> Iterator
                 segment.base_offset,
                 start,
                 stop,
-                wanted.start,
+                offsets_read.start,
                 to_offset,
                 first,
                 last,
@@ -201,7 +228,7 @@ def _splits(wanted: Range, options: SourceOptions, split_bytes: int) -> Iterator
                 (segment.size if stop is None else stop) - start,
                 committed,
                 tuple(each for each in aborts if each.last_offset >= first and each.first_offset < last),
-                wanted.copies,
+                offsets_read.copies,
                 options.corruption_report,
                 not options.fail_on_data_loss,
             )
@@ -210,7 +237,11 @@ def _splits(wanted: Range, options: SourceOptions, split_bytes: int) -> Iterator
 def _cuts(
     segment: SegmentFile, from_offset: int, to_offset: int, split_bytes: int, max_records: int | None
 ) -> Iterator[tuple[int, int | None, int, int]]:
-    """Byte ranges of the segment, in a row, that hold the offsets, and the offsets that each has about."""
+    """Yield consecutive parts of a segment that hold [from_offset, to_offset): start byte, stop byte (None: the
+    segment's end), first offset and exclusive end offset.
+
+    split_bytes, max_records: cut at the first indexed batch at or above that many bytes, or that many offsets.
+    """
     index = SparseIndex(segment)
     source = open_source(segment.address)
     try:
@@ -240,10 +271,11 @@ def _cuts(
 
 
 class SparseIndex:
-    """The entries of a segment's offset index: absolute last offsets of batches, and where these begin.
+    """The entries of a segment's offset index: `offsets`, absolute last offsets of batches, and `positions`, the bytes
+    where these batches begin.
 
-    Empty where the file is not there, damaged, or its entries are not in order. It is a hint: what it says of a batch
-    is held against the log before it is used.
+    Empty where the index file is missing or damaged, or its entries are not in order. Each entry is checked against the
+    batch in the log before it is used.
     """
 
     def __init__(self, segment: SegmentFile) -> None:
@@ -261,7 +293,7 @@ class SparseIndex:
         if sys.byteorder == "little":
             cells.byteswap()
         relative, positions = cells[::2], cells[1::2]
-        used = next((i for i, each in enumerate(positions) if each == 0), len(positions))  # zeros are slack
+        used = next((i for i, each in enumerate(positions) if each == 0), len(positions))  # 0: unused entries
         del relative[used:], positions[used:]
         if used and (min(positions[0], relative[0]) < 0 or self._base + relative[-1] > MAX_OFFSET):
             return
@@ -270,20 +302,20 @@ class SparseIndex:
             self.positions = array("q", positions)
 
     def batch(self, source: Source, slot: int) -> BatchRow | None:
-        """The sound batch that an entry leads to."""
+        """Return the sound batch that entry `slot` points to; None where the log has no such batch there."""
         return indexed_batch(
             source, self._base, OffsetIndexEntry(self.offsets[slot] - self._base, self.positions[slot])
         )
 
     def begin(self, source: Source, offset: int) -> int:
-        """The last indexed batch that ends at or before an offset, 0 where none is known."""
+        """Return the position of the last indexed batch whose last offset is at most `offset`; 0 without one."""
         slot = bisect_right(self.offsets, offset) - 1
         return self.positions[slot] if slot >= 0 and self.batch(source, slot) else 0
 
     def end(self, source: Source, offset: int) -> int | None:
-        """An indexed batch with nothing below an offset in it and behind it, None for the end of the segment.
+        """Return the position of an indexed batch from which on all offsets are at or above `offset`; None without one.
 
-        The first entry at or behind the offset may still be the batch that it is in; the next is not.
+        The first entry whose last offset reaches `offset` may be of the batch that contains it, so the next is taken.
         """
         slot = bisect_left(self.offsets, offset) + 1
         return self.positions[slot] if slot < len(self.offsets) and self.batch(source, slot) else None

@@ -1,12 +1,12 @@
-"""STATE of incremental exports: up to which offset each partition is in the directory.
+"""The STATE file of an incremental export: the offset at which the next increment of each partition begins.
 
     kcli_state   1, the version of this layout
-    export       the manifest's id: which directory this belongs to
-    increments   how many commits made both; the manifest has the same number
-    next         topic -> partition -> the first offset that is not in the directory yet
+    export       the id in the manifest of the table that this file belongs to
+    increments   the number of commits so far, equal to that in the manifest
+    next         topic -> partition -> the first offset that is not in the table yet
 
-It is replaced in the same commit as the manifest (commit.py), so a run that is killed changes neither or, by the next
-run at the latest, both.
+The file is replaced in the same commit as the manifest (commit.py): a run that is killed changes neither of them, or
+both once the next run has finished its commit.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcli.errors import UnreadableInput
+from kcli.protocol.topic_partition import TopicPartition
 
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How far a directory is."""
+    """The content of a STATE file. next: the first offset of the next increment, by (topic, partition)."""
 
     export: str
     increments: int
-    next: Mapping[tuple[str, int], int]
+    next: Mapping[TopicPartition, int]
 
     def to_json(self) -> bytes:
-        """The file."""
+        """Return the content of the STATE file."""
         offsets: dict[str, dict[str, int]] = {}
         for (topic, partition), offset in sorted(self.next.items()):
             offsets.setdefault(topic, {})[str(partition)] = offset
@@ -39,13 +40,13 @@ class State:
 
 
 def read_state(path: Path) -> State | None:
-    """The state, None where there is none yet. Raises UnreadableInput."""
+    """Read a STATE file; return None where it does not exist. Raises UnreadableInput."""
     try:
         value = json.loads(path.read_bytes())
         if value["kcli_state"] != VERSION:
             raise UnreadableInput(str(path), "a state of another version of kcli")
         offsets = {
-            (topic, int(partition)): int(offset)
+            TopicPartition(topic, int(partition)): int(offset)
             for topic, each in value["next"].items()
             for partition, offset in each.items()
         }
@@ -53,6 +54,6 @@ def read_state(path: Path) -> State | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput.of(path, error) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableInput(str(path), f"not the state of an incremental export: {error!r}") from error

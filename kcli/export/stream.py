@@ -1,14 +1,15 @@
 """The stream reader of the data source: spark.readStream.format("kafka-log").load("dir") tails a live directory.
 
     offset      {"topic": {"0": 23, "1": 5}}: the next offset of each partition, as Spark's Kafka source writes it.
-                The query's checkpoint has it, and nothing else is kept
-    begin       startingOffsets and its like, in a new query only; a partition that comes later from its first offset
-    end         the last whole, sound batch, or the last stable offset with read_committed. The checkpointed high
-                watermark is some seconds old on a live broker, and of one replica the log's end; it bounds the stream
-                with beyondHighWatermark=false only
-    a batch     all there is, or maxOffsetsPerTrigger offsets, shared by what each partition has left
-    data loss   what was to be read but is gone (deleted segments, a log cut short, a partition removed) is an error,
-                with failOnDataLoss=false a warning, and reading goes on with what there is
+                It is the only state of a query, and Spark keeps it in the query's checkpoint
+    begin       startingOffsets, startingOffsetsByTimestamp, startingTimestamp, in a new query only; a partition created
+                later is read from its log start offset
+    end         the log end offset, or the last stable offset with read_committed. The high watermark in the checkpoint
+                is some seconds old on a running broker; it bounds the stream only with beyondHighWatermark=false
+    batch       Spark's micro-batch: all offsets up to the end, or maxOffsetsPerTrigger offsets, shared among partitions
+                in proportion to their unread offsets
+    data loss   offsets that cannot be read any more (deleted segments, a truncated log, a removed partition) are an
+                error; with failOnDataLoss=false a warning, and the stream reads on at the next offset that exists
 
 Source: KafkaMicroBatchStream.
 """
@@ -31,25 +32,29 @@ from kcli.export.discovery import DEPTH_MAX, PartitionFiles, discover
 from kcli.export.files import join, list_directory, name_of, open_source, stat
 from kcli.export.live import LiveEnd, LiveRange, read_live, settled, steady, unshared
 from kcli.export.names import refuse_unknown
-from kcli.export.options import LATEST, Bound, Isolation, Partition, SourceOptions
+from kcli.export.options import LATEST, Bound, Isolation, SourceOptions
 from kcli.export.splits import Range, Split, bounds, chosen, log_start, lost, partitions, splits
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Offsets = dict[Partition, int]
+Offsets = dict[TopicPartition, int]
 
 
 class LivePartition(InputPartition):
-    """A range of offsets on its way to a task."""
+    """The input of one Spark task: a range of offsets of one partition."""
 
-    def __init__(self, wanted: LiveRange) -> None:
+    def __init__(self, live_range: LiveRange) -> None:
         super().__init__(None)
-        self.wanted = wanted
+        self.live_range = live_range
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One for a query; tasks get a copy for `read`, which uses none of its state. Raises UsageError."""
+    """Spark's reader of one streaming query. Each task has a copy for `read`, which uses only options and columns.
+
+    Raises UsageError for ending offsets and for paths of single segments.
+    """
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
         if options.end != Bound(LATEST):
@@ -65,14 +70,14 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
 
-    # where
+    # offsets
 
     @steady
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 (Spark's name)
-        """Where a new query begins. Raises UnreadableInput, UsageError, DataLoss.
+        """Return the offsets at which a new query begins. Raises UnreadableInput, UsageError, DataLoss.
 
-        Spark asks twice, and keeps the answer only as the end of a batch: where it depends on the log's end, the first
-        batch is empty, so that the checkpoint has it before anything is read.
+        Spark calls this twice, and checkpoints offsets only as the end of a batch. Where a start offset depends on the
+        log end offset, the first batch is therefore empty: the start is in the checkpoint before a record is read.
         """
         if self._initial is None:
             found = self._found(known=())
@@ -82,8 +87,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._is_first = not all(is_fixed for _, is_fixed in begin.values())
         return as_json(self._initial)
 
-    def _begin(self, key: Partition, copies: list[PartitionFiles], latest: Offsets) -> tuple[int, bool]:
-        """Where a partition begins in a new query; False: it would begin elsewhere, if asked again."""
+    def _begin(self, key: TopicPartition, copies: list[PartitionFiles], latest: Offsets) -> tuple[int, bool]:
+        """Return the start offset of a partition in a new query, and whether a later call would return the same
+        offset."""
         begin, best = self._options.start, copies[0]
         if (at := begin.time_of(key)) is not None:
             is_latest = offsets.offset_for_time(best, at) is None
@@ -95,7 +101,7 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @steady
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 (Spark's name)
-        """How far the next batch goes. Raises UnreadableInput, UsageError, DataLoss."""
+        """Return the end offsets of the batch that begins at `start`. Raises UnreadableInput, UsageError, DataLoss."""
         begin = from_json(start)
         if self._is_first and begin == self._initial:
             self._is_first = False
@@ -114,31 +120,34 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return as_json(ends)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 (Spark's name)
-        """What maxOffsetsPerTrigger says."""
+        """Return the limit of a batch: maxOffsetsPerTrigger offsets, or none."""
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's name)
-        """How far the logs went when last looked at, for the query's progress."""
+        """Return the end offsets that latestOffset found last, for the query's progress."""
         return None if self._latest is None else as_json(self._latest)
 
     @steady
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
-        """What is there now is all that this run reads. Raises UnreadableInput."""
+        """Make the present end offsets the end of this run (Trigger.AvailableNow). Raises UnreadableInput."""
         self._target = self._now(self._found())
 
-    def _found(self, known: Iterable[Partition] | None = None) -> dict[Partition, list[PartitionFiles]]:
-        """The partitions there are now, with their copies. A log directory may have none as yet.
+    def _found(self, known: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, list[PartitionFiles]]:
+        """Return the replicas of each selected partition that exists now; a log directory may still be empty.
 
-        known: partitions that were there before; others that the options name must be there. None: none need be.
+        known: partitions that may be missing, because an earlier batch has read them; each other partition that the
+        options name must exist. None: no partition must exist.
         """
         found = discover(filter(_has_logs, self._options.paths))
         if known is not None:
-            refuse_unknown(self._options, {(each.topic, each.partition) for each in found}, known)
-        return {(copies[0].topic, copies[0].partition): copies for copies in partitions(self._options, found)}
+            refuse_unknown(self._options, {TopicPartition(each.topic, each.partition) for each in found}, known)
+        return {
+            TopicPartition(copies[0].topic, copies[0].partition): copies for copies in partitions(self._options, found)
+        }
 
-    def _now(self, found: Mapping[Partition, list[PartitionFiles]]) -> Offsets:
-        """Where the partitions end now."""
+    def _now(self, found: Mapping[TopicPartition, list[PartitionFiles]]) -> Offsets:
+        """Return the end offset of each partition now."""
         return {key: self._end(copies) for key, copies in found.items()}
 
     def _end(self, copies: list[PartitionFiles]) -> int:
@@ -153,11 +162,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _lost(self, what: str) -> None:
         lost(what, fails=self._options.fail_on_data_loss)
 
-    # what
+    # records
 
     @steady
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of a batch. Raises UnreadableInput, UsageError, DataLoss."""
+        """Return the tasks of the batch from offsets `start` to `end`. Raises UnreadableInput, UsageError, DataLoss."""
         if start == end:
             return []
         begin, until = from_json(start), from_json(end)
@@ -179,9 +188,9 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ranges += chosen(copies, max(at, first), to)
         return list(map(LivePartition, self._parts(ranges)))
 
-    def _parts(self, wanted: list[Range]) -> list[LiveRange]:
-        """The ranges in parts for tasks: some 64 MB each, and as minPartitions and maxRecordsPerPartition say."""
-        by_bytes = [part for each in wanted for part in _cut(each, splits([each], unshared(self._options)))]
+    def _parts(self, ranges: list[Range]) -> list[LiveRange]:
+        """Cut ranges into tasks of about 64 MB, smaller ones as minPartitions and maxRecordsPerPartition demand."""
+        by_bytes = [part for each in ranges for part in _cut(each, splits([each], unshared(self._options)))]
         most = self._options.max_records_per_partition
         parts = [
             part for each in by_bytes for part in _even(each, 1 if most is None else math.ceil(_size(each) / most))
@@ -192,32 +201,36 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [part for each in parts for part in _even(each, math.ceil(least * _size(each) / total))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one task."""
+        """Yield the records of one task as Arrow record batches."""
         if isinstance(partition, LivePartition):
-            yield from read_live(partition.wanted, self._columns, self._options)
+            yield from read_live(partition.live_range, self._columns, self._options)
 
 
-def as_json(found: Mapping[Partition, int]) -> dict[str, dict[str, int]]:
-    """Offsets as Spark keeps them. Sorted: Spark compares their text."""
+def as_json(found: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Return offsets in the form of Spark's checkpoint, sorted, because Spark compares their JSON text."""
     result: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(found):
-        result.setdefault(topic, {})[str(partition)] = found[topic, partition]
+        result.setdefault(topic, {})[str(partition)] = found[TopicPartition(topic, partition)]
     return result
 
 
 def from_json(value: Any) -> Offsets:
-    """The same from a checkpoint. Raises UsageError where it is not of this form."""
+    """Return the offsets from the JSON value of a checkpoint. Raises UsageError for a value of another form."""
     try:
-        found = {(topic, int(number)): offset for topic, each in value.items() for number, offset in each.items()}
+        found = {
+            TopicPartition(topic, int(number)): offset
+            for topic, each in value.items()
+            for number, offset in each.items()
+        }
     except (AttributeError, ValueError, TypeError):
-        found = {("", 0): -1}
+        found = {TopicPartition("", 0): -1}
     if not all(type(offset) is int and 0 <= offset < 1 << 63 for offset in found.values()):
         raise UsageError(f"the checkpoint is not of a kafka-log stream: {json.dumps(value)[:200]}")
     return found
 
 
 def _limited(starts: Offsets, ends: Offsets, limit: int) -> Offsets:
-    """At most about `limit` offsets in all, each partition's share as large as its part of what is left."""
+    """Lower the end offsets to about `limit` offsets in all, shared in proportion to the partitions' unread offsets."""
     sizes = {key: max(0, end - starts[key]) for key, end in ends.items()}
     total = sum(sizes.values())
     if total <= limit:
@@ -230,32 +243,32 @@ def _limited(starts: Offsets, ends: Offsets, limit: int) -> Offsets:
     return result
 
 
-def _cut(wanted: Range, pieces: list[Split]) -> Iterator[LiveRange]:
-    """The range by offsets as the pieces are by bytes. Raises UnreadableInput."""
-    at = wanted.start
+def _cut(whole: Range, pieces: list[Split]) -> Iterator[LiveRange]:
+    """Yield the range cut by offsets where its splits are cut by bytes. Raises UnreadableInput."""
+    at = whole.start
     for piece in pieces:
         behind = piece.to_offset if piece.stop is None else _base_offset(piece.segment, piece.stop)
-        if behind is not None and at < behind < wanted.end:
-            yield LiveRange(wanted.files.directory, at, behind, wanted.copies)
+        if behind is not None and at < behind < whole.end:
+            yield LiveRange(whole.files.directory, at, behind, whole.copies)
             at = behind
-    if at < wanted.end:
-        yield LiveRange(wanted.files.directory, at, wanted.end, wanted.copies)
+    if at < whole.end:
+        yield LiveRange(whole.files.directory, at, whole.end, whole.copies)
 
 
-def _even(wanted: LiveRange, count: int) -> Iterator[LiveRange]:
-    """The range in so many parts, or in as many as it has offsets."""
-    size = _size(wanted)
+def _even(whole: LiveRange, count: int) -> Iterator[LiveRange]:
+    """Yield the range in `count` parts of about equal length, or in as many as it has offsets."""
+    size = _size(whole)
     count = max(1, min(count, size))
     for i in range(count):
-        yield replace(wanted, start=wanted.start + size * i // count, end=wanted.start + size * (i + 1) // count)
+        yield replace(whole, start=whole.start + size * i // count, end=whole.start + size * (i + 1) // count)
 
 
-def _size(wanted: LiveRange) -> int:
-    return wanted.end - wanted.start
+def _size(whole: LiveRange) -> int:
+    return whole.end - whole.start
 
 
 def _base_offset(segment: str, position: int) -> int | None:
-    """The offset of the batch that begins there, None where none does. Raises UnreadableInput."""
+    """Return the base offset of the batch that begins at a byte position, None without one. Raises UnreadableInput."""
     source = open_source(segment)
     try:
         batch = offsets.batch_at(source, position)
@@ -265,7 +278,11 @@ def _base_offset(segment: str, position: int) -> int | None:
 
 
 def _has_logs(path: str, depth: int = DEPTH_MAX) -> bool:
-    """Is it anything but a directory in which no log is yet? Raises UnreadableInput."""
+    """Whether a path has a log, or is no directory. False for a directory without a log (before the first topic is
+    created).
+
+    depth: levels of directories to search. Raises UnreadableInput.
+    """
     entry = stat(path)
     if entry is None or not entry.is_directory or parse_directory(name_of(path)) is not None:
         return True
@@ -282,5 +299,5 @@ def _has_logs(path: str, depth: int = DEPTH_MAX) -> bool:
     return False
 
 
-def _shown(key: Partition) -> str:
-    return f"{key[0]}-{key[1]}"
+def _shown(key: TopicPartition) -> str:
+    return str(key)

@@ -1,11 +1,12 @@
-"""Parquet files of a table, as one worker writes them: by layout, rolled at a size, synced, counted and checksummed.
+"""The Parquet files of a table that one worker writes: one per directory of the layout, rolled at a size, synced, with
+row counts and checksums.
 
     writer.write(batch)      rows with all columns of the table, and topic, partition, offset and timestamp of each
-    writer.close()           the files, where each is staged and where it belongs
+    writer.close()           the files: for each its staged name and its place in the table
 
-pyarrow writes, not Spark: sizes, statistics and counts of each file are then known here, and the driver learns them
-with the task's result. Offsets and timestamps are stored as differences (DELTA_BINARY_PACKED), topics and other columns
-of few values through dictionaries; keys and values are not tried against a dictionary, which takes as long as writing.
+pyarrow writes the files, not Spark, so the size, statistics and row count of each file are known here and are part of
+the task's report. Offsets and timestamps are stored as differences (DELTA_BINARY_PACKED), topics and other columns
+of few values with dictionaries; keys and values without, because trying a dictionary takes as long as writing them.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from formats.kernels.log import crc32c
+from formats.kernels.crc import crc32c
 from kcli.errors import UsageError
 from kcli.export.columns import spans
 from kcli.export.decoding.json_text import VARIANT
 from kcli.export.decoding.parquet_variant import mark_variants
 from kcli.export.manifest import DataFile, OffsetRange
+from kcli.protocol.topic_partition import TopicPartition
 
 LAYOUT = ("topic", "partition", "date", "hour")
 NULL_LABEL = "__HIVE_DEFAULT_PARTITION__"
@@ -49,7 +51,11 @@ RISING = frozenset({"offset", "timestamp", "timestampMs", "sequence"})
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """How a table is stored. layout: of LAYOUT, directories as Hive names them; file_bytes: of a file, about."""
+    """How a table is stored.
+
+    layout: columns of LAYOUT that become directories, named as Hive does (`topic=orders`). codec, level: compression of
+    the Parquet pages. file_bytes: the size at which a file is finished and the next one begun.
+    """
 
     layout: tuple[str, ...] = ()
     codec: str = "zstd"
@@ -57,7 +63,7 @@ class TableFormat:
     file_bytes: int = 128 << 20
 
     def check(self) -> None:
-        """Raise UsageError for what makes no sense."""
+        """Raise UsageError for an unknown layout column or codec, and for a level that the codec does not have."""
         for name in self.layout:
             if name not in LAYOUT:
                 raise UsageError(f"--partition-by {name!r} is none of {', '.join(LAYOUT)}")
@@ -79,7 +85,7 @@ class TableFormat:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A finished file: its name in the staging directory, and the directory of the table where it belongs ("": top)."""
+    """A finished file: its name in the staging directory, and its directory in the table ("": the table's top)."""
 
     staged: str
     directory: str
@@ -88,7 +94,8 @@ class StagedFile:
 
 @dataclass(slots=True)
 class _Open:
-    """A file that is being written, and what is buffered for it."""
+    """A file that is being written, with its buffered rows. ranges: (rows, first, last offset) by topic and
+    partition."""
 
     staged: str
     directory: str
@@ -98,11 +105,11 @@ class _Open:
     buffered: list[pa.RecordBatch] = field(default_factory=list)
     buffered_bytes: int = 0
     records: int = 0
-    ranges: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    ranges: dict[TopicPartition, list[int]] = field(default_factory=dict)
 
 
 class TableWriter:
-    """Writes one table's files to a staging directory, which must be there. Raises OSError."""
+    """Writes one table's files to a staging directory, which must exist. Raises OSError."""
 
     def __init__(self, staging: Path, schema: pa.Schema, form: TableFormat) -> None:
         self._staging = staging
@@ -126,7 +133,7 @@ class TableWriter:
         }
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows; their columns may be in any order."""
+        """Add rows, whose columns may be in any order."""
         if batch.num_rows == 0:
             return
         for directory, rows in self._parted(batch):
@@ -144,13 +151,13 @@ class TableWriter:
             self._flush(max(self._open.values(), key=lambda each: each.buffered_bytes))
 
     def close(self) -> list[StagedFile]:
-        """Finish all files."""
+        """Finish all files; return every file of the table that this writer wrote."""
         for file in list(self._open.values()):
             self._finish(file)
         return self._done
 
     def abandon(self) -> None:
-        """Close what is open; the files are of no use."""
+        """Close all open files of a failed task, without finishing them."""
         for file in self._open.values():
             file.sink.close()
 
@@ -184,7 +191,7 @@ class TableWriter:
             sink = pa.OSFile(str(path), "wb")
             file = _Open(staged, directory, path, sink, pq.ParquetWriter(sink, self._schema, **self._settings))
         self._open.pop(directory, None)
-        self._open[directory] = file  # the one used longest ago comes first
+        self._open[directory] = file  # _open is in the order of last use
         return file
 
     def _flush(self, file: _Open) -> None:
@@ -204,7 +211,7 @@ class TableWriter:
         self._done.append(StagedFile(file.staged, file.directory, DataFile("", size, checksum, file.records, ranges)))
 
     def _write_out(self, file: _Open) -> None:
-        """What is buffered becomes a row group."""
+        """Write the buffered rows of a file as one row group."""
         if not file.buffered:
             return
         table = pa.Table.from_batches(file.buffered, self._schema)
@@ -214,7 +221,7 @@ class TableWriter:
 
 
 def _leaves(schema: Iterable[pa.Field], above: str = "") -> Iterator[str]:
-    """Paths of the primitive columns, as Parquet names them."""
+    """Yield the Parquet paths (`value.items.list.element`) of the primitive columns of a schema."""
     for each in schema:
         path = above + each.name
         kind = each.type
@@ -231,7 +238,7 @@ def _leaves(schema: Iterable[pa.Field], above: str = "") -> Iterator[str]:
 
 
 def _labels(name: str, batch: pa.RecordBatch) -> tuple[Sequence[object], Any]:
-    """The values of a layout column, and which of them each row has."""
+    """Return the distinct values of a layout column, and for each row the number of its value."""
     if name in ("topic", "partition"):
         coded = batch.column(name).dictionary_encode()
         return coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
@@ -251,13 +258,14 @@ def _labels(name: str, batch: pa.RecordBatch) -> tuple[Sequence[object], Any]:
     return labels, codes
 
 
-def _note(ranges: dict[tuple[str, int], list[int]], rows: pa.RecordBatch) -> None:
-    """Count rows, with their lowest and highest offset, per partition."""
+def _note(ranges: dict[TopicPartition, list[int]], rows: pa.RecordBatch) -> None:
+    """Add to `ranges`, by topic and partition, the count of rows and their lowest and highest offset."""
     topic, partition, offset = rows.column("topic"), rows.column("partition"), rows.column("offset")
     first, last = topic[0], partition[0]
     if pc.all(pc.equal(partition, last)).as_py() and pc.all(pc.equal(topic, first)).as_py():
         low_high = pc.min_max(offset)
-        found = [((first.as_py(), last.as_py()), rows.num_rows, low_high["min"].as_py(), low_high["max"].as_py())]
+        place = TopicPartition(first.as_py(), last.as_py())
+        found = [(place, rows.num_rows, low_high["min"].as_py(), low_high["max"].as_py())]
     else:
         found = list(spans(pa.table({"topic": topic, "partition": partition, "offset": offset})))
     for key, count, low, high in found:
@@ -268,14 +276,14 @@ def _note(ranges: dict[tuple[str, int], list[int]], rows: pa.RecordBatch) -> Non
 
 
 def _sync_and_sum(path: Path) -> tuple[int, int]:
-    """Make a file durable; its size and CRC-32C."""
+    """Sync a file to disk; return its size in bytes and its CRC-32C."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         return _sum(file)
 
 
 def file_sum(path: Path) -> tuple[int, int]:
-    """Size and CRC-32C of a file. Raises OSError."""
+    """Return a file's size in bytes and its CRC-32C. Raises OSError."""
     with path.open("rb") as file:
         return _sum(file)
 

@@ -1,10 +1,11 @@
-"""Which batches of a split belong to aborted transactions: told by the markers in the log, else by its index.
+"""The batches of a split that belong to aborted transactions, from the transaction markers in the log.
 
-A transactional batch is as the next marker of its producer says: commit or abort. Markers are looked for only once a
-transactional batch is met, from there to the split's end, and behind it as long as a transaction of the split goes on:
-so logs without transactions cost nothing more. Where the bytes of an abort marker are damaged, an entry of the
-transaction index (`.txnindex`) stands in for it; an entry that the log itself contradicts counts for nothing.
-A transaction without any marker is delivered, as Kafka does: splits end at the last stable offset anyway.
+The next marker of its producer commits or aborts a transactional batch. The log is searched for markers only from the
+first transactional batch of a split on, to the split's end and on until no transaction of the split is open, so logs
+without transactions cost nothing more. Where the batch of an abort marker is damaged, the entry of the transaction
+index (`.txnindex`) takes its place; an entry is ignored where the log has a sound batch at the marker's offset. A
+transaction without a marker is delivered, as a Kafka consumer does; a sound log has none below the last stable offset,
+where splits end.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+from formats.kernels.batches import BatchTable
 from formats.kernels.columns import ATTRIBUTES, BASE_OFFSET, LAST_OFFSET, MAGIC, POSITION, PRODUCER_ID, SIZE, START
-from formats.kernels.log import BatchTable
 from formats.txn_index import AbortedTxn
 from kcli.export.discovery import SegmentFile
 from kcli.export.files import open_source
 from kcli.export.offsets import sound_windows
 from kcli.log.producer_state import read_control
-from kcli.log.read_only_survey import ABORT, COMMIT, CONTROL, TRANSACTIONAL
+from kcli.log.read_only.survey import ABORT, COMMIT, CONTROL, TRANSACTIONAL
 from kcli.log.segment_reader import Window
 
 BEFORE_ALL = -(1 << 63)
@@ -31,8 +32,12 @@ KIND_AT = 69
 def aborted_ranges(
     segments: Iterator[SegmentFile], start: int, stop: int | None, aborts: list[AbortedTxn] | tuple[AbortedTxn, ...]
 ) -> array[int]:
-    """Producer id, first and last offset of the aborted transactions in bytes [start, stop) of the first of `segments`,
-    flat and sorted; more may be among them. The others are looked at as far as needed. Raises UnreadableInput."""
+    """Return the aborted transactions of a split: producer id, first and last offset of each, flat, sorted by producer.
+
+    segments: the split's segment, then the segments above it, which are read only until no transaction of the split is
+    open. start, stop: the split's bytes in the first segment. aborts: entries of the transaction indexes. Transactions
+    outside the split may be in the result. Raises UnreadableInput.
+    """
     markers = _Markers({entry.last_offset: entry for entry in aborts})
     for number, segment in enumerate(segments):
         source = open_source(segment.address)
@@ -51,17 +56,18 @@ def aborted_ranges(
 
 
 class _Markers:
-    """Markers by producer, in the order of the log, and the producers in whose transaction the split's end lies."""
+    """Transaction markers by producer id, and `open`, the producers with a transactional batch but no marker behind
+    it."""
 
     def __init__(self, indexed: dict[int, AbortedTxn]) -> None:
         self._indexed = indexed
-        self._unseen = sorted(indexed)
-        self._found: dict[int, list[tuple[int, int, int]]] = {}  # (offset, kind, not before)
+        self._without_marker = sorted(indexed)
+        self._found: dict[int, list[tuple[int, int, int]]] = {}  # (offset, kind, lowest first offset)
         self.open: set[int] = set()
 
     def add(self, window: Window, *, opens: bool, until: int | None) -> None:
         table = window.batches
-        self._see(table)
+        self._drop_found(table)
         for i in range(table.count):
             attributes = table.field(i, ATTRIBUTES)
             if not attributes & TRANSACTIONAL or table.field(i, MAGIC) < 2:
@@ -77,17 +83,18 @@ class _Markers:
                 self._found.setdefault(producer, []).append((offset, kind, BEFORE_ALL))
                 self.open.discard(producer)
 
-    def _see(self, table: BatchTable) -> None:
-        """Entries of the index with a marker's offset that is in a sound batch are not needed, or wrong."""
-        if not self._unseen or not table.count:
+    def _drop_found(self, table: BatchTable) -> None:
+        """Drop index entries whose marker's offset is in a sound batch: the log gives the marker, or contradicts
+        them."""
+        if not self._without_marker or not table.count:
             return
         for i in range(table.count):
-            first = bisect_left(self._unseen, table.field(i, BASE_OFFSET))
-            del self._unseen[first : bisect_right(self._unseen, table.field(i, LAST_OFFSET))]
+            first = bisect_left(self._without_marker, table.field(i, BASE_OFFSET))
+            del self._without_marker[first : bisect_right(self._without_marker, table.field(i, LAST_OFFSET))]
 
     def ranges(self) -> array[int]:
-        """See aborted_ranges."""
-        for offset in self._unseen:
+        """Return the aborted transactions as aborted_ranges does: producer id, first and last offset of each, flat."""
+        for offset in self._without_marker:
             entry = self._indexed[offset]
             self._found.setdefault(entry.producer_id, []).append((offset, ABORT, entry.first_offset))
         flat: array[int] = array("q")
@@ -101,7 +108,7 @@ class _Markers:
 
 
 def _kind(batch: bytes) -> int:
-    """What a producer's control batch is: ABORT, COMMIT, or something else."""
+    """Return the type of a control batch's record: ABORT, COMMIT or another number."""
     if batch[ZEROS] == b"\0\0\0\x08":  # one byte each: attributes, deltas of 0, and a key's length of 4
         return batch[KIND_AT] if batch[KIND_AT - 1] == 0 else -1
     return read_control(batch)[1]

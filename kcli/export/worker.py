@@ -1,8 +1,9 @@
-"""What runs in Spark's Python workers: splits in, Parquet files in the staging directory out, and a report of them.
+"""The tasks that Spark's Python workers run: each reads splits, writes Parquet files to the staging directory and
+returns a report of these files.
 
-A task is a run of splits. Whatever is wrong with the data or the disk is part of the report, not an exception: Spark
-would try such a task again and again, and bury the reason. What a killed attempt of a task wrote is never reported, and
-goes with the staging directory; so each record is in exactly one file that counts.
+An error of the data or the disk is part of the report, not an exception: Spark would run a task that raises again, and
+bury the error in a Java trace. The files of a killed attempt of a task are in no report and are removed with the
+staging directory, so each record is in exactly one file of the table.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from formats.errors import FormatError
-from formats.kernels.log import crc32c
+from formats.kernels.crc import crc32c
 from kcli.errors import KcliError
 from kcli.export.columns import arrow_schema
 from kcli.export.decoding import DecoderSpec, Survey, survey
@@ -41,17 +42,25 @@ class Counter(Protocol):
     """An accumulator of Spark's."""
 
     def add(self, term: int) -> None:
-        """Count so much more."""
+        """Add a number to the count."""
 
 
 def call(task: Callable[..., TaskReport], records: Counter, done: Counter, item: Any) -> TaskReport:
-    """Run a task on an item, as Spark maps one. It is here so that workers need not import what drives them."""
+    """Run a task on one item, as the function of Spark's map. It is in this module so that workers do not import
+    job.py.
+
+    records, done: accumulators of the records and bytes that were read.
+    """
     return task(item, records, done)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What all tasks share. dead_keys: records without a key are dead letters: a table by key has no place for them."""
+    """The settings that all tasks of a step share.
+
+    staging: the run's staging directory. dead_keys: make records without a key dead letters, because a --latest-by-key
+    table has no row for them.
+    """
 
     staging: str
     shape: Shape
@@ -63,8 +72,13 @@ class Work:
 
 @dataclass(slots=True)
 class SplitReport:
-    """What one split gave: records (dead letters among them), their bytes, first and last offset, what lies between
-    without a record, the CRC-32C of the bytes read, and when the records are from."""
+    """What a task read from one split.
+
+    stop: the byte position where the split ends. crc32c: of the split's bytes, None for a remote segment. records: all
+    records, dead letters among them. first, last: their lowest and highest offset, None without a record. missing: the
+    number of offsets in between without a record. gaps: ranges (first, last) of these offsets, at most GAPS_LISTED.
+    histogram: records and bytes by timestamp.
+    """
 
     split: Split
     stop: int
@@ -77,7 +91,7 @@ class SplitReport:
     histogram: Histogram = field(default_factory=Histogram)
 
     def see(self, batch: pa.RecordBatch) -> None:
-        """Count a batch of the split, in the order of the file."""
+        """Count the records of a non-empty batch; batches come in the order of the segment."""
         offsets = batch.column("offset").to_numpy()
         times = np.floor_divide(batch.column("timestamp").cast(pa.int64()).fill_null(0).to_numpy(), 1000)
         sizes = _lengths(batch, "key") + _lengths(batch, "value")
@@ -102,7 +116,12 @@ def _lengths(batch: pa.RecordBatch, name: str) -> Any:
 
 @dataclass(slots=True)
 class TaskReport:
-    """What one task did. failure: why it could not. columns: names and types of the table."""
+    """The result of one task.
+
+    files, dead_letters: the files that it wrote for the table and the dead-letter table. splits: what it read.
+    failure: the error that ended it, None for success. surveys: of keys and of values. columns: (name, type) of the
+    table's columns.
+    """
 
     files: list[StagedFile] = field(default_factory=list)
     dead_letters: list[StagedFile] = field(default_factory=list)
@@ -113,7 +132,7 @@ class TaskReport:
 
 
 class Sink:
-    """The two tables that a task writes to."""
+    """Writes a task's records to two tables: the table and the dead-letter table."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -122,7 +141,7 @@ class Sink:
         self._dead = TableWriter(staging, dead_schema(), TableFormat())
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Decode and write."""
+        """Decode the keys and values of records and write the rows to their tables."""
         if self._work.dead_keys:
             batch = self._with_keys(batch)
         rows, dead = self._work.shape.apply(batch)
@@ -139,19 +158,20 @@ class Sink:
         return batch.filter(pc.invert(keyless))
 
     def close(self, report: TaskReport) -> None:
-        """Finish the files and put them into the report."""
+        """Finish all files and list them in the report."""
         report.files = self._rows.close()
         report.dead_letters = self._dead.close()
         report.columns = tuple((each.name, str(each.type)) for each in self._work.shape.schema)
 
     def abandon(self) -> None:
-        """The task has failed."""
+        """Close the files of a task that failed, without finishing them."""
         self._rows.abandon()
         self._dead.abandon()
 
 
 def _reported(staging: str, task: Callable[[TaskReport], None]) -> TaskReport:
-    """Run a task; its failure is part of the report, and tells the tasks that follow that all is in vain."""
+    """Run a task and return its report. A failure is written to the report and marked in the staging directory, so that
+    later tasks do nothing."""
     report = TaskReport()
     mark = Path(staging) / FAILED
     if mark.exists():
@@ -171,7 +191,7 @@ def _reported(staging: str, task: Callable[[TaskReport], None]) -> TaskReport:
 
 
 def export_splits(work: Work, splits: Sequence[Split], records: Counter, done: Counter) -> TaskReport:
-    """Write the records of splits to files."""
+    """Write the records of splits to Parquet files; return the report."""
 
     def task(report: TaskReport) -> None:
         sink = Sink(work)
@@ -196,16 +216,17 @@ def export_splits(work: Work, splits: Sequence[Split], records: Counter, done: C
 def survey_splits(
     work: Work, specs: tuple[DecoderSpec, DecoderSpec], splits: Sequence[Split], records: Counter, done: Counter
 ) -> TaskReport:
-    """Look at keys and values, so that the driver can tell the types they are to be decoded to."""
+    """Survey the keys and values of splits; return a report with the surveys, from which the driver infers the
+    types."""
     names = [name for name, spec in zip(("key", "value"), specs, strict=True) if spec.infers]
 
     def task(report: TaskReport) -> None:
         found = dict(zip(("key", "value"), report.surveys, strict=True))
-        wanted = dict(zip(("key", "value"), specs, strict=True))
+        specs_by_name = dict(zip(("key", "value"), specs, strict=True))
         for split in splits:
             for batch in _batches(work, split, names):
                 for name in names:
-                    found[name] |= survey(wanted[name], batch.column(name))
+                    found[name] |= survey(specs_by_name[name], batch.column(name))
                 records.add(batch.num_rows)
             done.add(split.size)
         report.surveys = found["key"], found["value"]
@@ -214,7 +235,8 @@ def survey_splits(
 
 
 def export_file(work: Work, path: str, records: Counter, done: Counter) -> TaskReport:
-    """Write the rows of a Parquet file that Spark made (sorted, or the latest by key) to files of the table."""
+    """Write the rows of a Parquet file that Spark made (sorted, or the latest by key) to files of the table; return the
+    report."""
 
     def task(report: TaskReport) -> None:
         sink = Sink(work)
@@ -234,7 +256,7 @@ def export_file(work: Work, path: str, records: Counter, done: Counter) -> TaskR
 
 
 def _raw_schema(given: pa.Schema, shape: Shape) -> pa.Schema:
-    assert set(given.names) == set(shape.reads), "what was asked for was read"
+    assert set(given.names) == set(shape.reads), "the batch has the columns that the shape reads"
     return arrow_schema(given.names)
 
 
@@ -243,14 +265,14 @@ def _batches(work: Work, split: Split, columns: Sequence[str]) -> Iterator[pa.Re
 
 
 def _bytes_of(split: Split) -> tuple[int, int | None]:
-    """Where the split's bytes end, and their CRC-32C where they are on this machine."""
+    """Return the byte position where a split ends, and the CRC-32C of its bytes, None for a remote segment."""
     if split.size == 0 or is_remote(split.segment):
         return split.start + split.size, None
     return split.start + split.size, sum_bytes(split.segment, split.start, split.start + split.size)
 
 
 def sum_bytes(segment: str, start: int, stop: int) -> int:
-    """CRC-32C of a segment's bytes [start, stop). Raises UnreadableInput."""
+    """Return the CRC-32C of a segment's bytes [start, stop). Raises UnreadableInput."""
     source = open_source(segment)
     try:
         view = memoryview(bytearray(min(CHUNK_BYTES, stop - start)))
@@ -267,7 +289,7 @@ def sum_bytes(segment: str, start: int, stop: int) -> int:
 
 
 def merged_gaps(reports: Sequence[SplitReport]) -> tuple[tuple[int, int], ...]:
-    """The gaps inside and between splits of one partition, in order."""
+    """Return the ranges (first, last) of offsets without a record, inside and between the splits of one partition."""
     found: list[tuple[int, int]] = []
     last = None
     for report in reports:

@@ -1,4 +1,4 @@
-"""What of a broker's configuration the group coordinator goes by."""
+"""The configurations of the broker that the group coordinator uses."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Kafka's names and defaults; times are milliseconds.
+    """Configurations of groups and of their offsets, with Kafka's defaults; times are in milliseconds.
 
-    classic_new_member_join_timeout_ms: how long a new member may wait for its first rebalance, whatever its session.
-    consumer_migration_policy: whether groups of one protocol become groups of the other while they have members.
-    batch_bytes_max: of what is appended at once (message.max.bytes).
+    classic_new_member_join_timeout_ms: the session timeout of a new member until its first rebalance is complete; the
+    member's own session timeout applies after that.
+    consumer_migration_policy: whether a classic group may become a consumer group while it has members, and a consumer
+    group a classic group: bidirectional, upgrade, downgrade or disabled.
+    batch_bytes_max: the largest batch that the coordinator appends (message.max.bytes), bytes.
     """
 
     classic_group_max_size: int = 2**31 - 1
@@ -28,10 +30,10 @@ class GroupConfig:
 
     @property
     def can_upgrade(self) -> bool:
-        """May classic groups become consumer groups while they have members?"""
+        """Whether classic groups may become consumer groups while they have members."""
         return self.consumer_migration_policy.lower() in ("upgrade", "bidirectional")
 
     @property
     def can_downgrade(self) -> bool:
-        """May consumer groups become classic groups while they have members?"""
+        """Whether consumer groups may become classic groups while they have members."""
         return self.consumer_migration_policy.lower() in ("downgrade", "bidirectional")

@@ -1,4 +1,4 @@
-"""What all kinds of groups have in common: committed offsets, and a place in lists. Source: Group."""
+"""The interface of all types of groups: checks for offsets, and what ListGroups shows. Source: Group."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from kcli.group.requests import CommitOffsets
 
 
 class Group(Protocol):
-    """A group of consumers, or a name under which offsets are committed."""
+    """A group of members, or a simple group: a group id with committed offsets and without members."""
 
     id: str
     type_name: str
 
     @property
     def state_name(self) -> str:
-        """As lists show it."""
+        """The group's state in ListGroups."""
 
     @property
     def listed_protocol_type(self) -> str:
-        """As lists show it, "" for none."""
+        """The group's protocol type in ListGroups, "" for none."""
 
     @property
     def is_empty(self) -> bool:
-        """Has it no members?"""
+        """Whether the group has no members."""
 
     def check_commit(self, request: CommitOffsets) -> None:
-        """May this member commit now? Raises GroupError."""
+        """Raises GroupError where the member may not commit these offsets now."""
 
     def check_delete_offsets(self) -> None:
-        """May offsets be deleted? Raises GroupError."""
+        """Raises GroupError where OffsetDelete is refused for the whole group."""
 
     def check_delete(self) -> None:
-        """May the group be deleted? Raises GroupError."""
+        """Raises GroupError where DeleteGroups is refused."""
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Does a member read that topic, or may it?"""
+        """Whether a member subscribes to the topic, or may, where subscriptions are unknown."""
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
-        """From when on an offset's retention counts; None while it does not."""
+        """When the offset's retention begins, in milliseconds since 1970; None while it must not expire."""

@@ -1,19 +1,22 @@
-"""ListGroups and DescribeGroups: groups seen from outside.
+"""ListGroups and DescribeGroups.
 
 Source: GroupMetadataManager (listGroups, describeGroups); KIP-518 and KIP-848 (filters), KIP-1043 (groups not found).
 """
 
 from __future__ import annotations
 
-from kcli.coordinator import Token
+from kcli.coordinator.machine import Token
 from kcli.group.classic.group import ClassicGroup, State
-from kcli.group.errors import ErrorCode
 from kcli.group.requests import DescribedGroup, DescribeGroup, ListedGroup, ListGroups
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def list_groups(turn: Turn, token: Token, request: ListGroups) -> None:
-    """Neither states nor types depend on case; a type that is not known matches none."""
+    """Answer with the groups whose state and type pass the request's filters, which ignore case.
+
+    An empty filter passes all groups; an unknown type passes none.
+    """
     states, types = request.folded_states, request.folded_types
     listed = [
         ListedGroup(
@@ -26,7 +29,8 @@ def list_groups(turn: Turn, token: Token, request: ListGroups) -> None:
 
 
 def describe_group(turn: Turn, token: Token, request: DescribeGroup) -> None:
-    """Error: GROUP_ID_NOT_FOUND, where there is no group of that name, or one of another kind."""
+    """Answer with a classic group and its members. Error: GROUP_ID_NOT_FOUND where there is no group of that id, or
+    the group is not classic."""
     group = turn.shard.groups.get(request.group_id)
     if isinstance(group, ClassicGroup):
         answer = _described(group)
@@ -38,7 +42,7 @@ def describe_group(turn: Turn, token: Token, request: DescribeGroup) -> None:
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    """Only of a stable group it is told under which protocol its members said what."""
+    """The description of a group. Its protocol and its members' metadata are given only in state Stable."""
     protocol = group.protocol if group.state is State.STABLE else None
     return DescribedGroup(
         group_id=group.id,

@@ -1,15 +1,16 @@
-"""The group coordinator of one partition of __consumer_offsets, as `kcli.coordinator.Machine` has it.
+"""The group coordinator of one partition of __consumer_offsets, a `kcli.coordinator.machine.Machine`.
 
-    requests   kcli.group.requests; which function answers which is in the table below
-    records    offsets, and classic groups as their leaders have assigned them (kcli.group.records); consumer groups,
-               with each step of their members (kcli.group.consumer.records)
-    kept in memory only   sessions, who waits, rebalances: after a restart classic groups are as at their last
-               assignment, consumer groups as they were
+    requests   kcli.group.requests; _HANDLERS names the function that answers each
+    records    offset commits, and classic groups as of each assignment of their leaders (kcli.group.records); consumer
+               groups, with each change of their members (kcli.group.consumer.records)
+    kept in memory only   sessions, pending JoinGroup and SyncGroup requests, rebalances: after a restart a classic
+               group has the state of its last assignment, a consumer group the state of its last record
 
-A record of a classic group that this machine knows already is its own, just appended: the group is ahead of it (its
-members have sessions, and wait), so only the log that is loaded makes groups. Consumer groups only follow their
-records. What cannot be appended is not undone here: the
-machine is thrown away. Source: GroupCoordinatorShard, GroupMetadataManager.
+Once the log is loaded, a replayed record of a classic group is one that this machine has just appended. The group in
+memory is already ahead of it (its members have sessions and pending requests), so the record is not applied: only
+loading makes classic groups from records. A consumer group, in contrast, changes only by replaying its records. Nothing
+here undoes a change whose records cannot be appended: the broker drops the machine. Source: GroupCoordinatorShard,
+GroupMetadataManager.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from formats.errors import BadValue
-from kcli.coordinator import Outcome, Pair, Token
+from kcli.coordinator.machine import Outcome, Pair, Token
 from kcli.group import listing, members, offsets, requests
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.rebalance import extend_session, prepare
@@ -41,8 +42,8 @@ from kcli.group.records import (
     parse,
     read_commit,
 )
-from kcli.group.requests import Partition
 from kcli.group.turn import Shard, Turn
+from kcli.protocol.topic_partition import TopicPartition
 
 RETRY_MS = 500
 _HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
@@ -64,7 +65,10 @@ _HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
 
 
 class GroupMachine:
-    """See above."""
+    """The group coordinator of one partition of __consumer_offsets.
+
+    new_id, new_consumer_id: return a random id for a member of a classic group and of a consumer group.
+    """
 
     def __init__(
         self,
@@ -77,14 +81,16 @@ class GroupMachine:
         self._is_loaded = False
 
     def handle(self, token: Token, request: Any, now_ms: int) -> Outcome:
-        """A request has come."""
+        """Handle a request of kcli.group.requests; its answer is in this outcome or in a later one."""
         turn = Turn(self._shard, now_ms)
         _HANDLERS[type(request)](turn, token, request)
         return turn.outcome
 
     def tick(self, now_ms: int) -> Outcome:
-        """Do one thing that is due: what it wants written is replayed before the next. What cannot be written is tried
-        again."""
+        """Run the earliest timer that is due, if one is; its records are replayed before the next timer runs.
+
+        An action whose records do not fit into one batch is tried again after RETRY_MS.
+        """
         turn = Turn(self._shard, now_ms)
         due = self._shard.timers.take(now_ms)
         if due is not None:
@@ -97,11 +103,12 @@ class GroupMachine:
         return turn.outcome
 
     def deadline_ms(self) -> int | None:
-        """When `tick` is wanted next."""
+        """When `tick` must be called next, in milliseconds since 1970; None where no timer is set."""
         return self._shard.timers.deadline_ms()
 
-    def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002
-        """A record of the log. Raises FormatError."""
+    def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002 (the signature in Machine)
+        """Apply a record of the log. offset: the record's own. producer_id: of its transaction, -1 for none. Raises
+        FormatError."""
         commit = read_commit(record, offset)
         if commit is not None:
             self._replay_commit(*commit, producer_id)
@@ -121,13 +128,16 @@ class GroupMachine:
             self._replay_foreign_member(parsed)
 
     def _replay_offset(self, record: Record, record_offset: int, producer_id: int) -> None:
-        group_id, partition = record.key["group"], (record.key["topic"], record.key["partition"])
+        group_id = record.key["group"]
+        partition = TopicPartition(record.key["topic"], record.key["partition"])
         if record.value is None:
             self._shard.committed.replay(group_id, partition, None, producer_id)
         else:
             self._replay_commit(group_id, partition, committed_offset(record.value, record_offset), producer_id)
 
-    def _replay_commit(self, group_id: str, partition: Partition, offset: CommittedOffset, producer_id: int) -> None:
+    def _replay_commit(
+        self, group_id: str, partition: TopicPartition, offset: CommittedOffset, producer_id: int
+    ) -> None:
         self._shard.classic_or_new(group_id, None)
         self._shard.committed.replay(group_id, partition, offset, producer_id)
 
@@ -139,8 +149,8 @@ class GroupMachine:
             groups[group_id] = classic_group(group_id, record.value)
 
     def _replay_consumer(self, record: Record) -> None:
-        """A group begins with any of its records; tombstones of one that is not there, or is of another kind by now,
-        change nothing."""
+        """Apply a record of a consumer group, which any of its records creates. A tombstone for a group that does not
+        exist, or that is no consumer group any more, changes nothing."""
         group_id, groups = record.key["groupId"], self._shard.groups
         group = groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
@@ -166,18 +176,20 @@ class GroupMachine:
             self._foreign(group_id, MEMBER_RECORDS[record.key_name]).replay_member(member_id, record.value)
 
     def _foreign(self, group_id: str, type_name: str) -> ForeignGroup:
-        """Made once; a simple group that its offsets made before gives way."""
+        """The share or streams group of that id, created where there is none; it replaces a group of another type, such
+        as the simple group that earlier offset commits created."""
         group = self._shard.groups.get(group_id)
         if not isinstance(group, ForeignGroup):
             group = self._shard.groups[group_id] = ForeignGroup(group_id, type_name)
         return group
 
-    def replay_marker(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:  # noqa: ARG002
-        """A producer's transaction has ended."""
+    def replay_marker(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:  # noqa: ARG002 (the signature in Machine)
+        """Apply a transaction marker: commit or drop the offsets that are pending in the producer's transaction."""
         self._shard.committed.end_transaction(producer_id, commit=commit)
 
     def loaded(self, now_ms: int) -> Outcome:
-        """The log's end was reached: members have a session from now on, and groups that are too large rebalance."""
+        """Begin to work, as the whole log is replayed: members' sessions start, and classic groups of more than
+        group.max.size members rebalance."""
         self._is_loaded = True
         turn = Turn(self._shard, now_ms)
         self._shard.new_topics_version = self._shard.metadata.version

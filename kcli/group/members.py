@@ -1,24 +1,26 @@
-"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: which kind of group the member is in decides who answers.
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, for classic groups and for classic members of consumer groups.
 
-A consumer group without members gives way to a classic one. Source: GroupMetadataManager (classicGroupJoin,
+The type of the group decides which module answers. A consumer group without members becomes a classic group when a
+member joins it with JoinGroup. Source: GroupMetadataManager (classicGroupJoin,
 classicGroupSync, classicGroupHeartbeat, classicGroupLeave).
 """
 
 from __future__ import annotations
 
-from kcli.coordinator import Token
+from kcli.coordinator.machine import Token
 from kcli.group.classic import join as classic_join
 from kcli.group.classic import leave as classic_leave
 from kcli.group.classic import sync as classic_sync
 from kcli.group.consumer import classic_members
 from kcli.group.consumer.records import group_tombstones
-from kcli.group.errors import ErrorCode
 from kcli.group.requests import Heartbeat, JoinAnswer, JoinGroup, LeaveGroup, SyncGroup
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def join(turn: Turn, token: Token, request: JoinGroup) -> None:
-    """A member comes."""
+    """Handle JoinGroup; an empty consumer group is first replaced by a classic one. Error here: UNKNOWN_MEMBER_ID,
+    where the member names an id but the consumer group is empty."""
     group = turn.shard.consumer(request.group_id)
     if group is not None and not group.is_empty:
         classic_members.join(turn, token, request, group)
@@ -33,7 +35,7 @@ def join(turn: Turn, token: Token, request: JoinGroup) -> None:
 
 
 def sync(turn: Turn, token: Token, request: SyncGroup) -> None:
-    """A member asks for its assignment."""
+    """Handle SyncGroup."""
     group = turn.shard.consumer(request.group_id)
     if group is None:
         classic_sync.sync(turn, token, request)
@@ -42,7 +44,7 @@ def sync(turn: Turn, token: Token, request: SyncGroup) -> None:
 
 
 def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
-    """A member is alive."""
+    """Handle Heartbeat."""
     group = turn.shard.consumer(request.group_id)
     if group is None:
         classic_sync.heartbeat(turn, token, request)
@@ -51,7 +53,7 @@ def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
 
 
 def leave(turn: Turn, token: Token, request: LeaveGroup) -> None:
-    """Members go."""
+    """Handle LeaveGroup."""
     group = turn.shard.consumer(request.group_id)
     if group is None:
         classic_leave.leave(turn, token, request)

@@ -1,4 +1,4 @@
-"""What a group coordinator reads of the cluster: topics by name and id, and the settings of groups."""
+"""The cluster metadata that a group coordinator reads: topics by name and id, and the configurations of groups."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings:
-    """What one consumer group goes by; Kafka's names and defaults.
+    """The configurations of one consumer group under Kafka's names (without "consumer."), with Kafka's defaults.
 
-    assignment_interval_ms: so much time is between two assignments, however often the group changes.
+    assignment_interval_ms: the least time between two target assignments, however often the group changes.
     """
 
     session_timeout_ms: int = 45_000
@@ -21,56 +21,57 @@ class ConsumerSettings:
 
 
 class Metadata(Protocol):
-    """As it is now. It changes between two requests to a machine, which is told with TopicsChanged."""
+    """The current metadata. It changes only between two requests to a machine; a TopicsChanged request then names
+    the topics that changed."""
 
     @property
     def version(self) -> int:
-        """Grows with each change."""
+        """A number that grows with each change."""
 
     def topic_names(self) -> Iterable[str]:
-        """All topics."""
+        """The names of all topics."""
 
     def topic_id(self, name: str) -> UUID | None:
-        """None where there is no such topic."""
+        """The id of the topic; None where it does not exist."""
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """None where there is no such topic."""
+        """The name of the topic; None where it does not exist."""
 
     def partition_count(self, topic_id: UUID) -> int:
-        """Of a topic that there is."""
+        """The number of partitions of an existing topic."""
 
     def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:
-        """The racks of each partition's replicas."""
+        """The racks of the replicas, by partition."""
 
     def settings(self, group_id: str) -> ConsumerSettings:
-        """Of one group."""
+        """The group's configurations."""
 
 
 class NoMetadata:
-    """No topics, and the defaults."""
+    """Metadata of a cluster without topics, where each group has the default configurations."""
 
     version = 0
 
     def topic_names(self) -> Iterable[str]:
-        """None."""
+        """No names."""
         return ()
 
-    def topic_id(self, name: str) -> UUID | None:  # noqa: ARG002
+    def topic_id(self, name: str) -> UUID | None:  # noqa: ARG002 (the signature in Metadata)
         """None."""
         return None
 
-    def topic_name(self, topic_id: UUID) -> str | None:  # noqa: ARG002
+    def topic_name(self, topic_id: UUID) -> str | None:  # noqa: ARG002 (the signature in Metadata)
         """None."""
         return None
 
-    def partition_count(self, topic_id: UUID) -> int:  # noqa: ARG002
-        """None."""
+    def partition_count(self, topic_id: UUID) -> int:  # noqa: ARG002 (the signature in Metadata)
+        """Zero."""
         return 0
 
-    def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:  # noqa: ARG002
-        """None."""
+    def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:  # noqa: ARG002 (the signature in Metadata)
+        """No partitions."""
         return {}
 
-    def settings(self, group_id: str) -> ConsumerSettings:  # noqa: ARG002
-        """The defaults."""
+    def settings(self, group_id: str) -> ConsumerSettings:  # noqa: ARG002 (the signature in Metadata)
+        """The default configurations."""
         return ConsumerSettings()

@@ -1,4 +1,4 @@
-"""The value of an offset's record by hand, as nearly all of them are: every commit writes one and reads it again.
+"""A fast codec for OffsetCommitValue in its common form: every commit writes one such value and replays it.
 
     version       int16           4
     offset        int64
@@ -7,7 +7,7 @@
     timestamp     int64           of the commit, ms
     tags          none, or 0: the topic's id, 16 bytes
 
-Whatever is otherwise goes the way of all records (kcli.group.records). Source: OffsetCommitValue.json.
+Values of another form go through the general codec of all records (kcli.group.records). Source: OffsetCommitValue.json.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from kcli.group.requests import ZERO_ID
 
 VERSION = 4
 TOPICS_KEPT = 10_000
-_HEAD = struct.Struct(">hqiB")  # with the metadata's length, one more than it is
+_HEAD = struct.Struct(">hqiB")  # version, offset, leader epoch, length of the metadata plus one
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH_MAX = 127
 _NO_TAGS = b"\0"
-_TOPIC_ID = b"\x01\0\x10"  # one tag: 0, of 16 bytes
+_TOPIC_ID = b"\x01\0\x10"  # the number of tags, tag 0, its size: 16 bytes
 _TAGS_SIZES = (len(_NO_TAGS), len(_TOPIC_ID) + 16)
 
 
 def write(offset: CommittedOffset) -> bytes | None:
-    """The value; None for one that is otherwise."""
+    """Return the record's value; None where the commit does not fit this form (non-ASCII or long metadata, or an expire
+    timestamp)."""
     metadata = offset.metadata
     if not metadata.isascii() or len(metadata) >= _LENGTH_MAX or offset.expire_timestamp_ms != NONE:
         return None
@@ -39,7 +40,7 @@ def write(offset: CommittedOffset) -> bytes | None:
 
 
 def read(value: bytes, record_offset: int) -> CommittedOffset | None:
-    """The inverse of `write`; None for one that is otherwise."""
+    """Parse the record's value; None where it has another form. record_offset: the record's own, for the result."""
     if len(value) < _HEAD.size:
         return None
     version, offset, leader_epoch, length = _HEAD.unpack_from(value)

@@ -1,7 +1,7 @@
-"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, and offsets that nobody needs any more.
+"""OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete, DeleteGroups, and the expiration of offsets.
 
-An offset stays until it is overwritten, deleted, or its retention is over; with its topic it goes as well. A group that
-has neither members nor offsets left goes too.
+A committed offset stays until it is overwritten, deleted by a request, or expired, or its topic is deleted. A group is
+deleted with its last offset to expire where it has no members.
 
 Source: OffsetMetadataManager, GroupCoordinatorShard.cleanupGroupMetadata; KIP-211 (retention), KIP-447 (stable
 offsets), KIP-848 (topic ids).
@@ -9,13 +9,13 @@ offsets), KIP-848 (topic ids).
 
 from __future__ import annotations
 
-from kcli.coordinator import Batch, Pair, Token
+from kcli.coordinator.machine import Batch, Pair, Token
 from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.classic.rebalance import extend_session
 from kcli.group.committed import NONE, CommittedOffset
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.records import group_tombstones
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.group import Group
 from kcli.group.records import classic_group_tombstone, offset_record, offset_tombstone
 from kcli.group.requests import (
@@ -29,13 +29,14 @@ from kcli.group.requests import (
     FetchTopic,
     OffsetsAnswer,
     OffsetToCommit,
-    Partition,
     TopicsDeleted,
 )
 from kcli.group.turn import Shard, TimerKey, Turn
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 
 GROUP_ID_NOT_FOUND_SINCE = 9
-"""The version of OffsetCommit whose clients know that error."""
+"""The first version of OffsetCommit whose clients know the error GROUP_ID_NOT_FOUND."""
 EXPIRE: TimerKey = ("expire",)
 
 
@@ -43,8 +44,12 @@ EXPIRE: TimerKey = ("expire",)
 
 
 def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
-    """Errors: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS; of
-    a partition: OFFSET_METADATA_TOO_LARGE. Too many for one batch: UNKNOWN_SERVER_ERROR."""
+    """Append the offsets of an OffsetCommit or TxnOffsetCommit in one batch.
+
+    Errors of the request: GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+    REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH and UNSUPPORTED_VERSION (consumer groups), UNKNOWN_SERVER_ERROR where the
+    records do not fit into one batch. Error of a partition: OFFSET_METADATA_TOO_LARGE.
+    """
     try:
         _check_commit(turn, request)
     except GroupError as refused:
@@ -52,13 +57,13 @@ def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
         return
     metadata_max = turn.shard.config.offset_metadata_max_size
     records: list[Pair] = []
-    errors: dict[Partition, ErrorCode] = {}
+    errors: dict[TopicPartition, ErrorCode] = {}
     for each in request.offsets:
-        partition = each.topic, each.partition
         if each.metadata is not None and utf16_length(each.metadata) > metadata_max:
-            errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            errors[TopicPartition(each.topic, each.partition)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
-            records.append(offset_record(request.group_id, partition, _committed(each, request, turn.now_ms)))
+            offset = _committed(each, request, turn.now_ms)
+            records.append(offset_record(request.group_id, each.topic, each.partition, offset))
     if not turn.fits(records):
         turn.answer(token, OffsetsAnswer(error=ErrorCode.UNKNOWN_SERVER_ERROR, errors={}))
         return
@@ -93,7 +98,7 @@ def _committed(offset: OffsetToCommit, request: CommitOffsets, now_ms: int) -> C
 
 
 def utf16_length(text: str) -> int:
-    """As Java counts characters."""
+    """The length of the text as Java's String.length counts it: in UTF-16 code units."""
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
@@ -101,9 +106,11 @@ def utf16_length(text: str) -> int:
 
 
 def fetch(turn: Turn, token: Token, request: FetchOffsets) -> None:
-    """A group that is not there has no offsets. Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION; of
-    partitions: UNSTABLE_OFFSET_COMMIT where a transaction is open, and the client will not have an offset that it may
-    replace."""
+    """Answer an OffsetFetch; a group that does not exist has no offsets.
+
+    Errors of the request: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, ILLEGAL_GENERATION. Error of a partition:
+    UNSTABLE_OFFSET_COMMIT, where the request requires stable offsets and an open transaction has an offset pending.
+    """
     shard, group_id = turn.shard, request.group_id
     group = shard.consumer(group_id)
     if group is not None:
@@ -133,7 +140,7 @@ def fetch(turn: Turn, token: Token, request: FetchOffsets) -> None:
 
 
 def _fetched(shard: Shard, request: FetchOffsets, topic: FetchTopic, number: int) -> FetchedOffset:
-    partition = topic.name, number
+    partition = TopicPartition(topic.name, number)
     if request.require_stable and shard.committed.is_open(request.group_id, partition):
         return FetchedOffset(partition=number, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
     offset = shard.committed.of_group(request.group_id).get(partition)
@@ -148,7 +155,8 @@ def _fetched(shard: Shard, request: FetchOffsets, topic: FetchTopic, number: int
 
 
 def delete_offsets(turn: Turn, token: Token, request: DeleteOffsets) -> None:
-    """Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; of partitions: GROUP_SUBSCRIBED_TO_TOPIC."""
+    """Append tombstones for the offsets of an OffsetDelete. Errors of the request: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP;
+    of a partition: GROUP_SUBSCRIBED_TO_TOPIC."""
     shard, group_id = turn.shard, request.group_id
     try:
         group = shard.group(group_id)
@@ -157,10 +165,10 @@ def delete_offsets(turn: Turn, token: Token, request: DeleteOffsets) -> None:
         turn.answer(token, OffsetsAnswer(error=refused.code, errors={}))
         return
     known = set(shard.committed.partitions(group_id))
-    errors: dict[Partition, ErrorCode] = {}
+    errors: dict[TopicPartition, ErrorCode] = {}
     records: list[Pair] = []
     for partition in request.partitions:
-        if group.is_subscribed_to(partition[0]):
+        if group.is_subscribed_to(partition.topic):
             errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         elif partition in known:
             records.append(offset_tombstone(group_id, partition))
@@ -169,7 +177,7 @@ def delete_offsets(turn: Turn, token: Token, request: DeleteOffsets) -> None:
 
 
 def delete_group(turn: Turn, token: Token, request: DeleteGroup) -> None:
-    """Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+    """Append the tombstones of a group and of its offsets. Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
     try:
         group = turn.shard.group(request.group_id)
         group.check_delete()
@@ -183,14 +191,14 @@ def delete_group(turn: Turn, token: Token, request: DeleteGroup) -> None:
 
 
 def _tombstones(group: Group) -> list[Pair]:
-    """A group is gone."""
+    """The tombstones of the group itself, without its offsets."""
     return group_tombstones(group) if isinstance(group, ConsumerGroup) else [classic_group_tombstone(group.id)]
 
 
 def topics_deleted(turn: Turn, token: Token, request: TopicsDeleted) -> None:
-    """Their offsets go."""
-    gone = [each for name, topic_id in request.topics for each in turn.shard.committed.of_topic(name, topic_id)]
-    turn.append_all(offset_tombstone(group_id, partition) for group_id, partition in dict.fromkeys(gone))
+    """Append tombstones for all groups' offsets of the deleted topics."""
+    deleted = [each for name, topic_id in request.topics for each in turn.shard.committed.of_topic(name, topic_id)]
+    turn.append_all(offset_tombstone(group_id, partition) for group_id, partition in dict.fromkeys(deleted))
     turn.answer(token, None)
 
 
@@ -198,30 +206,30 @@ def topics_deleted(turn: Turn, token: Token, request: TopicsDeleted) -> None:
 
 
 def expire_later(turn: Turn) -> None:
-    """Look for what is expired, from now on."""
+    """Schedule the next search for expired offsets, after offsets.retention.check.interval.ms."""
     turn.after(EXPIRE, turn.shard.config.offsets_retention_check_interval_ms, _expire)
 
 
 def _expire(turn: Turn) -> None:
-    """Groups go with their last offset."""
+    """Append tombstones for expired offsets, and for empty groups all of whose offsets have expired."""
     expire_later(turn)
-    gone: list[Pair] = []
+    tombstones: list[Pair] = []
     for group_id in list(turn.shard.groups):
-        records, all_gone = _expired(turn, group_id)
-        if all_gone and turn.shard.groups[group_id].is_empty:
+        records, all_deleted = _expired(turn, group_id)
+        if all_deleted and turn.shard.groups[group_id].is_empty:
             records += _tombstones(turn.shard.groups[group_id])
-        gone += records
-    turn.append_all(gone)
+        tombstones += records
+    turn.append_all(tombstones)
 
 
 def _expired(turn: Turn, group_id: str) -> tuple[list[Pair], bool]:
-    """Tombstones of a group's expired offsets; are then none left?"""
+    """The tombstones of a group's expired offsets, and whether it then has no offset left, committed or pending."""
     shard = turn.shard
     group, committed = shard.groups[group_id], shard.committed
     offsets = committed.of_group(group_id)
     records = []
     for partition, offset in offsets.items():
-        is_kept = group.is_subscribed_to(partition[0]) or committed.is_open(group_id, partition)
+        is_kept = group.is_subscribed_to(partition.topic) or committed.is_open(group_id, partition)
         begins_ms = group.retention_begins_ms(offset)
         if begins_ms is None:
             return [], False

@@ -1,12 +1,12 @@
-"""Records of __consumer_offsets: from what the coordinator knows to bytes, and back.
+"""Records of __consumer_offsets: the coordinator's state to key and value bytes, and back.
 
     type  key                       value
-    0     LegacyOffsetCommitKey     as long ago, still read
-    1     group, topic, partition   an offset; version 4, or 1 where it has an expiry of its own (v2 to v4 requests)
+    0     LegacyOffsetCommitKey     an offset commit of old brokers; read, never written
+    1     group, topic, partition   an offset commit; version 4, or 1 with an expire timestamp (OffsetCommit v2 to v4)
     2     group                     a classic group: generation, members, assignments; version 3
-    3..   of other kinds of groups
+    3..   records of consumer, share and streams groups
 
-Types that are not known are passed over, versions that are not known are an error. Source: GroupCoordinatorRecordSerde,
+A record of an unknown type is ignored; a value of an unknown version is an error. Source: GroupCoordinatorRecordSerde,
 GroupCoordinatorRecordHelpers.
 """
 
@@ -20,12 +20,13 @@ from formats.errors import BadValue, Truncated
 from formats.internal_topic import record_types
 from formats.message import MessageSchema, reader
 from formats.message_writer import write
-from kcli.coordinator import GROUPS_TOPIC, Pair
+from kcli.coordinator.machine import GROUPS_TOPIC, Pair
 from kcli.group import offset_value
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.member import Member
 from kcli.group.committed import NONE, CommittedOffset
-from kcli.group.requests import ZERO_ID, Partition
+from kcli.group.requests import ZERO_ID
+from kcli.protocol.topic_partition import TopicPartition
 
 TOPIC: Final = GROUPS_TOPIC
 LEGACY_OFFSET, OFFSET, CLASSIC_GROUP = 0, 1, 2
@@ -33,11 +34,11 @@ OFFSET_VERSION, OFFSET_WITH_EXPIRY_VERSION = offset_value.VERSION, 1
 CLASSIC_GROUP_VERSION = 3
 TYPE_BYTES = VERSION_BYTES = 2
 KEYS_KEPT = 10_000
-"""The same partitions are committed again and again."""
+"""The number of parsed and of written keys to cache: the same partitions are committed again and again."""
 
 
 class Record(NamedTuple):
-    """A record as it is read. value: None for a tombstone."""
+    """A parsed record. type: the key's, see the table above. value: None for a tombstone."""
 
     type: int
     key_name: str
@@ -46,7 +47,7 @@ class Record(NamedTuple):
 
 
 def parse(record: Pair) -> Record | None:
-    """Read a record; None for a type that is not known. Raises FormatError."""
+    """Parse a record; None where its type is unknown. Raises FormatError."""
     key, value = record
     if key is None or len(key) < TYPE_BYTES:
         raise Truncated("a record of __consumer_offsets without a key", 0)
@@ -71,16 +72,16 @@ def _parse_key(key: bytes) -> tuple[int, tuple[MessageSchema, MessageSchema], di
 
 
 def key_bytes(kind: int, name: str, value: dict[str, Any]) -> bytes:
-    """A record's key: its type, and the message that names what it is about."""
+    """Return a record's key: its type as int16, and the key message `name` with these fields."""
     return kind.to_bytes(TYPE_BYTES) + write(name, 0, value)
 
 
 # offsets
 
 
-def offset_record(group_id: str, partition: Partition, offset: CommittedOffset) -> Pair:
-    """A commit."""
-    return _offset_key(group_id, partition), offset_value.write(offset) or _offset_value(offset)
+def offset_record(group_id: str, topic: str, partition: int, offset: CommittedOffset) -> Pair:
+    """Return the record of a committed offset."""
+    return _offset_key(group_id, topic, partition), offset_value.write(offset) or _offset_value(offset)
 
 
 def _offset_value(offset: CommittedOffset) -> bytes:
@@ -98,18 +99,19 @@ def _offset_value(offset: CommittedOffset) -> bytes:
     return version.to_bytes(VERSION_BYTES) + write("OffsetCommitValue", version, value)
 
 
-def offset_tombstone(group_id: str, partition: Partition) -> Pair:
-    """An offset is gone."""
-    return _offset_key(group_id, partition), None
+def offset_tombstone(group_id: str, partition: TopicPartition) -> Pair:
+    """Return the record that deletes a committed offset."""
+    return _offset_key(group_id, *partition), None
 
 
 @lru_cache(maxsize=KEYS_KEPT)
-def _offset_key(group_id: str, partition: Partition) -> bytes:
-    return key_bytes(OFFSET, "OffsetCommitKey", {"group": group_id, "topic": partition[0], "partition": partition[1]})
+def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    return key_bytes(OFFSET, "OffsetCommitKey", {"group": group_id, "topic": topic, "partition": partition})
 
 
-def read_commit(record: Pair, record_offset: int) -> tuple[str, Partition, CommittedOffset] | None:
-    """Group, partition and offset of a commit as nearly all of them are; None: it is to be parsed."""
+def read_commit(record: Pair, record_offset: int) -> tuple[str, TopicPartition, CommittedOffset] | None:
+    """Return group, partition and offset of an offset commit in the common form of `offset_value`; None for all other
+    records, which `parse` reads. record_offset: the record's own."""
     key, value = record
     if key is None or value is None:
         return None
@@ -119,16 +121,16 @@ def read_commit(record: Pair, record_offset: int) -> tuple[str, Partition, Commi
 
 
 @lru_cache(maxsize=KEYS_KEPT)
-def _commit_key(key: bytes) -> tuple[str, Partition] | None:
+def _commit_key(key: bytes) -> tuple[str, TopicPartition] | None:
     known = _parse_key(key) if len(key) >= TYPE_BYTES else None
     if known is None or known[0] != OFFSET:
         return None
     parsed = known[2]
-    return parsed["group"], (parsed["topic"], parsed["partition"])
+    return parsed["group"], TopicPartition(parsed["topic"], parsed["partition"])
 
 
 def committed_offset(value: Mapping[str, Any], record_offset: int) -> CommittedOffset:
-    """A commit as it is read, of any version."""
+    """Return the committed offset of a parsed value of any version. record_offset: the record's own."""
     return CommittedOffset(
         offset=value["offset"],
         leader_epoch=value.get("leaderEpoch", NONE),
@@ -144,7 +146,7 @@ def committed_offset(value: Mapping[str, Any], record_offset: int) -> CommittedO
 
 
 def classic_group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Pair:
-    """A group as it is, with these assignments: one for each member."""
+    """Return the record of the group in its current generation. assignments: by member id, one for each member."""
     members = []
     for member in group.members.values():
         assert group.protocol is not None, "chosen"
@@ -173,7 +175,7 @@ def classic_group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) 
 
 
 def new_classic_group_record(group: ClassicGroup) -> Pair:
-    """A group that nobody is in yet."""
+    """Return the record of a new group, without members."""
     empty = {"protocolType": "", "generation": 0, "protocol": None, "leader": None, "members": []}
     return _classic_group(group, empty)
 
@@ -185,7 +187,7 @@ def _classic_group(group: ClassicGroup, value: dict[str, Any]) -> Pair:
 
 
 def classic_group_tombstone(group_id: str) -> Pair:
-    """A group is gone."""
+    """Return the record that deletes a classic group."""
     return _classic_group_key(group_id), None
 
 
@@ -194,7 +196,8 @@ def _classic_group_key(group_id: str) -> bytes:
 
 
 def classic_group(group_id: str, value: Mapping[str, Any]) -> ClassicGroup:
-    """A group as it is read: Stable with members, else Empty. Raises BadValue for a member that is there twice."""
+    """Return the group of a parsed record's value: Stable with members, else Empty. Raises BadValue where a member id
+    or an instance id occurs twice."""
     timestamp_ms = value.get("currentStateTimestamp", NONE)
     group = ClassicGroup(group_id, None if timestamp_ms == NONE else timestamp_ms)
     group.generation = value["generation"]

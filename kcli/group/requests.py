@@ -1,17 +1,19 @@
-"""What a group coordinator is asked, and what it answers, as plain values.
+"""The requests to a group machine and its answers, as plain values.
 
-Each request is handled by the machine of its group's partition; those without a group go to every machine.
+A request that names a group goes to the machine of that group's partition of __consumer_offsets; a request without a
+group goes to every machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
-from kcli.group.errors import ErrorCode
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 
 ZERO_ID = "A" * 22
 """The topic id of a commit that names none: sixteen zero bytes."""
@@ -19,17 +21,15 @@ ZERO_ID = "A" * 22
 NONE: ErrorCode = ErrorCode.NONE
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Names and metadata, those preferred first."""
-
-Partition = tuple[str, int]
-"""A topic's name and a partition's number."""
+"""The protocols of a JoinGroup, in the member's order of preference: name and metadata."""
 
 
 # members of classic groups
 
 
 class JoinGroup(NamedTuple):
-    """A member comes, or comes again. member_id: "" for a new one."""
+    """A member joins a classic group for the first time or joins again. member_id: "" for a new member. Answered with
+    a JoinAnswer."""
 
     group_id: str
     member_id: str
@@ -41,13 +41,16 @@ class JoinGroup(NamedTuple):
     client_id: str
     client_host: str
     requires_known_member_id: bool
-    """A new member is told its id first, and has to come again with it (KIP-394)."""
+    """Whether a new dynamic member is refused with MEMBER_ID_REQUIRED and its id, and must join again with that id
+    (KIP-394)."""
     can_skip_assignment: bool
-    """The leader understands that it need not assign (KIP-814)."""
+    """Whether the client understands `skip_assignment` in the answer (KIP-814)."""
+    describable: Container[str] | None = None
+    """The topics that the client may describe, None for all of them."""
 
 
 class JoinedMember(NamedTuple):
-    """A member as its leader is told of it."""
+    """A member as the group's leader receives it in its JoinAnswer."""
 
     member_id: str
     instance_id: str | None
@@ -55,7 +58,8 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """The generation that a member is in. members: told only to the leader."""
+    """The generation that the member has joined. members: all of the group, in the leader's answer only.
+    skip_assignment: whether the leader must not compute an assignment (KIP-814)."""
 
     error: ErrorCode = NONE
     member_id: str = ""
@@ -68,7 +72,8 @@ class JoinAnswer(NamedTuple):
 
 
 class SyncGroup(NamedTuple):
-    """A member asks for its assignment; the leader brings everyone's."""
+    """A member requests its assignment. assignments: of all members by id, in the leader's request only. Answered with
+    a SyncAnswer."""
 
     group_id: str
     member_id: str
@@ -89,7 +94,7 @@ class SyncAnswer(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A member is alive. Answered with an ErrorCode."""
+    """A member extends its session. Answered with an ErrorCode."""
 
     group_id: str
     member_id: str
@@ -99,7 +104,8 @@ class Heartbeat(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaver:
-    """A member that goes; a static one may be named by its instance alone. error: only in answers."""
+    """A member that leaves. member_id: "" where a static member is named by its instance id alone. error: in answers
+    only."""
 
     member_id: str
     instance_id: str | None
@@ -108,7 +114,7 @@ class Leaver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroup:
-    """Members go."""
+    """Members leave their group. Answered with a LeaveAnswer."""
 
     group_id: str
     members: tuple[Leaver, ...]
@@ -116,7 +122,7 @@ class LeaveGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveAnswer:
-    """How it went for each of them."""
+    """The leaving members with the error of each. error: of the whole request."""
 
     error: ErrorCode = NONE
     members: tuple[Leaver, ...] = ()
@@ -127,9 +133,11 @@ class LeaveAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeat:
-    """A member of a consumer group joins (epoch 0), is alive, or leaves (-1; -2 to come back under its instance id).
+    """A member joins a consumer group (epoch 0), extends its session, or leaves (epoch -1; a static member that will
+    rejoin under its instance id: -2). Answered with a ConsumerHeartbeatAnswer.
 
-    None, and -1 for the time-out, where it says nothing new. owned: the partitions that it has.
+    A field of None, and a rebalance timeout of -1, leaves the member's value unchanged. owned: the partitions, by topic
+    id, that the member owns. describable: the topics that the client may describe, None for all of them.
     """
 
     group_id: str
@@ -144,11 +152,13 @@ class ConsumerHeartbeat:
     owned: Mapping[UUID, tuple[int, ...]] | None = None
     client_id: str = ""
     client_host: str = ""
+    describable: Container[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHeartbeatAnswer:
-    """Where the member is now. assignment: what it shall have, None where that is as before."""
+    """The member's id and epoch after its heartbeat. assignment: the partitions, by topic id, that the member may own
+    now; None where they have not changed."""
 
     error: ErrorCode = NONE
     error_message: str | None = None
@@ -160,7 +170,8 @@ class ConsumerHeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsChanged:
-    """Topics are new, are gone, or have other partitions: their names. has_new: some are new. Answered with None."""
+    """Topics were created or deleted, or their partitions changed. topics: their names. has_new: whether some were
+    created. Answered with None."""
 
     topics: frozenset[str]
     has_new: bool
@@ -170,7 +181,8 @@ class TopicsChanged:
 
 
 class OffsetToCommit(NamedTuple):
-    """One partition's offset. topic_id: ZERO_ID where it is not known. leader_epoch: -1 for none."""
+    """The offset to commit for a partition. topic_id: ZERO_ID where the request has none. leader_epoch: of the last
+    consumed record, -1 for none."""
 
     topic: str
     topic_id: str
@@ -181,10 +193,11 @@ class OffsetToCommit(NamedTuple):
 
 
 class CommitOffsets(NamedTuple):
-    """Commit offsets, in a transaction where there is a producer: they count when it commits.
+    """Commit offsets of a group; with a producer id, as part of that producer's transaction: they become committed
+    offsets when the transaction commits. Answered with an OffsetsAnswer.
 
-    generation: -1 from who is no member. retention_ms: -1 for the broker's. version: of the request, whose errors
-    differ.
+    generation: of a classic group, or member epoch of a consumer group; -1 from a client that is no member.
+    retention_ms: -1 for offsets.retention.minutes of the broker. version: of OffsetCommit; error codes depend on it.
     """
 
     group_id: str
@@ -199,15 +212,16 @@ class CommitOffsets(NamedTuple):
 
 
 class OffsetsAnswer(NamedTuple):
-    """An error for everything, or errors of single partitions; partitions that are not in it are done."""
+    """error: of the whole request. errors: of single partitions; a partition that is not in `errors` succeeded."""
 
-    errors: Mapping[Partition, ErrorCode]
+    errors: Mapping[TopicPartition, ErrorCode]
     error: ErrorCode = NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchTopic:
-    """Partitions of one topic. topic_id: an offset of a topic of another id does not count; ZERO_ID: any does."""
+    """Partitions of one topic. topic_id: an offset that was committed with another topic id is not returned; ZERO_ID
+    matches any id."""
 
     name: str
     topic_id: str
@@ -216,8 +230,12 @@ class FetchTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffsets:
-    """What offsets are committed. topics: None for all that the group has. member_id, epoch: of the consumer group's
-    member that asks, None and -1 where none does."""
+    """Read a group's committed offsets. Answered with a FetchAnswer.
+
+    topics: None for all partitions that the group has an offset for. require_stable: refuse a partition while an open
+    transaction has an offset pending for it. member_id, epoch: of the member of a consumer group that sends the
+    request, None and -1 for none.
+    """
 
     group_id: str
     topics: tuple[FetchTopic, ...] | None
@@ -228,7 +246,7 @@ class FetchOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffset:
-    """A partition's offset, -1 where there is none."""
+    """A partition's committed offset, -1 where there is none."""
 
     partition: int
     error: ErrorCode = NONE
@@ -239,7 +257,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer:
-    """Offsets by topic, as they were asked for; none with an error."""
+    """The offsets by topic, in the order of the request; no topics where `error` is set."""
 
     error: ErrorCode = NONE
     topics: tuple[tuple[FetchTopic, tuple[FetchedOffset, ...]], ...]
@@ -247,15 +265,15 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsets:
-    """Forget offsets. Answered with an OffsetsAnswer."""
+    """Delete committed offsets of a group. Answered with an OffsetsAnswer."""
 
     group_id: str
-    partitions: tuple[Partition, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsDeleted:
-    """Topics are gone, and with them their offsets: names and ids. Answered with None."""
+    """Topics were deleted: all groups' offsets of them are deleted too. topics: names and ids. Answered with None."""
 
     topics: tuple[tuple[str, str], ...]
 
@@ -265,25 +283,26 @@ class TopicsDeleted:
 
 @dataclass(frozen=True, kw_only=True)
 class ListGroups:
-    """All groups in these states and of these types; () for any. Answered with a list of ListedGroup."""
+    """List the groups in these states and of these types; () for any. Answered with a list of ListedGroup."""
 
     states: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
 
     @cached_property
     def folded_states(self) -> frozenset[str]:
-        """Case does not matter. Every shard is asked, and it may be a long list."""
+        """The states in lower case, since the filter ignores case. Cached, as every machine handles the same request
+        and the list may be long."""
         return frozenset(state.strip().lower() for state in self.states)
 
     @cached_property
     def folded_types(self) -> frozenset[str]:
-        """As with states."""
+        """The types in lower case."""
         return frozenset(kind.lower() for kind in self.types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """A group by its outside."""
+    """A group as ListGroups shows it."""
 
     group_id: str
     protocol_type: str
@@ -293,14 +312,14 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeGroup:
-    """A classic group with its members. Answered with a DescribedGroup."""
+    """Describe a classic group and its members. Answered with a DescribedGroup."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMember:
-    """A member; its metadata only in a stable group."""
+    """A member of a classic group. metadata: b"" unless the group is Stable."""
 
     member_id: str
     instance_id: str | None
@@ -312,7 +331,7 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
-    """A classic group. One that is not there is Dead, with GROUP_ID_NOT_FOUND."""
+    """A classic group. A group that does not exist has the state Dead and the error GROUP_ID_NOT_FOUND."""
 
     group_id: str
     error: ErrorCode = NONE
@@ -325,21 +344,23 @@ class DescribedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroup:
-    """Forget a group without members, and its offsets. Answered with an ErrorCode."""
+    """Delete a group without members, and its offsets. Answered with an ErrorCode."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeConsumerGroup:
-    """A consumer group with its members. Answered with a DescribedConsumerGroup."""
+    """Describe a consumer group and its members. Answered with a DescribedConsumerGroup."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumer:
-    """A member of a consumer group; what it has, and what it shall have, by topics that there are."""
+    """A member of a consumer group. assignment: the partitions that the member owns, or has still to revoke. target:
+    its target assignment. Both by topic id, existing topics only. is_classic: whether it speaks the classic
+    protocol."""
 
     member_id: str
     instance_id: str | None
@@ -356,7 +377,7 @@ class DescribedConsumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConsumerGroup:
-    """A consumer group, or why it is none."""
+    """A consumer group; where there is none of that id, the error."""
 
     group_id: str
     error: ErrorCode = NONE

@@ -1,7 +1,8 @@
-"""What is to be done later, by key: a new deadline under a key replaces the old one.
+"""Timers by key: scheduling a key again replaces its deadline and its action.
 
-Deadlines are put off far more often than they are met (each heartbeat does it), so an entry of the heap stays where it
-is while its key's deadline moves back, and goes in again when it comes up too early.
+Deadlines are postponed far more often than they expire (each heartbeat postpones one). So a postponed deadline leaves
+its entry in the heap unchanged; when that entry reaches the top of the heap too early, the key is pushed again with its
+current deadline.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ class Timers(Generic[K, A]):
         self._count = 0
 
     def schedule(self, key: K, deadline_ms: int, action: A) -> None:
-        """Do it then, and not what was under that key."""
+        """Set the key's deadline and action, in place of its earlier ones."""
         self._due[key] = deadline_ms, action
         heaped_ms = self._heaped.get(key)
         if heaped_ms is None or heaped_ms > deadline_ms:
             self._push(key, deadline_ms)
 
     def cancel(self, key: K) -> None:
-        """Do it not."""
+        """Remove the key's timer, if there is one."""
         self._due.pop(key, None)
 
     def is_scheduled(self, key: K) -> bool:
-        """Is something to be done under that key?"""
+        """Whether a timer is set under the key."""
         return key in self._due
 
     def deadline_ms(self) -> int | None:
-        """When `take` has something to give; never later than that."""
+        """The earliest deadline, in milliseconds since 1970; None where no timer is set."""
         while self._heap:
             heaped_ms, _, key = self._heap[0]
             due = self._due.get(key)
@@ -50,7 +51,8 @@ class Timers(Generic[K, A]):
         return None
 
     def take(self, now_ms: int) -> tuple[K, A] | None:
-        """One action that is due, the earliest first, with its key; None when there is none."""
+        """Remove the timer with the earliest deadline, where that has come, and return its key and action; else
+        None."""
         deadline_ms = self.deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
             return None

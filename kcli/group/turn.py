@@ -1,33 +1,37 @@
-"""One turn of a machine: what its functions read, and what they leave to be done."""
+"""The state of a group machine (Shard), and the handling of one request or timer on it (Turn)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kcli.coordinator import Outcome, Pair, Token
+from kcli.coordinator.machine import Outcome, Pair, Token
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.committed import Committed
 from kcli.group.config import GroupConfig
 from kcli.group.consumer.group import ConsumerGroup
-from kcli.group.errors import ErrorCode, GroupError, not_found
+from kcli.group.errors import GroupError, not_found
 from kcli.group.group import Group
 from kcli.group.metadata import Metadata
 from kcli.group.timers import Timers
+from kcli.protocol.error_code import ErrorCode
 
 BATCH_BYTES, RECORD_BYTES = 61, 32
-"""A batch's header, and more than any record takes beside its key and value."""
+"""BATCH_BYTES: size of a batch's header. RECORD_BYTES: upper bound of a record's size without its key and value."""
 
 TimerKey = tuple[str, ...]
-"""What a timer is for, its group, its member."""
+"""A timer's purpose, then the group id, then the member id, as far as the timer belongs to them."""
 
 
 @dataclass(slots=True)
 class Shard:
-    """All that a machine knows. new_id, new_consumer_id: random ids for members of classic and of consumer groups, from
-    outside so that a simulation can repeat them.
-    topic_hashes: of topics that consumer groups read. new_topics_version: the metadata's when there last were new
-    topics."""
+    """The state of one machine: the groups, offsets and timers of a partition of __consumer_offsets.
+
+    new_id, new_consumer_id: return a random id for a member of a classic group and of a consumer group; passed in so
+    that a simulation can repeat them.
+    topic_hashes: cached metadata hashes (kcli.group.consumer.metadata_hash), by topic name.
+    new_topics_version: the version of the metadata in which topics were last created.
+    """
 
     config: GroupConfig
     new_id: Callable[[], str]
@@ -40,24 +44,25 @@ class Shard:
     timers: Timers[TimerKey, Callable[[Turn], None]] = field(default_factory=Timers)
 
     def group(self, group_id: str) -> Group:
-        """Raises GroupError."""
+        """The group of that id. Raises GroupError GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if group is None:
             raise not_found(group_id)
         return group
 
     def classic(self, group_id: str) -> ClassicGroup | None:
-        """The classic group of that name."""
+        """The classic group of that id; None where there is no group, or one of another type."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def consumer(self, group_id: str) -> ConsumerGroup | None:
-        """The consumer group of that name."""
+        """The consumer group of that id; None where there is no group, or one of another type."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def classic_or_new(self, group_id: str, now_ms: int | None) -> Group:
-        """The group of that name; an empty classic one where there is none."""
+        """The group of that id, of any type; where there is none, create an empty classic group. now_ms: when the new
+        group entered its state, None for unknown."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id, now_ms)
@@ -66,8 +71,11 @@ class Shard:
 
 @dataclass(slots=True)
 class Turn:
-    """A request, or a timer, and what comes of it. Whoever raises GroupError has changed nothing: what is kept in
-    memory only follows once it is known that the records can be appended."""
+    """The handling of one request or timer, and its outcome.
+
+    A function that raises GroupError has changed nothing: changes of state that is kept in memory only are put off with
+    `then` until `append` has found that the records fit into a batch.
+    """
 
     shard: Shard
     now_ms: int
@@ -75,21 +83,21 @@ class Turn:
     _following: list[Callable[[], None]] = field(default_factory=list)
 
     def answer(self, token: Token | None, response: object) -> None:
-        """Answer who waits, where somebody does."""
+        """Add the answer to the request of that token; None: no request waits for it."""
         if token is not None:
             self.outcome.answer(token, response)
 
     def fits(self, records: Iterable[Pair]) -> bool:
-        """Can they be appended at once?"""
+        """Whether the records fit into one batch (message.max.bytes)."""
         return BATCH_BYTES + sum(map(_size, records)) <= self.shard.config.batch_bytes_max
 
     def then(self, follow: Callable[[], None]) -> None:
-        """Do it with the next records, if they can be appended."""
+        """Call `follow` after the next `append` that succeeds."""
         self._following.append(follow)
 
     def append(self, records: Sequence[Pair]) -> None:
-        """Append records that go together. Raises GroupError: UNKNOWN_SERVER_ERROR, where they are too much for one
-        batch."""
+        """Append the records as one batch, then call what `then` has put off. Raises GroupError UNKNOWN_SERVER_ERROR
+        where the records do not fit into one batch."""
         if not self.fits(records):
             raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
         self.outcome.append(*records)
@@ -98,7 +106,7 @@ class Turn:
         self._following.clear()
 
     def append_all(self, records: Iterable[Pair]) -> None:
-        """Append records that need not go together, in as many batches as it takes."""
+        """Append the records in as many batches as their size needs; the batches are not atomic together."""
         left, batch = 0, list[Pair]()
         for record in records:
             if _size(record) > left and batch:
@@ -111,16 +119,16 @@ class Turn:
         self.outcome.append(*batch)
 
     def after(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:
-        """Do it later, and not what was planned under that key."""
+        """Set a timer: run the action in `delay_ms`, in place of the key's earlier timer."""
         self.shard.timers.schedule(key, self.now_ms + delay_ms, action)
 
     def after_if_absent(self, key: TimerKey, delay_ms: int, action: Callable[[Turn], None]) -> None:
-        """Do it later, unless something is planned under that key."""
+        """Set a timer, unless one is set under the key."""
         if not self.shard.timers.is_scheduled(key):
             self.after(key, delay_ms, action)
 
     def cancel(self, key: TimerKey) -> None:
-        """Do not do it."""
+        """Remove the key's timer, if there is one."""
         self.shard.timers.cancel(key)
 
 

@@ -1,6 +1,7 @@
-"""Topics and configurations as a log directory's `__cluster_metadata` has them: its last snapshot, then its log.
+"""Topics and configurations from the `__cluster_metadata` of a log directory: its latest snapshot, then its log.
 
-What a quorum has not committed yet is not told apart: a directory alone does not say. Damage ends the log there.
+Records that the quorum has not committed count too: the files do not say how far the log is committed. The log is read
+up to the first damage.
 """
 
 from __future__ import annotations
@@ -8,13 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from formats.file_name import METADATA_DIRECTORY
-from kcli.log.recovery_view import PartitionView
+from kcli.log.partition_view import PartitionView
 from kcli.metadata.image import MetadataImage
-from kcli.metadata_replay import refuse, replay
+from kcli.metadata_log.replay import refuse, replay
 
 
 def read_image(log_directory: Path) -> MetadataImage | None:
-    """Replay the metadata log in a log directory; None where there is none. Raises UnreadableInput."""
+    """Return the image that the metadata log of a log directory makes; None where there is no metadata log.
+
+    Raises UnreadableInput.
+    """
     directory = log_directory / METADATA_DIRECTORY
     if not directory.is_dir():
         return None

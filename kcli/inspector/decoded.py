@@ -9,6 +9,7 @@ from formats import control_record, internal_topic
 from formats.errors import FormatError
 from formats.java_text import jackson
 from formats.message import to_json
+from kcli.printable import printable_json
 
 DecodedJson = Callable[[int, bytes | None, bytes | None, bool], str]
 
@@ -28,9 +29,10 @@ _DECODERS = {
 
 
 def decoded_json(topic: str) -> DecodedJson:
-    """A function (offset, key, value, is_control) -> JSON text of the decoded record of that internal topic.
+    """Return a function (offset, key, value, is_control) that returns a record of an internal topic, decoded, as JSON
+    text.
 
-    A record that does not decode gives {"error": reason}.
+    A record that cannot be decoded becomes {"error": reason}.
     """
 
     def decode(_offset: int, key: bytes | None, value: bytes | None, is_control: bool) -> str:
@@ -40,7 +42,7 @@ def decoded_json(topic: str) -> DecodedJson:
             )
         except FormatError as error:
             tree = {"error": str(error)}
-        return jackson(tree)
+        return printable_json(jackson(tree))
 
     return decode
 

@@ -1,4 +1,6 @@
-"""The small files (indexes, snapshots, checkpoints, properties) as one dict an entry, for both faces of a dump."""
+"""The small files (indexes, snapshots, checkpoints, properties) as one dict an entry, for the JSON lines and the table
+of `kcli dump-segment`.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,10 @@ Entry = dict[str, Any]
 
 
 def file_entries(path: Path, file_type: FileType) -> Iterator[Entry]:
-    """The entries of one file, in its order, as far as they can be read. Numbers are as stored; offsets of indexes are
-    absolute where the file's name gives the base offset.
+    """Yield the entries of a file, in its order, up to the first that cannot be read.
 
-    Raises FormatError behind the last readable entry, and UnreadableInput.
+    Numbers are as stored, but the offsets of index entries are absolute where the file's name has the base offset.
+    Raises FormatError after the last readable entry, where more bytes follow, and UnreadableInput.
     """
     data = read_input(path)
     name = parse_name(path.name)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class FileType(StrEnum):
-    """What a file holds, as --type says it."""
+    """What a file holds; the values are those of the option --type."""
 
     LOG = "log"
     INDEX = "index"

@@ -1,17 +1,17 @@
-"""Groups as the files of log directories have them: `__consumer_offsets` replayed, without a broker.
+"""Groups from the files of log directories: `__consumer_offsets` replayed, without a broker.
 
-    record                                          says
+    record                                          content
     offset, group metadata (types 0 to 2)           committed offsets; a classic group, its members, their assignments
-    ConsumerGroup...                                a consumer group, as kcli.group.consumer.records has them
-    <kind>Metadata, ...TargetAssignmentMetadata     the epoch of a group, and the one its target assignment is of
-    <kind>MemberMetadata, ...TargetAssignmentMember who is in it, and what each shall have
-    <kind>CurrentMemberAssignment                   what each has, in which epoch and state
-    a transaction's marker                          the offsets that the producer has sent count, or not
+    ConsumerGroup...                                a consumer group: see kcli.group.consumer.records
+    <kind>Metadata, ...TargetAssignmentMetadata     the group epoch; the epoch of the target assignment
+    <kind>MemberMetadata, ...TargetAssignmentMember a member; the partitions that the target assignment gives it
+    <kind>CurrentMemberAssignment                   the partitions that a member has, its member epoch and its state
+    transaction marker                              whether the offsets that the producer committed with it count
 
-kind: ShareGroup, StreamsGroup; the tasks of the last are not shown. States are those that a coordinator
-would load: a classic group is never in the middle of a rebalance. What replicas have not all got yet, and what has
-expired since, is not told apart: a directory alone does not say. Behind damage reading goes on, and what was passed is
-told. Source: GroupMetadataManager (replay), ConsumerGroup, ShareGroup (state); KIP-848, KIP-932.
+kind: ShareGroup, StreamsGroup; the tasks of a streams group are not shown. A group's state is the one in which a
+coordinator loads it: a classic group is never in the middle of a rebalance. Records above the high watermark and
+expired offsets count too: the files do not say which these are. Damaged bytes are passed over and reported in
+`GroupFiles.trouble`. Source: GroupMetadataManager (replay), ConsumerGroup, ShareGroup (state); KIP-848, KIP-932.
 """
 
 from __future__ import annotations
@@ -33,32 +33,34 @@ from kcli.group import records
 from kcli.group.consumer import records as consumer_records
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember
-from kcli.group_view import Committed, Group, Listing, Member, NoSuchGroup, Place
 from kcli.inspector.cluster_metadata import read_image
 from kcli.inspector.partition_paths import PartitionPaths
-from kcli.log.coordinator_records import CoordinatorRecord, Told, read_records, segments
+from kcli.log.coordinator_records import CoordinatorRecord, ErrorHandler, read_records, segments
 from kcli.log.partition_directory import topic_id_of
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
 from kcli.metadata.partition import from_uuid
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.views.groups import Committed, Group, Listing, Member, NoSuchGroup
 
 TOPIC = records.TOPIC
 NONE = replayed.NONE
 DEFAULT_ASSIGNOR = "uniform"
 ENTRY = struct.Struct(">ii")
-"""Of an offset index: relative offset, position."""
+"""An entry of an offset index: relative offset, position in bytes."""
 STABLE = 0
-"""The state of a member that has what it shall have."""
+"""The state of a member that has its target assignment, in CurrentMemberAssignment records."""
 
 Names = Callable[[str], str]
-"""From a topic's id to its name."""
+"""Returns the name of a topic by its id."""
 
 
 class GroupFiles:
-    """The groups of log directories. `trouble`: what is damaged, a line each, and what could not be read."""
+    """The groups in log directories. trouble: a line for each damage, an error for each file that cannot be read."""
 
     def __init__(self, directories: Iterable[Path]) -> None:
-        """Read `__consumer_offsets`. Raises UnreadableInput: no such directory, or none that has partitions of it."""
+        """Replay `__consumer_offsets`. Raises UnreadableInput where no directory can be read or none has partitions of
+        it."""
         paths = list(directories)
         found = PartitionPaths.of(paths)
         self.trouble: list[str | UnreadableInput] = [*found.unreadable]
@@ -67,32 +69,32 @@ class GroupFiles:
         if not offsets:
             raise UnreadableInput(", ".join(map(str, paths)), f"no partition of {TOPIC} in it")
         self._shards = [_shard(path, self.trouble.append) for path in offsets.values()]
-        self._ends: dict[Place, int] = {}
-        self._unreadable: set[Place] = set()
+        self._ends: dict[TopicPartition, int] = {}
+        self._unreadable: set[TopicPartition] = set()
         self._names = _topic_names(paths, self._partitions, self.trouble.append)
 
     def all(self) -> list[Listing]:
-        """All groups, by name."""
+        """All groups, in order of their names."""
         views = (group.view(self._name) for shard in self._shards for group in shard.groups.values())
         return sorted(Listing(each.id, each.type, each.state) for each in views)
 
     def describe(self, names: Iterable[str]) -> Iterator[Group | KcliError]:
-        """Groups, in the order given, or why not."""
-        there = {name: group for shard in self._shards for name, group in shard.groups.items()}
+        """Yield these groups, in the order given; NoSuchGroup for a name that no group has."""
+        groups = {name: group for shard in self._shards for name, group in shard.groups.items()}
         for name in names:
-            group = there.get(name)
+            group = groups.get(name)
             yield NoSuchGroup(name) if group is None else group.view(self._name)
 
-    def committed(self, group: str) -> dict[Place, Committed]:
-        """The offsets that a group has committed."""
+    def committed(self, group: str) -> dict[TopicPartition, Committed]:
+        """The committed offsets of a group, by partition; none where there is no such group."""
         return {
             place: Committed(each.offset, each.leader_epoch if each.leader_epoch != NONE else None, each.metadata)
             for shard in self._shards
             for place, each in shard.offsets.of_group(group).items()
         }
 
-    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Where partitions end, those at least that are among these, in the directories, and can be read."""
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The log end offsets of these partitions, and of those of earlier calls, without those that cannot be read."""
         for place in places:
             if place in self._partitions and place not in self._ends and place not in self._unreadable:
                 try:
@@ -107,7 +109,7 @@ class GroupFiles:
 
 
 def log_end_offset(directory: Path) -> int:
-    """The offset behind a partition's last sound batch. Raises UnreadableInput."""
+    """The offset behind the last sound batch in a partition's directory. Raises UnreadableInput."""
     found = segments(directory)
     if not found:
         return 0
@@ -117,7 +119,10 @@ def log_end_offset(directory: Path) -> int:
 
 
 def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int | None:
-    """The offset behind the last sound batch from a byte on, where one must end at `offset`; None where none is."""
+    """The offset behind the last of the sound batches that begin at byte `position` of a segment.
+
+    None where there is none, or where the first does not end at `offset` (None: it may end anywhere).
+    """
     source = FileSource(path)
     end = None
     try:
@@ -136,9 +141,9 @@ def _end(path: Path, base_offset: int, position: int, offset: int | None) -> int
 
 
 def _last_indexed(segment: Path) -> tuple[int, int]:
-    """Relative offset and byte of the last batch that the segment's index leads to; zeros where there is none.
+    """Relative offset and position (bytes) of the last entry in the index of a segment; zeros where there is none.
 
-    Zeros behind the entries are slack. An index is preallocated: it is searched, not read. A hint, no more.
+    The index is preallocated: its entries end where zeros begin, which a binary search finds. The entry may be wrong.
     """
     try:
         with segment.with_suffix(".index").open("rb") as index:
@@ -157,18 +162,20 @@ def _last_indexed(segment: Path) -> tuple[int, int]:
         return 0, 0
 
 
-def _topic_names(directories: Iterable[Path], partitions: dict[Place, Path], told: Told) -> dict[str, str]:
-    """Topic ids -> names: of the partitions that are here, and of all topics where the metadata log is here."""
+def _topic_names(
+    directories: Iterable[Path], partitions: dict[TopicPartition, Path], on_error: ErrorHandler
+) -> dict[str, str]:
+    """Topic names by id: of the partitions in the directories, and of all topics where one has the metadata log."""
     names = {}
     for (topic, _), path in partitions.items():
         try:
             topic_id = topic_id_of(path)
         except OSError as error:
-            if topic != TOPIC:  # those have been told
-                told(UnreadableInput(str(path), error.strerror or str(error)))
+            if topic != TOPIC:  # _shard reports these
+                on_error(UnreadableInput.of(path, error))
             continue
         except KcliError as error:
-            told(UnreadableInput(str(path), str(error)))
+            on_error(UnreadableInput(str(path), str(error)))
             continue
         if topic_id is not None:
             names[topic_id] = topic
@@ -176,38 +183,39 @@ def _topic_names(directories: Iterable[Path], partitions: dict[Place, Path], tol
         try:
             image = read_image(directory)
         except UnreadableInput as error:
-            told(error)
+            on_error(error)
             continue
         if image is not None:
             names |= {from_uuid(topic.id): topic.name for topic in image.topics.values()}
     return names
 
 
-def _shard(directory: Path, told: Told) -> _Shard:
-    """The groups of a partition of __consumer_offsets, as far as it can be read."""
+def _shard(directory: Path, on_error: ErrorHandler) -> _Shard:
+    """Replay the readable records of a partition of __consumer_offsets. on_error: called with the error of each
+    unreadable one."""
     shard = _Shard()
     try:
-        for path, record in read_records(directory, told):
+        for path, record in read_records(directory, on_error):
             try:
                 shard.replay(record)
-            except UnknownType:  # of a later version: coordinators pass over it too
+            except UnknownType:  # of a later Kafka version: coordinators pass over it too
                 continue
             except FormatError as error:
-                told(f"{path}: offset {record.offset:,}: {error}")
+                on_error(f"{path}: offset {record.offset:,}: {error}")
     except UnreadableInput as error:
-        told(error)
+        on_error(error)
     return shard
 
 
 class _Shard:
-    """A partition of __consumer_offsets, as far as it has been replayed."""
+    """The groups and committed offsets that the records of one partition of __consumer_offsets make."""
 
     def __init__(self) -> None:
         self.groups: dict[str, _Classic | _Consumer | _Modern] = {}
         self.offsets = replayed.Committed()
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """A record more. Raises FormatError."""
+        """Apply the next record. Raises FormatError."""
         if record.marker is not None:
             self.offsets.end_transaction(record.producer_id, commit=record.marker)
             return
@@ -217,7 +225,9 @@ class _Shard:
         if found.key_type <= records.OFFSET:
             group = found.key["group"]
             offset = None if found.value is None else records.committed_offset(found.value, record.offset)
-            self.offsets.replay(group, (found.key["topic"], found.key["partition"]), offset, record.producer_id)
+            self.offsets.replay(
+                group, TopicPartition(found.key["topic"], found.key["partition"]), offset, record.producer_id
+            )
             if offset is not None and group not in self.groups:
                 self.groups[group] = _Classic(group)
         elif found.key_type == records.CLASSIC_GROUP:
@@ -245,14 +255,14 @@ class _Shard:
 
     def _modern(self, name: str, key: dict[str, Any], value: dict[str, Any] | None) -> None:
         type_name = name[: name.index("Group")]
-        what = name.removeprefix(f"{type_name}Group")
+        record_type = name.removeprefix(f"{type_name}Group")
         group_id = key["groupId"]
         group = self.groups.get(group_id)
         if not isinstance(group, _Modern):
             if value is None:
                 return
             group = self.groups[group_id] = _Modern(group_id, type_name)
-        match what:
+        match record_type:
             case "Metadata" if value is None:
                 del self.groups[group_id]
             case "Metadata" if value is not None:
@@ -279,13 +289,13 @@ def _put(values: Values, member: str, value: dict[str, Any] | None) -> None:
 
 @dataclass(frozen=True)
 class _Classic:
-    """A classic group. value: its last record; None where it has only offsets."""
+    """A classic group. value: its last group metadata record; None where it has only committed offsets."""
 
     id: str
     value: dict[str, Any] | None = None
 
     def view(self, _name: Names) -> Group:
-        """The group as a coordinator loads it."""
+        """The group in the state in which a coordinator loads it."""
         value = self.value or {"members": [], "protocol": None}
         members = tuple(
             Member(
@@ -300,11 +310,13 @@ class _Classic:
         return Group(self.id, "Classic", "Stable" if members else "Empty", value["protocol"] or None, None, members)
 
 
-def _embedded(assignment: object) -> tuple[Place, ...]:
-    """The partitions of a classic member: none where the bytes are not of the consumer protocol."""
+def _embedded(assignment: object) -> tuple[TopicPartition, ...]:
+    """The partitions in the assignment of a classic member; none where it is not one of the consumer protocol."""
     match assignment:
         case {"data": {"assignedPartitions": list(topics)}}:
-            return tuple(sorted((each["topic"], number) for each in topics for number in each["partitions"]))
+            return tuple(
+                sorted(TopicPartition(each["topic"], number) for each in topics for number in each["partitions"])
+            )
     return ()
 
 
@@ -315,7 +327,7 @@ class _Consumer:
     state: ConsumerGroup
 
     def view(self, name: Names) -> Group:
-        """The group as a coordinator loads it."""
+        """The group in the state in which a coordinator loads it."""
         state = self.state
         assignor = state.preferred_assignor(None, None) or DEFAULT_ASSIGNOR
         members = tuple(self._member(each, name) for each in state.members.values())
@@ -334,10 +346,10 @@ class _Consumer:
         )
 
 
-def _places(parts: Iterable[Mapping[UUID, Iterable[int]]], name: Names) -> tuple[Place, ...]:
+def _places(parts: Iterable[Mapping[UUID, Iterable[int]]], name: Names) -> tuple[TopicPartition, ...]:
     return tuple(
         sorted(
-            (name(from_uuid(topic_id)), number)
+            TopicPartition(name(from_uuid(topic_id)), number)
             for part in parts
             for topic_id, numbers in part.items()
             for number in numbers
@@ -347,7 +359,10 @@ def _places(parts: Iterable[Mapping[UUID, Iterable[int]]], name: Names) -> tuple
 
 @dataclass
 class _Modern:
-    """A group of another kind whose coordinator assigns. It begins at epoch 1."""
+    """A share group or a streams group; its epochs begin at 1.
+
+    members, targets, current: the last record of each member (metadata, target assignment, current assignment).
+    """
 
     id: str
     type: str
@@ -358,7 +373,7 @@ class _Modern:
     current: Values = field(default_factory=dict)
 
     def view(self, name: Names) -> Group:
-        """The group as a coordinator loads it."""
+        """The group in the state in which a coordinator loads it."""
         members = tuple(self._member(member, value, name) for member, value in self.members.items())
         return Group(self.id, self.type, self._state(), None, None, members, self.epoch, self.target_epoch)
 
@@ -387,5 +402,7 @@ class _Modern:
         return current is not None and (current["memberEpoch"], current["state"]) == (self.target_epoch, STABLE)
 
 
-def _partitions(topics: Iterable[dict[str, Any]], name: Names) -> tuple[Place, ...]:
-    return tuple(sorted((name(each["topicId"]), number) for each in topics for number in each["partitions"]))
+def _partitions(topics: Iterable[dict[str, Any]], name: Names) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(TopicPartition(name(each["topicId"]), number) for each in topics for number in each["partitions"])
+    )

@@ -1,4 +1,5 @@
-"""What a command line names: files, directories of partitions, whole log directories, standard input."""
+"""The files that the paths of a command line stand for: a path is a file, a partition's directory, a log directory or
+`-` (standard input)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ LOGS = (FileType.LOG, FileType.KRAFT_SNAPSHOT)
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file to read: what it is, and the partition it belongs to as far as names tell (else None)."""
+    """A file to read, its type, and its partition; topic and partition are None where no name has them."""
 
     path: Path
     type: FileType
@@ -43,16 +44,16 @@ class InputFile:
 
     @property
     def is_stdin(self) -> bool:
-        """Standard input, named `-`."""
+        """Whether this is standard input, named `-`."""
         return self.path == STDIN
 
 
 def input_files(path: Path, file_type: FileType | None) -> Iterator[InputFile]:
-    """The files that a path names; those of a directory by partition and base offset.
+    """Yield the files that a path stands for; those of a directory by partition and base offset.
 
-    A directory stands for its files of `file_type` (None: log segments): those in it and in the partition directories
-    in it, but not what Kafka is about to delete or move. Raises UnreadableInput: nothing there, nothing of that type,
-    or a file whose name says no type where `file_type` is None.
+    A directory stands for its files of `file_type` (None: log segments) and for those of the partition directories in
+    it, without files and directories that Kafka is about to delete or move. Raises UnreadableInput where the path does
+    not exist, where a directory has no file of that type, or where `file_type` is None and a file's name has no type.
     """
     if path == STDIN:
         yield InputFile(path, file_type or FileType.LOG, None, None)
@@ -76,7 +77,7 @@ def _file(path: Path, file_type: FileType | None) -> InputFile:
     if found is FileType.KRAFT_SNAPSHOT:
         return InputFile(path, found, METADATA_TOPIC, 0)
     parent = path.absolute().parent.name
-    is_text = parent.isprintable()  # bytes that are no UTF-8 are no topic's name
+    is_text = parent.isprintable()  # a name with bytes that are not UTF-8 is not a topic's
     directory = parse_directory(parent) if is_text else None
     return InputFile(path, found, directory.topic if directory else None, directory.partition if directory else None)
 
@@ -85,9 +86,9 @@ def _in_directory(path: Path, file_type: FileType) -> Iterator[InputFile]:
     try:
         entries = list(path.iterdir())
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
-    here = [(name, each) for each in entries if (name := parse(each.name)) and not name.state and each.is_file()]
-    for name, each in sorted(here, key=lambda pair: (pair[0].base_offset or 0, pair[1].name)):
+        raise UnreadableInput.of(path, error) from error
+    named = [(name, each) for each in entries if (name := parse(each.name)) and not name.state and each.is_file()]
+    for name, each in sorted(named, key=lambda pair: (pair[0].base_offset or 0, pair[1].name)):
         if _TYPES.get(name.kind) is file_type:
             yield _file(each, None)
     partitions = [

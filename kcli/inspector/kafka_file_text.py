@@ -1,6 +1,7 @@
-"""Index and snapshot files as kafka-dump-log 4.3 prints them, with what it finds wrong in them.
+"""Index and producer snapshot files as kafka-dump-log 4.3 prints them, with its checks of them.
 
-Lines are yielded; complaints (Kafka's tool writes them to stderr) and errors (it ends with them) go into `notes`.
+The functions yield lines of stdout. `notes` takes complaints, which Kafka's tool writes to stderr, and errors, with
+which it ends.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from formats import offset_index, producer_snapshot, time_index, txn_index
 from formats.errors import BadLength, BadValue, FormatError
 from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import RecordTable
+from formats.kernels.records import RecordTable
 from kcli.errors import UnreadableInput
 from kcli.inspector.kafka_options import IndexTextOptions, Notes
 from kcli.log.batch_records import decode
@@ -37,7 +38,7 @@ def _sibling(path: Path, suffix: str) -> Path:
 
 
 def print_offset_index(path: Path, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
-    """Lines of an `.index`. `name` is the path as it was given. Raises UnreadableInput."""
+    """Yield the lines of an `.index`. name: the path as the command line has it. Raises UnreadableInput."""
     base_offset = _base_offset(path, notes)
     data = read_input(path)
     if base_offset is None:
@@ -64,7 +65,7 @@ def print_offset_index(path: Path, name: str, options: IndexTextOptions, notes: 
 
 
 def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_size: int, notes: Notes) -> Iterator[str]:
-    """The check by which a starting broker decides to rebuild an index."""
+    """Yield the result of the check by which a broker decides at its start whether to rebuild an index."""
     if last_offset < base_offset:
         notes.errors.append(BadValue(f"last offset {last_offset:,} is less than the base offset {base_offset:,}"))
     elif length % entry_size:
@@ -75,7 +76,7 @@ def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_si
 
 def _open_log(path: Path, notes: Notes) -> FileSource | None:
     if path == STDIN:
-        return None  # nothing is beside it
+        return None  # stdin has no .log file beside it
     try:
         return FileSource(_sibling(path, ".log"))
     except UnreadableInput as error:
@@ -87,8 +88,8 @@ def _check_position(
     log: FileSource, offset: int, position: int, path: Path, max_message_bytes: int, notes: Notes
 ) -> None:
     header = bytearray(27)
-    there = position >= 0 and log.read_at(position, memoryview(header)) == len(header)
-    if not there or int.from_bytes(header[8:12], "big", signed=True) > max_message_bytes - 12:
+    is_whole_header = position >= 0 and log.read_at(position, memoryview(header)) == len(header)
+    if not is_whole_header or int.from_bytes(header[8:12], "big", signed=True) > max_message_bytes - 12:
         reason = f"offset {offset:,} points to byte {position:,}, where no batch begins, or one too large"
         notes.errors.append(BadValue(reason))
         return
@@ -100,7 +101,7 @@ def _check_position(
 
 
 def print_time_index(path: Path, name: str, options: IndexTextOptions, notes: Notes) -> Iterator[str]:
-    """Lines of a `.timeindex`. Raises UnreadableInput."""
+    """Yield the lines of a `.timeindex`. name: the path as the command line has it. Raises UnreadableInput."""
     base_offset = _base_offset(path, notes)
     data = read_input(path)
     if base_offset is None:
@@ -126,7 +127,8 @@ def print_time_index(path: Path, name: str, options: IndexTextOptions, notes: No
 
 
 class _TimeCheck:
-    """Time index entries against the log: the batch that ends at the offset must have that timestamp as its largest."""
+    """Checks time index entries against the log: the batch that ends at an entry's offset must have the entry's
+    timestamp as its largest."""
 
     def __init__(self, path: Path, base_offset: int, notes: Notes) -> None:
         self._name = str(path.absolute())
@@ -164,7 +166,10 @@ class _TimeCheck:
         self._previous = timestamp
 
     def _largest_timestamp(self, offset: int, position: int) -> tuple[int, int]:
-        """Last offset of the first batch that reaches `offset`, from byte `position` on, and its largest timestamp."""
+        """Last offset and largest timestamp of the first batch from byte `position` on that ends at or behind `offset`.
+
+        -1, -1 where there is none before the first damage.
+        """
         assert self._log is not None
         for part in read_segment(self._log, start=max(0, position), resync=False, window_bytes=SMALL_WINDOW_BYTES):
             if isinstance(part, Damage):
@@ -182,13 +187,13 @@ class _TimeCheck:
 
 
 def print_txn_index(path: Path, notes: Notes) -> Iterator[str]:
-    """Lines of a `.txnindex`. Raises UnreadableInput."""
+    """Yield the lines of a `.txnindex`. Raises UnreadableInput."""
     data = read_input(path)
     entry = txn_index.ENTRY
     if len(data) % entry.size:
         notes.errors.append(BadLength(f"{len(data):,} bytes are not a multiple of {entry.size}", len(data)))
     for i, aborted in enumerate(entry.unpack_all(data[: len(data) // entry.size * entry.size])):
-        version = aborted.version >> 8  # Kafka's AbortedTxn takes the first byte of the int16 for all of it
+        version = aborted.version >> 8  # Kafka's AbortedTxn reads only the first byte of this int16
         if version > txn_index.VERSION:
             notes.errors.append(BadValue(f"aborted transaction of version {aborted.version}", i * entry.size))
             return
@@ -199,7 +204,7 @@ def print_txn_index(path: Path, notes: Notes) -> Iterator[str]:
 
 
 def print_producer_snapshot(path: Path, notes: Notes) -> Iterator[str]:
-    """Lines of a `.snapshot`. Raises UnreadableInput."""
+    """Yield the lines of a producer snapshot. Raises UnreadableInput."""
     try:
         snapshot = producer_snapshot.parse(read_input(path))
     except FormatError as error:
@@ -223,5 +228,5 @@ def print_producer_snapshot(path: Path, notes: Notes) -> Iterator[str]:
 
 
 def _first_sequence(last: int, delta: int) -> int:
-    """Sequences wrap from 2^31 - 1 to 0."""
+    """The first sequence of a batch by its last one and their difference; sequences wrap from 2^31 - 1 to 0."""
     return last - delta if last >= delta else 2**31 - (delta - last)

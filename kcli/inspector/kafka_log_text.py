@@ -1,8 +1,8 @@
-"""A log as kafka-dump-log 4.3 prints it: batch lines, record lines with --deep-iteration, contents with
---print-data-log or a decoder, one line about bytes at the end that are no batch.
+"""A log as kafka-dump-log 4.3 prints it: a line for each batch; for each record with --deep-iteration; keys and values
+with --print-data-log or a decoder; one line about bytes at the end that are no batch.
 
-Kafka's tool ends with an exception at the first record it cannot read. Here the error is kept, the batch's remaining
-records are passed over, and the next batch is printed: what Kafka printed is always the beginning of what we print.
+Kafka's tool ends with an exception at the first record that it cannot read. Here the error is kept, the remaining
+records of that batch are passed over, and the next batch is printed: Kafka's output is always the beginning of ours.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats.errors import FormatError, Truncated
+from formats.kernels.buffer import TextBuffer
 from formats.kernels.columns import FAULTS
-from formats.kernels.log import KafkaPrinter, RecordTable, TextBuffer
+from formats.kernels.records import RecordTable
+from formats.kernels.text.kafka_lines import KafkaPrinter
 from kcli.inspector.kafka_options import KafkaTextOptions
 from kcli.inspector.ordered import Flush, Write, render_in_order
 from kcli.inspector.selection import ALL, Selection
@@ -26,7 +28,11 @@ GAPS_KEPT = 1000
 
 @dataclass(slots=True)
 class LogOutcome:
-    """What was seen besides the text: errors where Kafka's tool would have ended, and offsets that do not follow."""
+    """What printing a log found: errors, at each of which Kafka's tool would have ended, and gaps between offsets.
+
+    gaps: (last offset, next offset) of the first GAPS_KEPT of gap_count gaps. last_offset: of the last record, -1 where
+    there is none. shown: the number of batches or records printed.
+    """
 
     errors: list[FormatError] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
@@ -35,7 +41,7 @@ class LogOutcome:
     shown: int = 0
 
     def add(self, part: LogOutcome, first_offset: int) -> None:
-        """Take in the outcome of the next window, whose first record has offset `first_offset` (-1: no records)."""
+        """Add the outcome of the next window, whose first record has offset `first_offset` (-1: it has no record)."""
         self.errors += part.errors
         self.shown += part.shown
         if first_offset >= 0:
@@ -56,9 +62,9 @@ def print_log(
     start: int = 0,
     name: str,
 ) -> LogOutcome:
-    """Write the lines of one log, from the batch at byte `start` on. `name` is the file's, for the last line.
+    """Write the lines of one log, from the batch at byte `start` on. name: the file's name, for the last line.
 
-    Raises UnreadableInput. Errors in the bytes are in the outcome.
+    Returns the errors in the log's bytes and the gaps. Raises UnreadableInput.
     """
     outcome = LogOutcome()
     renderer = _Renderer(options, selection)
@@ -172,7 +178,7 @@ class _Renderer:
 
 
 def log_title(path: Path) -> str:
-    """The line that Kafka's tool prints above a log or a KRaft snapshot: '' where the name does not tell."""
+    """The line that Kafka's tool prints above a log or a KRaft snapshot; '' where the file's name has no offset."""
     name = path.name
     if name.endswith(".checkpoint"):
         if name == "bootstrap.checkpoint":

@@ -1,4 +1,4 @@
-"""What kafka-dump-log can be told, and what it has to say besides its output. Light to import: every dump needs it."""
+"""The options of kafka-dump-log, and its complaints and errors. Light to import: every dump needs this module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MAX_MESSAGE_BYTES = 5 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class KafkaTextOptions:
-    """The options of kafka-dump-log that concern logs. `decoder` is the name in --NAME-decoder."""
+    """The options of kafka-dump-log that concern logs. decoder: NAME of the option --NAME-decoder; max_bytes: bytes to
+    read."""
 
     deep_iteration: bool = False
     print_data_log: bool = False
@@ -23,12 +24,12 @@ class KafkaTextOptions:
 
     @property
     def contents(self) -> bool:
-        """Keys and payloads are printed."""
+        """Whether keys and payloads are printed."""
         return self.print_data_log or self.decoder is not None
 
     @property
     def deep(self) -> bool:
-        """Records are iterated over."""
+        """Whether records are printed, not only batches."""
         return self.deep_iteration or self.contents
 
 
@@ -43,7 +44,7 @@ class IndexTextOptions:
 
 @dataclass(frozen=True, slots=True)
 class KafkaDumpOptions:
-    """Everything kafka-dump-log can be told."""
+    """All options of kafka-dump-log, and the selection of records, which is ours."""
 
     log: KafkaTextOptions = field(default_factory=KafkaTextOptions)
     index: IndexTextOptions = field(default_factory=IndexTextOptions)
@@ -52,7 +53,7 @@ class KafkaDumpOptions:
 
 @dataclass(slots=True)
 class Notes:
-    """Errors end Kafka's tool; complaints are what it says on stderr at its end, by title."""
+    """errors: those at which Kafka's tool would end; complaints: its lines on stderr at the end, by title."""
 
     errors: list[FormatError | UnreadableInput] = field(default_factory=list)
     complaints: dict[str, list[str]] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""`--format kafka`: any file as kafka-dump-log 4.3 prints it, chosen by its name as that tool chooses."""
+"""`--format kafka`: any file as kafka-dump-log 4.3 prints it. The type follows from the file's name, as in that
+tool."""
 
 from __future__ import annotations
 
@@ -34,10 +35,10 @@ def dump_file(
     start: int = 0,
     open_log: Callable[[Path], Source] = open_source,
 ) -> int:
-    """Write what Kafka's tool prints of one file; complaints and errors go into `notes`. Returns the records shown.
+    """Write what Kafka's tool prints of one file. Returns how many batches or records of a log it printed.
 
-    file_type: what it holds, where the name does not tell; start: the byte of a log where to begin, which must be that
-    of a batch. Raises UnreadableInput.
+    notes: takes complaints and errors. file_type: overrides the type that the file's name has. start: the byte of a log
+    to begin at, where a batch must begin. Raises UnreadableInput.
     """
     write(memoryview(f"Dumping {path}\n".encode("utf-8", "surrogateescape")))
     match file_type or SUFFIXES.get(path.suffix):
@@ -71,7 +72,7 @@ def _small_file(path: Path, file_type: FileType, options: KafkaDumpOptions, note
 def dump_log(
     source: Source, path: Path, options: KafkaDumpOptions, write: Write, notes: Notes, *, start: int = 0
 ) -> int:
-    """The log part of dump_file, for any source of bytes; `path` only gives the names to print."""
+    """`dump_file` for the log that a source holds; path: only for the names to print."""
     write(memoryview(log_title(path).encode()))
     outcome = print_log(source, options.log, write, selection=options.selection, start=start, name=path.name)
     notes.errors += outcome.errors

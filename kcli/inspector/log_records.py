@@ -1,4 +1,5 @@
-"""A log as records: JSON lines for programs, a table for people. Reads on behind damage, and says what it passed."""
+"""The records of a log as JSON lines for programs or as a table for people. Damaged bytes are passed over and
+reported."""
 
 from __future__ import annotations
 
@@ -8,20 +9,26 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from formats.errors import FormatError
+from formats.kernels.buffer import TextBuffer
 from formats.kernels.columns import RecordRow
-from formats.kernels.log import JsonPrinter, LogSummary, RecordTable, TablePrinter, TextBuffer
+from formats.kernels.records import RecordTable
+from formats.kernels.summary import LogSummary
+from formats.kernels.text.json_lines import JsonPrinter
+from formats.kernels.text.table_lines import TablePrinter
 from kcli.inspector.ordered import Flush, Write, render_in_order
 from kcli.inspector.selection import ALL, Selection
 from kcli.log.batch_records import decode, faults_of
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import Source
+from kcli.printable import printable_json
 
 SLICE_RECORDS = 16384
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How the table looks. `styles`: what stands before and after batch, offset, time, label, value and fault."""
+    """How the table looks. fold_bytes: bytes of a key, value or header to show, -1: all. styles: the bytes before and
+    after a batch, an offset, a time, a label, a value and a fault."""
 
     batches_only: bool = False
     raw_time: bool = False
@@ -31,7 +38,7 @@ class TableOptions:
 
 @dataclass(slots=True)
 class LogReport:
-    """What was read: sums over the selected records, and what was wrong, in the order of the file."""
+    """The result of printing a log: sums over the selected records, and errors in the order of the file."""
 
     summary: LogSummary = field(default_factory=LogSummary)
     errors: list[FormatError] = field(default_factory=list)
@@ -40,10 +47,10 @@ class LogReport:
 
 class _Printer(Protocol):
     def begin(self, first: int) -> None:
-        """A new run of batches is coming."""
+        """Begin a new run of batches, the first of which has index `first` in the window."""
 
     def records(self, records: RecordTable, out: TextBuffer) -> None:
-        """Print the current slice."""
+        """Print the records of the table."""
 
 
 def print_jsonl(
@@ -55,8 +62,11 @@ def print_jsonl(
     selection: Selection = ALL,
     start: int = 0,
 ) -> LogReport:
-    """Write one JSON object a record; those of an internal topic carry the decoded record. Raises UnreadableInput."""
-    lead = json.dumps({"topic": topic, "partition": partition}, separators=(",", ":"), ensure_ascii=False)
+    """Write one JSON object a record, which for an internal topic has the decoded record too. Raises
+    UnreadableInput."""
+    lead = printable_json(
+        json.dumps({"topic": topic, "partition": partition}, separators=(",", ":"), ensure_ascii=False)
+    )
     decode_record = None
     if topic is not None and _is_internal(topic):
         from kcli.inspector.decoded import decoded_json
@@ -117,9 +127,10 @@ def _or_raw(
 ) -> Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]:
     def decoded(offset: int, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
         try:
-            return decode_record(offset, key, value)
+            key_text, value_text = decode_record(offset, key, value)
         except FormatError as error:
             return None, f"{error.reason}: {value!r}"
+        return key_text and printable_json(key_text), value_text and printable_json(value_text)
 
     return decoded
 
@@ -135,7 +146,7 @@ class _Jsonl:
         self._printer = printer
 
     def begin(self, first: int) -> None:
-        """JSON lines know no batches."""
+        """Do nothing: JSON lines are not grouped by batch."""
 
     def records(self, records: RecordTable, out: TextBuffer) -> None:
         self._printer.records(records, out)
@@ -209,8 +220,8 @@ class _Renderer:
         else:
             self._free.append(records)
         last = RecordRow._make(records.row(records.count - 1)).batch if records.count else -1
-        seen = -1 if self.left > 0 else 1 + last
-        report.summary.add_batches(batches, seen)
+        shown = -1 if self.left > 0 else 1 + last
+        report.summary.add_batches(batches, shown)
         i = batches.first_fault()
         while i >= 0:
             report.errors += faults_of(window, i)

@@ -1,22 +1,19 @@
-"""Windows rendered to text by several threads, written in order.
+"""Windows of a log, rendered to text by several threads and written in order.
 
-Decompression, decoding and printing release the GIL, so a second core helps. Memory stays bounded: a few windows are
-under way at once, and a thread whose text grows past FLUSH_BYTES waits for its turn and writes what it has.
+Decompression, decoding and printing release the GIL, so a second core helps. Memory stays bounded: threads work
+on a few windows at once, and a thread whose text grows past FLUSH_BYTES waits for its turn and writes that text.
 """
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Condition
 from typing import TypeVar
 
-from formats.kernels.log import TextBuffer
+from formats.kernels.buffer import TextBuffer
+from kcli.log.threads import in_order, thread_count
 
 FLUSH_BYTES = 1 << 20
-MAX_THREADS = 4
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -26,30 +23,37 @@ Render = Callable[[Part, TextBuffer, Flush], Result]
 
 
 class _Abandoned(Exception):
-    """Another thread failed: what this one still has to write is not wanted."""
+    """Raised in a thread whose text is not to be written: another thread failed, or the caller has stopped."""
 
 
 class _Turns:
-    """Whose turn it is to write: thread n waits until all before it have ended."""
+    """The order of writing: job n writes after jobs 0 to n - 1 have ended."""
 
     def __init__(self) -> None:
         self._changed = Condition()
         self._turn = 0
         self._failed = False
 
-    def wait_for(self, turn: int) -> None:
+    def write(self, turn: int, out: TextBuffer, write: Write) -> None:
+        """Write the text of job `turn`, and clear it."""
         with self._changed:
-            self._changed.wait_for(lambda: self._failed or self._turn == turn)
-            if self._failed:
-                raise _Abandoned
+            self._wait_for(turn)
+            _write_out(out, write)
 
     def end(self, turn: int) -> None:
-        self.wait_for(turn)
+        """Let the next job write."""
         with self._changed:
+            self._wait_for(turn)
             self._turn += 1
             self._changed.notify_all()
 
+    def _wait_for(self, turn: int) -> None:
+        self._changed.wait_for(lambda: self._failed or self._turn == turn)
+        if self._failed:
+            raise _Abandoned
+
     def fail(self) -> None:
+        """Let no job write any more: on return none is writing."""
         with self._changed:
             self._failed = True
             self._changed.notify_all()
@@ -58,26 +62,26 @@ class _Turns:
 def render_in_order(
     parts: Iterable[Part], render: Render[Part, Result], write: Write, *, threads: int | None = None
 ) -> Iterator[Result]:
-    """Call render(part, out, flush) for each part and write what it puts into `out`; yields its results, all in order.
+    """Call render(part, out, flush) for each part, write the text in `out` and yield the results, all in order.
 
-    A renderer calls flush() now and then: it writes and clears `out` once that is large. threads: as many as there are
-    processors, 4 at most. With one, parts are taken only as results are asked for. Errors of render and write pass
-    through.
+    render calls flush() now and then, which writes and clears `out` once that is large. threads: None for as many as
+    there are processors, 4 at most; with 1, each part is taken when its result is needed. Raises what render and write
+    raise.
     """
-    threads = min(MAX_THREADS, os.cpu_count() or 1) if threads is None else threads
+    threads = thread_count() if threads is None else threads
     if threads == 1:
         yield from _one_by_one(parts, render, write)
         return
     turns = _Turns()
     free: list[TextBuffer] = []
 
-    def job(turn: int, part: Part) -> Result:
+    def job(numbered: tuple[int, Part]) -> Result:
+        turn, part = numbered
         out = free.pop() if free else TextBuffer()
 
         def flush(least: int = FLUSH_BYTES) -> None:
             if out.size >= least:
-                turns.wait_for(turn)
-                _write_out(out, write)
+                turns.write(turn, out, write)
 
         try:
             result = render(part, out, flush)
@@ -89,20 +93,13 @@ def render_in_order(
         free.append(out)
         return result
 
-    pending: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            for turn, part in enumerate(parts):
-                pending.append(pool.submit(job, turn, part))
-                if len(pending) > threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        except BaseException:
-            turns.fail()
-            for future in pending:
-                future.cancel()
-            raise
+    try:
+        yield from in_order(job, enumerate(parts), threads)
+    except KeyboardInterrupt:  # kcli ends: not even a write that blocks is waited for
+        raise
+    except BaseException:
+        turns.fail()
+        raise
 
 
 def _one_by_one(parts: Iterable[Part], render: Render[Part, Result], write: Write) -> Iterator[Result]:

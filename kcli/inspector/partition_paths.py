@@ -1,7 +1,7 @@
-"""The partitions in log directories, for commands that look at several at once; what cannot be read is named.
+"""The partitions in several log directories, and those that cannot be read.
 
-A name of a partition that is no directory (a link in a circle or to nowhere, a file) is one that cannot be read, not
-one that is not there.
+A file, a broken link or a circular link with the name of a partition counts as a partition that cannot be read, not as
+a missing one.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ from pathlib import Path
 
 from formats.file_name import parse_directory
 from kcli.errors import UnreadableInput
-from kcli.group_view import Place
 from kcli.log.log_directory import LogDirectory
+from kcli.protocol.topic_partition import TopicPartition
 
 
 @dataclass
 class PartitionPaths:
-    """paths: where partitions are; named: those that have a name here, readable or not; unreadable: what is not."""
+    """paths: directories by partition. named: all partitions, readable or not. unreadable: an error for each unreadable
+    one."""
 
-    paths: dict[Place, Path] = field(default_factory=dict)
-    named: set[Place] = field(default_factory=set)
+    paths: dict[TopicPartition, Path] = field(default_factory=dict)
+    named: set[TopicPartition] = field(default_factory=set)
     unreadable: list[UnreadableInput] = field(default_factory=list)
 
     @classmethod
     def of(cls, directories: Iterable[Path]) -> PartitionPaths:
-        """Those of log directories, without what Kafka is about to delete or move. Raises UnreadableInput where none of
-        the directories can be read."""
+        """The partitions of log directories, without those that Kafka is about to delete or move.
+
+        Raises UnreadableInput where none of the log directories can be read.
+        """
         found = cls()
         readable = 0
         for directory in directories:
@@ -41,10 +44,11 @@ class PartitionPaths:
         return found
 
     def of_topic(self, topic: str) -> dict[int, Path]:
-        """The partitions of a topic, by number. Raises UnreadableInput where they are there and none can be read."""
+        """The directories of a topic's partitions, by number. Raises UnreadableInput where there are some and none is
+        readable."""
         found = {number: path for (name, number), path in sorted(self.paths.items()) if name == topic}
         if not found and any(name == topic for name, _ in self.named):
-            raise next(each for each in self.unreadable if (place := _place(Path(each.path))) and place[0] == topic)
+            raise next(each for each in self.unreadable if (place := _place(Path(each.path))) and place.topic == topic)
         return found
 
     def _add(self, directory: LogDirectory) -> None:
@@ -59,6 +63,6 @@ class PartitionPaths:
                 self.unreadable.append(error)
 
 
-def _place(path: Path) -> Place | None:
+def _place(path: Path) -> TopicPartition | None:
     name = parse_directory(path.name)
-    return None if name is None or name.state else (name.topic, name.partition)
+    return None if name is None or name.state else TopicPartition(name.topic, name.partition)

@@ -1,4 +1,4 @@
-"""Records as kafka-dump-log prints them: keys and payloads through its decoders, control records, and their errors.
+"""Records as kafka-dump-log prints them: keys and payloads through its decoders, control records, and errors of both.
 
     decoder              option                          key                        payload
     offsets              --offsets-decoder               {"type":..,"data":{..}}    {"version":..,"data":{..}}
@@ -7,8 +7,8 @@
     cluster-metadata     --cluster-metadata-decoder      nothing                    {"type":..,"version":..,"data":{..}}
     remote-log-metadata  --remote-log-metadata-decoder   nothing                    Java's toString of the metadata
 
-Texts are Kafka 4.3's to the letter, its error messages included. Source: `DumpLogSegments`, `CoordinatorRecordSerde`,
-`AbstractApiMessageSerde`, `RemoteLogMetadataSerde`, `ControlRecordType`.
+The texts are those of Kafka 4.3 to the letter, its error messages included. Source: `DumpLogSegments`,
+`CoordinatorRecordSerde`, `AbstractApiMessageSerde`, `RemoteLogMetadataSerde`, `ControlRecordType`.
 """
 
 import re
@@ -26,7 +26,7 @@ from formats.message_json import json_text, printable, to_json
 __all__ = ["DECODERS", "Decoder", "control_text", "decoder", "java_utf8"]
 
 Decoder = Callable[[int, bytes | None, bytes | None], tuple[str | None, str | None]]
-"""Takes a record's offset, key and value; returns what is printed behind `key: ` and `payload: `, None for nothing."""
+"""Takes a record's offset, key and value. Returns the texts behind `key: ` and `payload: `; None: it is not printed."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -48,14 +48,15 @@ _CONTROL_MESSAGES: Final = {
 
 
 def decoder(name: str) -> Decoder:
-    """The decoder of that name, one of DECODERS. It raises BadValue where Kafka's tool would end: a key is missing."""
+    """The decoder of that name, one of DECODERS. It raises BadValue for a record without a key, where Kafka's tool
+    ends."""
     return DECODERS[name]
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
-    """What is printed of a control record behind its `headerKeys: [..]`, with the space before it.
+    """The text of a control record behind its `headerKeys: [..]`, with the space before it.
 
-    Raises FormatError where Kafka's tool ends with an exception, having printed nothing of this.
+    Raises FormatError where Kafka's tool ends with an exception before it prints any of this text.
     """
     control_type = _control_type(key)
     if control_type not in _END_MARKERS and control_type not in _CONTROL_MESSAGES:
@@ -89,7 +90,8 @@ def _control_type(key: bytes | None) -> int:
 
 
 def _message_of(error: FormatError) -> str:
-    """The message of the exception that Kafka would throw: a buffer that ends has none."""
+    """The message of the exception that Kafka throws: "null" where the bytes end too early
+    (BufferUnderflowException)."""
     return "null" if isinstance(error, Truncated) else error.reason
 
 
@@ -116,7 +118,7 @@ def _coordinator_record(
     if record_type not in types:
         raise UnknownType(str(record_type))
     key_schema, value_schema = types[record_type]
-    # Kafka takes the type for the version of the key, which matters only where a key cannot be read.
+    # Kafka uses the record type as the version of the key, which shows only in the error for a key that cannot be read.
     data = _message_behind_int16(key_schema.name, record_type, key, "key")
     key_text = f'{{"type":"{record_type}","data":{json_text(key_schema.name, 0, data)}}}'
     if value is None:
@@ -147,7 +149,8 @@ def _message_behind_int16(name: str, version: int, data: bytes, part: str) -> di
 
 
 def _print_embedded(member: dict[str, Any]) -> None:
-    """Print a member's subscription and assignment as what they hold, of any version; as base64 where they do not."""
+    """Replace a member's subscription and assignment with their JSON text; bytes that do not parse stay (shown as
+    base64)."""
     for field, message in EMBEDDED.items():
         raw = member[field]
         try:
@@ -215,7 +218,7 @@ def _frame_part(value: bytes | None, position: int, entity: str) -> tuple[int, i
         raise BadValue(f"Error while reading {entity}") from None
     if number > 0x7FFF:
         raise BadValue(f"Value for {entity} was too large.")
-    # Kafka casts what is negative to a short.
+    # Kafka casts the number to a short, which may be negative.
     return ((number + 0x8000) & 0xFFFF) - 0x8000, position
 
 
@@ -318,4 +321,4 @@ DECODERS: Final[dict[str, Decoder]] = {
     "share-group-state": _coordinator("__share_group_state"),
     "remote-log-metadata": _remote_log_metadata,
 }
-"""The decoders by the name of their option, without `--` and `-decoder`."""
+"""The decoders by NAME of the option --NAME-decoder."""

@@ -1,8 +1,8 @@
-"""Where in a segment to begin reading for an offset or a time, through its sparse indexes.
+"""The byte of a segment at which to begin reading for an offset or a timestamp, by its offset index and time index.
 
-An index is a hint. An offset index entry must lead to a sound batch that ends at the entry's offset, a time index entry
-to one that has the entry's timestamp as its largest; else reading begins at byte 0. Entries behind the first zero one
-are slack of a preallocated file.
+An index may be wrong, so its entries are checked. An offset index entry must point to a sound batch that ends at the
+entry's offset, a time index entry to one that has the entry's timestamp as its largest; else reading begins at byte 0.
+Entries from the first of zeros on are the unused rest of a preallocated file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ ReadIndex = Callable[[FileKind], bytes]
 
 
 def start_position(path: Path, selection: Selection) -> int:
-    """The byte of a batch at or before the first record that `selection` wants from the log at `path`.
+    """The position (bytes) of a batch at or before the first record that `selection` takes from the segment at `path`.
 
-    Everything before it has smaller offsets than from_offset, or smaller timestamps than from_time. 0 where there is no
-    usable index.
+    All records before it have offsets below from_offset or timestamps below from_time_ms. 0 where no index is usable.
     """
     name = parse(path.name)
     if name is None or name.base_offset is None or name.kind is not FileKind.LOG or not path.is_file():
@@ -46,7 +45,10 @@ def start_position(path: Path, selection: Selection) -> int:
 
 
 def seek(source: Source, base_offset: int, read_index: ReadIndex, selection: Selection) -> int:
-    """The same in any source of a segment's bytes. read_index gives its index files' and raises UnreadableInput."""
+    """`start_position` for any source of a segment's bytes.
+
+    read_index: returns the bytes of the segment's index file of a kind, or raises UnreadableInput.
+    """
     start = 0
     if selection.from_offset > base_offset:
         start = _position(source, base_offset, read_index, selection.from_offset - base_offset)
@@ -59,7 +61,8 @@ def seek(source: Source, base_offset: int, read_index: ReadIndex, selection: Sel
 
 
 def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_offset: int) -> int:
-    """The byte of the last indexed batch that ends at or before an offset, 0 where the index gives none or is wrong."""
+    """The position of the last batch in the offset index that ends at or before an offset; 0 where the index has none
+    or is wrong."""
     try:
         entries = offset_index.parse(read_index(FileKind.OFFSET_INDEX)).entries
     except (FormatError, UnreadableInput):
@@ -71,13 +74,14 @@ def _position(source: Source, base_offset: int, read_index: ReadIndex, relative_
 
 
 def indexed_batch(source: Source, base_offset: int, entry: offset_index.OffsetIndexEntry) -> BatchRow | None:
-    """The sound batch that ends at the offset of an index's entry and begins at its position, if there is such."""
+    """The sound batch at the position of an offset index entry that ends at the entry's offset; None where there is
+    none."""
     row = next(_rows(source, entry.position), None) if entry.position >= 0 else None
     return row if row is not None and row.last_offset == base_offset + entry.relative_offset else None
 
 
 def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_index.TimeIndexEntry | None:
-    """The last entry of a time index with a timestamp before from_time: up to its batch none is larger."""
+    """The last time index entry below from_time_ms: no record up to the entry's offset has a larger timestamp."""
     try:
         entries = time_index.parse(read_index(FileKind.TIME_INDEX)).entries
     except (FormatError, UnreadableInput):
@@ -87,13 +91,13 @@ def _time_entry_before(read_index: ReadIndex, selection: Selection) -> time_inde
 
 
 def _has_largest(source: Source, position: int, offset: int, timestamp: int) -> bool:
-    """Has the first batch from that byte on that reaches the offset that timestamp as its largest?"""
+    """Whether `timestamp` is the largest of the first batch from byte `position` on that ends at or behind `offset`."""
     row = next((row for row in _rows(source, position) if row.last_offset >= offset), None)
     return row is not None and row.max_timestamp == timestamp
 
 
 def _rows(source: Source, position: int) -> Iterator[BatchRow]:
-    """The batches from that byte on, up to the first that is not sound."""
+    """Yield the batches from byte `position` on, up to the first that is not sound."""
     for part in read_segment(source, start=position, resync=False, window_bytes=PROBE_BYTES):
         if not isinstance(part, Window):
             return

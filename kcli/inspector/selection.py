@@ -1,11 +1,12 @@
-"""Which records a reader wants. Applied to whole batches before they are decoded, then to records."""
+"""The selection of records to show. It drops whole batches before they are decoded, then single records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from formats.kernels.log import BatchTable, RecordTable
+from formats.kernels.batches import BatchTable
+from formats.kernels.records import RecordTable
 
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 NO_LIMIT = 2**62
@@ -13,7 +14,8 @@ NO_LIMIT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Offsets and times (epoch ms): from is inclusive, to exclusive. None of the rest: any."""
+    """The records to show: "from" is inclusive, "to" exclusive, times are epoch ms; None selects any key, producer,
+    codec."""
 
     from_offset: int = MIN_INT64
     to_offset: int = MAX_INT64
@@ -26,7 +28,7 @@ class Selection:
 
     @property
     def is_all(self) -> bool:
-        """Every record is wanted."""
+        """Whether every record is selected."""
         return self == ALL
 
     def narrowed(self, **changes: Any) -> Selection:
@@ -34,7 +36,7 @@ class Selection:
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
     def batches(self, table: BatchTable) -> None:
-        """Drop the batches that hold nothing wanted, so that they are not even decompressed."""
+        """Drop the batches that have no selected record, so that they are not even decompressed."""
         table.select(
             from_offset=self.from_offset,
             to_offset=self.to_offset,
@@ -45,7 +47,7 @@ class Selection:
         )
 
     def records(self, table: RecordTable, limit: int) -> None:
-        """Drop the records of a slice that are not wanted, and those past `limit`."""
+        """Drop the records of a table that are not selected, and those past the first `limit`."""
         table.select(
             from_offset=self.from_offset,
             to_offset=self.to_offset,

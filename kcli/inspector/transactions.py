@@ -1,57 +1,65 @@
-"""Transactions as the files of log directories have them, without a broker.
+"""Transactional ids and producers from the files of log directories, without a broker.
 
-    __transaction_state   replayed: transactional ids as their coordinators would load them
-    partitions            the latest producer snapshot, and the log behind it
+    __transaction_state   replayed: transactional ids, in the state in which their coordinators load them
+    partitions            producers, from the latest producer snapshot and the log behind it
 
-A directory may have only some partitions of `__transaction_state`: what the others know is not known then, which is
-told. No producer is forgotten for its age. Source: TransactionStateManager, ProducerStateManager; KIP-98, KIP-664.
+The directories may lack partitions of `__transaction_state`: then `TransactionFiles.trouble` says how many. No producer
+expires. Source: TransactionStateManager, ProducerStateManager; KIP-98, KIP-664.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from formats.errors import FormatError
 from formats.producer_snapshot import ProducerEntry
 from kcli.errors import KcliError, UnreadableInput, UsageError
-from kcli.group_view import Place
 from kcli.inspector.cluster_metadata import read_image
 from kcli.inspector.partition_paths import PartitionPaths
 from kcli.log.config import LogConfig
 from kcli.log.coordinator_records import read_records
-from kcli.log.read_only_log import ReadOnlyLog
-from kcli.transaction_view import Listing, NoSuchTransactionalId, Producer, Transaction, Wanted, known
+from kcli.log.read_only.log import ReadOnlyLog, log
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn import transaction
 from kcli.txn.records import TOPIC, parse
+from kcli.views.transactions import Listing, NoSuchTransactionalId, Producer, Transaction, TransactionFilter, known
 
 
 class TransactionFiles:
-    """The transactions of log directories. `trouble`: what is damaged, a line each, and what could not be read."""
+    """The transactions in log directories. trouble: a line for each damage, an error for each file that cannot be
+    read."""
 
-    def __init__(self, directories: Iterable[Path], now_ms: int) -> None:
-        """Raises UnreadableInput: no such directory."""
+    def __init__(self, directories: Iterable[Path], now_ms: int, warn: Callable[[str], None] = log.warning) -> None:
+        """now_ms: the time against which TransactionFilter.longer_than_ms counts. warn: see ReadOnlyLog. Raises
+        UnreadableInput where no directory is readable."""
         self._directories = list(directories)
         self._now_ms = now_ms
+        self._warn = warn
         self._found = PartitionPaths.of(self._directories)
         self.trouble: list[str | UnreadableInput] = [*self._found.unreadable]
         self._partitions = self._found.paths
         self._known: dict[str, transaction.Transaction] | None = None
+        self.state_partitions: dict[str, int] = {}
+        """The partition of __transaction_state of each transactional id that `transactions` returns."""
 
-    def all(self, wanted: Wanted) -> Iterator[Listing]:
-        """Transactional ids, by name. Raises UnreadableInput."""
-        for name, each in sorted(self._transactions().items()):
+    def all(self, selection: TransactionFilter) -> Iterator[Listing]:
+        """Yield the transactional ids that `selection` selects, in order. Raises UnreadableInput."""
+        for name, each in sorted(self.transactions().items()):
             if (
-                (not wanted.states or each.state.label in wanted.states)
-                and (not wanted.producer_ids or each.producer_id in wanted.producer_ids)
-                and (wanted.longer_than_ms is None or self._now_ms - each.start_ms > wanted.longer_than_ms)
+                (not selection.states or each.state.label in selection.states)
+                and (not selection.producer_ids or each.producer_id in selection.producer_ids)
+                and (selection.longer_than_ms is None or self._now_ms - each.start_ms > selection.longer_than_ms)
             ):
                 yield Listing(name, None, each.producer_id, each.state.label)
 
     def describe(self, transactional_ids: Iterable[str]) -> Iterator[Transaction | KcliError]:
-        """Transactional ids, in the order given, or why not. Raises UnreadableInput."""
+        """Yield the states of these transactional ids, in the order given; an error for an unknown one.
+
+        Raises UnreadableInput.
+        """
         for name in transactional_ids:
-            each = self._transactions().get(name)
+            each = self.transactions().get(name)
             if each is None:
                 yield NoSuchTransactionalId(name)
             else:
@@ -66,43 +74,50 @@ class TransactionFiles:
                     tuple(sorted(each.partitions)),
                 )
 
-    def places(self, topic: str | None, broker: int | None) -> list[Place]:
-        """The partitions of a topic, or all. Raises UsageError: a broker; UnreadableInput: nothing of the topic."""
+    def places(self, topic: str | None, broker: int | None) -> list[TopicPartition]:
+        """The partitions of a topic; None: of all topics. broker: must be None.
+
+        Raises UsageError for a broker, UnreadableInput where no partition of the topic can be read.
+        """
         _no_broker(broker)
         if topic is None:
             return sorted(self._partitions)
         found = self._found.of_topic(topic)
         if not found:
             raise self._missing(topic)
-        return [(topic, number) for number in found]
+        return [TopicPartition(topic, number) for number in found]
 
     def producers(
-        self, places: Iterable[Place], broker: int | None
-    ) -> Iterator[tuple[Place, list[Producer]] | KcliError]:
-        """The producers that partitions know, or why not. Raises UsageError: a broker."""
+        self, places: Iterable[TopicPartition], broker: int | None
+    ) -> Iterator[tuple[TopicPartition, list[Producer]] | KcliError]:
+        """Yield these partitions with their producers; an error for a missing partition. broker: must be None.
+
+        A partition that cannot be read is added to `trouble`. Raises UsageError for a broker.
+        """
         _no_broker(broker)
         for place in places:
             path = self._partitions.get(place)
             if path is None:
                 if place not in self._found.named:
-                    yield self._missing(f"{place[0]}-{place[1]}")
+                    yield self._missing(str(place))
                 continue
             try:
-                log = ReadOnlyLog(path, LogConfig())
+                opened = ReadOnlyLog(path, LogConfig(), warn=self._warn)
             except (OSError, KcliError) as error:
                 self.trouble.append(_unreadable(path, error))
                 continue
             try:
-                entries = map(ProducerEntry._make, log.producers.table.entries())
+                entries = map(ProducerEntry._make, opened.producers.table.entries())
                 yield place, sorted(map(_producer, entries))
             except (OSError, KcliError) as error:
                 self.trouble.append(_unreadable(path, error))
             except FormatError as error:
                 self.trouble.append(f"{path}: {error}")
             finally:
-                log.release_handles()
+                opened.release_handles()
 
-    def _transactions(self) -> dict[str, transaction.Transaction]:
+    def transactions(self) -> dict[str, transaction.Transaction]:
+        """The transactions by transactional id, as their coordinators load them. Raises UnreadableInput."""
         if self._known is None:
             self._known = self._replayed()
         return self._known
@@ -117,7 +132,9 @@ class TransactionFiles:
             self.trouble.append(f"only {len(named)} of {count} partitions of {TOPIC} are there")
         found: dict[str, transaction.Transaction] = {}
         for number in sorted(paths):
+            before = set(found)
             self._replay(paths[number], found)
+            self.state_partitions.update(dict.fromkeys(found.keys() - before, number))
         return found
 
     def _replay(self, directory: Path, found: dict[str, transaction.Transaction]) -> None:
@@ -135,16 +152,17 @@ class TransactionFiles:
             except FormatError as error:
                 self.trouble.append(f"{path}: offset {record.offset:,}: {error}")
                 continue
-            if parsed is None:  # of a later version: coordinators pass over it too
+            if parsed is None:  # of a later Kafka version: coordinators pass over it too
                 continue
             if parsed.transaction is None:
                 found.pop(parsed.transactional_id, None)
             else:
                 found[parsed.transactional_id] = parsed.transaction
 
-    def _state_partitions(self, here: Iterable[int]) -> int:
-        """How many partitions there are in the cluster, as far as the directories tell."""
-        counts = [max(here) + 1]
+    def _state_partitions(self, numbers: Iterable[int]) -> int:
+        """The number of partitions of __transaction_state in the cluster, as far as the directories have it. numbers:
+        the numbers of those in the directories."""
+        counts = [max(numbers) + 1]
         for directory in self._directories:
             try:
                 image = read_image(directory)
@@ -156,8 +174,8 @@ class TransactionFiles:
                 counts.append(len(topic.partitions))
         return max(counts)
 
-    def _missing(self, what: str) -> UnreadableInput:
-        return UnreadableInput(", ".join(map(str, self._directories)), f"no partition of {what} in it")
+    def _missing(self, topic: str) -> UnreadableInput:
+        return UnreadableInput(", ".join(map(str, self._directories)), f"no partition of {topic} in it")
 
 
 def _no_broker(broker: int | None) -> None:

@@ -1,16 +1,17 @@
-"""A cluster on one machine: `kcli serve --nodes`. It makes the nodes' directories, starts a process for each, watches
-them, and stops them as one.
+"""A cluster on one machine: `kcli serve --nodes`. The launcher creates the directories of the nodes (brokers and
+controllers), starts a process for each node, restarts those that die, and stops them all in order.
 
-    plan          how many nodes of which roles, and each one's server.properties
-    paths         names in the cluster's directory
-    directory     where they are on disk; what is there is gone on with
-    ports         addresses that stay theirs, also while a node is down
-    fork_server   a process that has imported everything and is forked for each node
-    node_process  what such a process does
-    channel       what launcher and node tell each other
-    output        the nodes' log lines, on the launcher's stderr
-    supervisor    starts, watches, restarts, stops
-    control       the socket below the data directory that `kcli cluster` talks to
-    control_client   asks it
-    launch        all of it, from the command line's options to the end
+    plan          the nodes of a cluster with their roles, and the server.properties of each
+    paths         the file names in the cluster's directory
+    secured       what --secure closes the nodes with
+    directory     creates the cluster's directory, or opens an existing one
+    ports         reserves the nodes' ports, also while a node is down
+    fork_server   a process that has imported all modules of a node and is forked for each node
+    node_process  the main function of a forked node process
+    channel       the launcher's end of its socket to a node
+    output        copies the nodes' log lines to the launcher's stderr
+    supervisor    starts, watches, restarts and stops the node processes
+    control       the launcher's socket below the data directory, for `kcli cluster`
+    control_client   sends a request to that socket
+    launch        runs a cluster from the command line's options to its end
 """

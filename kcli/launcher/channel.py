@@ -1,4 +1,4 @@
-"""The launcher's end of the socket between it and a node: one JSON object a line, see kcli/broker/supervised.py."""
+"""The launcher's end of its socket to a node: one JSON object a line. kcli.broker.startup.supervised lists them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINE_BYTES = 64 << 10
 
 
 class Channel:
-    """hear: gets what the node says."""
+    """The launcher's end of the socket to one node. hear: called with each object that the node sends."""
 
     def __init__(self, hear: Callable[[dict[str, Any]], None]) -> None:
         self._socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -23,12 +23,12 @@ class Channel:
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
     def say(self, **said: object) -> None:
-        """Tell the node. One that has gone, or that is stopped and has not listened for long, misses it."""
+        """Send one object to the node. It is lost if the node has ended, or is paused and its socket buffer is full."""
         with suppress(OSError):
             self._socket.send((json.dumps(said) + "\n").encode())
 
     def close(self) -> None:
-        """The node has ended."""
+        """Close the launcher's end, after the node has ended."""
         if self._socket.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()

@@ -1,15 +1,15 @@
-"""The launcher's socket, `control.sock` below the data directory: who may read the directory may ask.
+"""The launcher's socket, `control.sock` below the data directory, which only the launcher's user may connect to.
 
-A request and its answer are one JSON object each, on a line; a connection may ask more than once.
+A request and its answer are one JSON object each, on a line; a connection may send several requests.
 
     {"command": "status"}                           -> {"cluster": ..., "nodes": [...], ...}
-    {"command": "stop"}                             -> {} when all has stopped; then the launcher ends
-    {"command": "stop" | "start" | "restart" | "pause" | "resume", "node": 2}   -> {} when it is done
+    {"command": "stop"}                             -> {} when all nodes have stopped; then the launcher ends
+    {"command": "stop" | "start" | "restart" | "pause" | "resume", "node": 2}   -> {} after the command has taken effect
     {"command": "kill", "node": 2, "stays_down": false}                         -> {}
-    what cannot be done, or is no request           -> {"error": "..."}
+    an invalid or refused request                   -> {"error": "..."}
 
-Source: none, it is kcli's own. The name may be longer than a socket's address (108 bytes): it is bound and reached
-through /proc/self/fd.
+Source: none, the protocol is kcli's own. The path may be longer than a socket address (108 bytes): it is then bound and
+connected to through /proc/self/fd.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kcli.broker.unattended import report
+from kcli.broker.process.unattended import report
 from kcli.errors import KcliError, error_text
 from kcli.launcher.directory import ClusterDirectory
 from kcli.launcher.paths import reachable
@@ -37,7 +37,7 @@ Answer = dict[str, Any]
 
 
 class ControlServer:
-    """stop_all: stops the cluster, and is back once it is down."""
+    """Answers the requests on the launcher's socket. stop_all: stops all nodes, and returns when they have ended."""
 
     def __init__(
         self, cluster: ClusterDirectory, supervisor: Supervisor, stop_all: Callable[[], Awaitable[None]]
@@ -47,7 +47,7 @@ class ControlServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen. The directory's lock is held: a socket that is there is a dead launcher's. Raises OSError."""
+        """Listen. An existing socket is that of a dead launcher, since this one holds the lock. Raises OSError."""
         path = self._cluster.control_socket
         path.unlink(missing_ok=True)
         before = os.umask(0o177)
@@ -58,13 +58,13 @@ class ControlServer:
             os.umask(before)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening and remove the socket."""
         if self._server is not None:
             self._server.close()
         self._cluster.control_socket.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, ValueError, asyncio.CancelledError):  # a line beyond the limit; the launcher's end
+        with suppress(OSError, ValueError, asyncio.CancelledError):  # a line of more than 64 KiB; the launcher ends
             while line := await reader.readline():
                 writer.write(json.dumps(await self._answer(line)).encode() + b"\n")
                 await writer.drain()
@@ -119,10 +119,10 @@ class ControlServer:
 
 
 def _request(line: bytes) -> dict[str, Any]:
-    """Raises Refused."""
+    """Return the JSON object of a line. Raises Refused where it holds none."""
     try:
         request = json.loads(line)
-    except (ValueError, RecursionError):  # no JSON; nested deeper than any request
+    except (ValueError, RecursionError):  # no JSON; JSON nested too deeply
         raise Refused("a request is a line of JSON") from None
     if not isinstance(request, dict):
         raise Refused("a request is an object")
@@ -144,7 +144,7 @@ def _node(child: Child) -> Answer:
 
 
 def memory_bytes(pid: int) -> int | None:
-    """A process's share of memory, what several have counted in parts (Pss). None where the system does not tell."""
+    """Return a process's memory in bytes, with its share of shared pages (Pss); None where /proc does not give it."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

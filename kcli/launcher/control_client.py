@@ -1,4 +1,4 @@
-"""Asks a running launcher; see control.py."""
+"""Send a request to the control socket of a running launcher; kcli.launcher.control lists the requests."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ ANSWER_BYTES_MAX = 16 << 20
 
 
 class NoLauncher(KcliError):
-    """Nobody runs the cluster of a directory."""
+    """No launcher runs the cluster of the directory."""
 
 
 class LauncherRefused(KcliError):
-    """What the launcher says instead of doing it."""
+    """The launcher refused the request; the message is its reason."""
 
 
 def ask(data_dir: Path, command: str, **more: object) -> dict[str, Any]:
-    """The answer to one request, however long it takes. Raises NoLauncher, LauncherRefused."""
+    """Return the launcher's answer to one request; there is no timeout. Raises NoLauncher, LauncherRefused."""
     path = data_dir.absolute() / CONTROL_SOCKET
     try:
         with reachable(path) as name, socket.socket(socket.AF_UNIX) as connection:

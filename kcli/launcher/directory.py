@@ -1,14 +1,14 @@
-"""The directory of a cluster on one machine, see paths: made, or found.
+"""Create the directory of a cluster on one machine, or open an existing one; kcli.launcher.paths names its files.
 
-The files are all there is to know: nodes, ports and configurations of a cluster that is there are gone on with.
+The files hold the whole state of the cluster: an existing cluster keeps its nodes, ports and configurations.
 """
 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from formats.file_name import FileKind
@@ -19,89 +19,121 @@ from kcli.broker.metadata.format import format_directories, random_id
 from kcli.errors import KcliError, UsageError
 from kcli.launcher.paths import CONTROL_SOCKET, SERVER_PROPERTIES, data_directory, is_cluster, node_directory
 from kcli.launcher.plan import (
+    A_NODES_OWN,
     CONTROLLER_HOST,
     Address,
+    ListenerNames,
     NodePlan,
     check_options,
     ids,
+    listener_names,
     plan,
 )
 from kcli.launcher.ports import Ports
+from kcli.launcher.secured import SECURED_LISTENERS, new_secured, open_secured
 from kcli.log.disk import Disk
 from kcli.log.log_directory import read_meta_properties, read_properties
+from kcli.metadata.image import Record
 
 _NODE = re.compile(r"node-([0-9]{1,9})")
 
 
 class NotACluster(KcliError):
-    """A directory that holds something else, or a cluster that does not fit what is asked for."""
+    """The directory holds no cluster of `kcli serve --nodes`, or one that contradicts the command line."""
 
     exit_status = 2
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the command line asks for. nodes, listen: None where it does not say; controllers: 0 for combined roles."""
+class ClusterRequest:
+    """The options of the command line.
+
+    nodes: count of brokers, listen: the first one's address, None if not given. controllers: count of separate
+    controllers, 0 for combined roles. file: the server.properties of --config, whose configurations are those of all
+    nodes but for what each node has of its own. options: configurations of all nodes, above those of the file. secure:
+    all listeners are those of `kcli.launcher.secured`.
+    """
 
     nodes: int | None
     controllers: int
     listen: Address | None
     options: Mapping[str, str]
+    file: Mapping[str, str] | None = None
+    secure: bool = False
+
+    @property
+    def shared(self) -> dict[str, str]:
+        """The configurations of all nodes."""
+        of_file = {name: text for name, text in (self.file or {}).items() if name not in A_NODES_OWN}
+        return {**of_file, **self.options}
 
 
 @dataclass(frozen=True)
 class ClusterDirectory:
-    """A cluster on disk, ready to be started."""
+    """A cluster on disk: its path, cluster id and nodes. client: the admin's client.properties, of a start with
+    --secure."""
 
     path: Path
     cluster_id: str
     plans: list[NodePlan]
+    client: Path | None = None
 
     @property
     def control_socket(self) -> Path:
-        """Where the launcher is talked to."""
+        """The path of the launcher's control socket."""
         return self.path / CONTROL_SOCKET
 
     def properties_of(self, node: int) -> Path:
-        """A node's server.properties."""
+        """Return the path of a node's server.properties."""
         return node_directory(self.path, node) / SERVER_PROPERTIES
 
 
-def open_cluster(path: Path, wanted: Wanted, ports: Ports, disk: Disk) -> ClusterDirectory:
-    """The cluster in the directory, made if there is none. Its ports are taken.
+def open_cluster(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> ClusterDirectory:
+    """Return the cluster in a directory, created if there is none, and reserve its ports.
 
-    Raises UsageError, NotACluster, PortTaken, InvalidConfig, CannotServe, UnreadableInput, OSError.
+    Raises UsageError, NotACluster, NotSecure, PortTaken, InvalidConfig, CannotServe, UnreadableInput, OSError.
     """
     path = path.absolute()
-    check_options(wanted.options)
+    check_options(request.options)
     if is_cluster(path):
-        return _existing(path, wanted, ports, disk)
+        return _existing(path, request, ports, disk)
     if (path / FileKind.META_PROPERTIES).exists():
         raise NotACluster(f"{path}: the log directory of one node; --nodes makes the directories of several")
-    return _new(path, wanted, ports, disk)
+    return _new(path, request, ports, disk)
 
 
-def _existing(path: Path, wanted: Wanted, ports: Ports, disk: Disk) -> ClusterDirectory:
+def _existing(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> ClusterDirectory:
     plans = sorted((_read(each) for each in path.glob(f"node-*/{SERVER_PROPERTIES}")), key=lambda each: each.id)
     brokers = [each for each in plans if each.is_broker]
     separate = sum(not each.is_broker for each in plans)
-    if wanted.nodes is not None and (wanted.nodes, wanted.controllers) != (len(brokers), separate):
-        there = f"{len(brokers)} nodes" + (f" and {separate} controllers" if separate else "")
-        raise NotACluster(f"{path}: has {there}; start it with as many, or without --nodes")
-    if wanted.listen is not None and wanted.listen[1] and wanted.listen not in brokers[0].addresses:
+    if request.nodes is not None and (request.nodes, request.controllers) != (len(brokers), separate):
+        nodes_text = f"{len(brokers)} nodes" + (f" and {separate} controllers" if separate else "")
+        raise NotACluster(f"{path}: has {nodes_text}; start it with as many, or without --nodes")
+    if request.listen is not None and request.listen[1] and request.listen not in brokers[0].addresses:
         raise NotACluster(f"{path}: its first node listens on {brokers[0].address}; see {SERVER_PROPERTIES}")
-    if wanted.options:
-        plans = [NodePlan(each.id, {**each.properties, **wanted.options}) for each in plans]
+    if request.file is not None:
+        _check_listeners(path, plans, listener_names(request.file))
+    if request.shared:
+        plans = [NodePlan(each.id, {**each.properties, **request.shared}) for each in plans]
     for each in plans:
         check_served(BrokerConfig(each.properties))
     _take_ports(plans, ports)
     cluster_ids = {_cluster_id(each) for each in plans}
     if len(cluster_ids) != 1:
         raise NotACluster(f"{path}: its nodes are of {len(cluster_ids)} clusters")
-    found = ClusterDirectory(path, cluster_ids.pop(), plans)
-    if wanted.options:
+    client = open_secured(path, plans, datetime.now(UTC)).client if request.secure else None
+    found = ClusterDirectory(path, cluster_ids.pop(), plans, client)
+    if request.shared:
         _write(found, disk)
     return found
+
+
+def _check_listeners(path: Path, plans: list[NodePlan], names: ListenerNames) -> None:
+    """Raises NotACluster where the nodes have other listeners."""
+    known, asked = set[str]().union(*(each.listeners for each in plans)), {*names.brokers, *names.controllers}
+    if known != asked:
+        reason = f"its nodes have the listeners {', '.join(sorted(known))}, and --config has {', '.join(sorted(asked))}"
+        raise NotACluster(f"{path}: {reason}")
 
 
 def _read(file: Path) -> NodePlan:
@@ -126,38 +158,55 @@ def _take_ports(plans: list[NodePlan], ports: Ports) -> None:
             ports.take(host, port)
 
 
-def _new(path: Path, wanted: Wanted, ports: Ports, disk: Disk) -> ClusterDirectory:
-    if wanted.nodes is None:
+def _new(path: Path, request: ClusterRequest, ports: Ports, disk: Disk) -> ClusterDirectory:
+    if request.nodes is None:
         raise UsageError(f"{path}: no cluster is there; --nodes makes one")
-    host, first = wanted.listen or ("127.0.0.1", 9092)
-    broker_ids, controller_ids = ids(wanted.nodes, wanted.controllers)
-    next_port = iter(range(first, first + 2 * len(broker_ids) + len(controller_ids)))
-    brokers = {each: (host, ports.take(host, first and next(next_port))) for each in broker_ids}
-    controllers = {
-        each: (CONTROLLER_HOST, ports.take(CONTROLLER_HOST, first and next(next_port))) for each in controller_ids
-    }
-    found = ClusterDirectory(path, random_id(), plan(path, brokers, controllers, wanted.options))
+    host, first = request.listen or ("127.0.0.1", 9092)
+    broker_ids, controller_ids = ids(request.nodes, request.controllers)
+    names = SECURED_LISTENERS if request.secure else listener_names(request.file or {})
+    count = len(broker_ids) * len(names.brokers) + len(controller_ids) * len(names.controllers)
+    next_port = iter(range(first, first + count))
+
+    def taken(ids: list[int], host: str, names: tuple[str, ...]) -> dict[int, list[Address]]:
+        found: dict[int, list[Address]] = {each: [] for each in ids}
+        for _ in names:
+            for each in ids:
+                found[each].append((host, ports.take(host, first and next(next_port))))
+        return found
+
+    brokers = taken(broker_ids, host, names.brokers)
+    controllers = taken(controller_ids, CONTROLLER_HOST, names.controllers)
+    plans, client, users = plan(path, brokers, controllers, names, request.shared), None, list[Record]()
+    now = datetime.now(UTC)
+    if request.secure:
+        secured = new_secured(path, plans, now)
+        plans, client, users = secured.plans, secured.client, [secured.admin]
+    found = ClusterDirectory(path, random_id(), plans, client)
     for each in found.plans:
         check_served(BrokerConfig(each.properties))
-    now_ms = int(time.time() * 1000)
     for each in found.plans:
         format_directories(
-            [data_directory(path, each.id)], now_ms=now_ms, node_id=each.id, cluster_id=found.cluster_id, disk=disk
+            [data_directory(path, each.id)],
+            now_ms=int(now.timestamp() * 1000),
+            node_id=each.id,
+            cluster_id=found.cluster_id,
+            users=users,
+            disk=disk,
         )
     _write(found, disk)
     return found
 
 
 def _write(cluster: ClusterDirectory, disk: Disk) -> None:
-    """Last of all: until then there is no cluster."""
+    """Write the server.properties of all nodes: the last step, since they make the directory a cluster."""
     for each in cluster.plans:
         lines = [b"# kcli serve --nodes made this; a change holds from the node's next start\n"]
         lines += [_line(name, value) for name, value in each.properties.items()]
-        disk.write_file(cluster.properties_of(each.id), b"".join(lines))
+        disk.write_private_file(cluster.properties_of(each.id), b"".join(lines))
 
 
 def _line(name: str, value: str) -> bytes:
-    """As people write it, where that means the same; else with Java's escapes."""
+    """Return the line `name=value`, with Java's escapes only where the plain line would be read differently."""
     plain = f"{name}={value}\n".encode("latin-1", "replace")
     same = {name: value}
     return plain if parse(plain).entries == same else build(Properties(same))

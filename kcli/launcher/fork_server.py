@@ -1,13 +1,14 @@
-"""A process that has imported all that a node needs, and is forked for each: they start in ms and share its memory.
+"""The fork server: a process that has imported all modules of a node and is forked for each node.
 
-It is forked from the launcher before there is an event loop or a thread, and has neither itself. Over one socket:
+A forked node starts within milliseconds and shares the imported modules' memory. The launcher forks the server before
+it has an event loop or a thread; the server has neither. They exchange JSON lines over one socket:
 
-    launcher ->   {"start": node, "config": path}, and two descriptors: the node's channel, where its output goes
+    launcher ->   {"start": node, "config": path}, and two descriptors: the node's channel, the node's output
     -> launcher   {"started": pid}              the answer to each
                   {"exited": pid, "status": n}  a node's process has ended; -9: by signal 9
 
-Nodes are in a process group of their own: an interrupt from the terminal is the launcher's alone. Where the launcher
-has gone, each node sees the end of its own channel and stops; what has not stopped in time is killed.
+The nodes' process group is not the launcher's, so an interrupt from the terminal reaches only the launcher. When the
+launcher ends, each node's channel closes and the node stops; the server kills the nodes that run after 30 s.
 """
 
 from __future__ import annotations
@@ -29,24 +30,27 @@ from pathlib import Path
 from kcli.errors import KcliError
 
 NodeMain = Callable[[int, Path, socket.socket], int]
-"""(node id, its server.properties, its channel) -> exit status"""
+"""The main function of a node's process: takes node id, server.properties and channel, returns the exit status."""
 
 LINE_BYTES = 64 << 10
 ORPHANS_STOP_S = 30.0
 
 
 class ForkServerDied(KcliError):
-    """The process that starts nodes is gone."""
+    """The fork server's process has ended."""
 
 
 class ForkServer:
-    """The launcher's side. on_exit(pid, status) hears of ends, on_death of its own."""
+    """The launcher's side of the fork server.
+
+    on_exit(pid, status): called when a node's process has ended; on_death(): when the fork server has ended.
+    """
 
     def __init__(self, main: NodeMain) -> None:
-        """Fork it, from a process that has imported what nodes need."""
+        """Fork the server, which runs `main` in each node's process; call it after the imports of a node."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         gc.collect()
-        gc.freeze()  # a collection in a child would write to, and so copy, every page that has an object
+        gc.freeze()  # or a garbage collection in a child would write to, and so copy, all shared pages
         self.pid = os.fork()
         if not self.pid:
             self._socket.close()
@@ -60,22 +64,23 @@ class ForkServer:
         self.on_death: Callable[[], None] = lambda: None
 
     def attach(self) -> None:
-        """Listen to it on the running loop."""
+        """Read the server's messages on the running loop."""
         asyncio.get_running_loop().add_reader(self._socket, self._read)
 
     async def start(self, node: int, config: Path, channel: socket.socket, output: int) -> int:
-        """Start a node. Returns its pid. Raises ForkServerDied."""
+        """Start a node's process and return its pid. output: descriptor for its stdout and stderr. Raises
+        ForkServerDied."""
         async with self._lock:
             self._answer = asyncio.get_running_loop().create_future()
             request = json.dumps({"start": node, "config": str(config)}) + "\n"
             try:
                 socket.send_fds(self._socket, [request.encode()], [channel.fileno(), output])
             except OSError as error:
-                raise ForkServerDied("the process that starts nodes is gone") from error
+                raise ForkServerDied("the process that starts nodes has ended") from error
             return await self._answer
 
     def close(self) -> None:
-        """Let it go; it ends once its nodes have. Wait for it."""
+        """Close the socket, and wait for the server, which ends after its nodes."""
         with suppress(RuntimeError):
             asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
@@ -92,17 +97,17 @@ class ForkServer:
         if not data:
             asyncio.get_running_loop().remove_reader(self._socket)
             if self._answer is not None and not self._answer.done():
-                self._answer.set_exception(ForkServerDied("the process that starts nodes is gone"))
+                self._answer.set_exception(ForkServerDied("the process that starts nodes has ended"))
             self.on_death()
             return
         *lines, self._received = (self._received + data).split(b"\n")
         for line in lines:
-            told = json.loads(line)
-            if "started" in told:
-                assert self._answer is not None, "asked"
-                self._answer.set_result(told["started"])
+            message = json.loads(line)
+            if "started" in message:
+                assert self._answer is not None, "a start was requested"
+                self._answer.set_result(message["started"])
             else:
-                self.on_exit(told["exited"], told["status"])
+                self.on_exit(message["exited"], message["status"])
 
 
 def _serve(control: socket.socket, main: NodeMain) -> int:
@@ -126,17 +131,17 @@ def _serve(control: socket.socket, main: NodeMain) -> int:
                     with suppress(OSError):
                         control.sendall(f'{{"exited":{pid},"status":{status}}}\n'.encode())
                 continue
-            request, descriptors, _, _ = socket.recv_fds(control, LINE_BYTES, 2)
-            if not request:
+            line, descriptors, _, _ = socket.recv_fds(control, LINE_BYTES, 2)
+            if not line:
                 return _orphaned(running)
-            asked = json.loads(request)
+            request = json.loads(line)
             pid = os.fork()
             if not pid:
                 signal.set_wakeup_fd(-1)
                 control.close()
                 os.close(woken)
                 os.close(wake)
-                _end(lambda asked=asked, fds=descriptors: _node(asked, fds, main))  # type: ignore[misc]
+                _end(lambda request=request, fds=descriptors: _node(request, fds, main))  # type: ignore[misc]
             for each in descriptors:
                 os.close(each)
             running.add(pid)
@@ -144,7 +149,7 @@ def _serve(control: socket.socket, main: NodeMain) -> int:
 
 
 def _ended(running: set[int]) -> list[tuple[int, int]]:
-    """Pids that have ended, with how."""
+    """Return pid and exit status of the processes that have ended, and remove them from `running`."""
     found = []
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
@@ -165,7 +170,7 @@ def _orphaned(running: set[int]) -> int:
     return 0
 
 
-def _node(asked: dict[str, object], descriptors: list[int], main: NodeMain) -> int:
+def _node(request: dict[str, object], descriptors: list[int], main: NodeMain) -> int:
     channel, output = descriptors
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
@@ -174,11 +179,11 @@ def _node(asked: dict[str, object], descriptors: list[int], main: NodeMain) -> i
     os.close(output)
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    return main(int(str(asked["start"])), Path(str(asked["config"])), socket.socket(fileno=channel))
+    return main(int(str(request["start"])), Path(str(request["config"])), socket.socket(fileno=channel))
 
 
 def _end(run: Callable[[], int]) -> None:
-    """What a forked process does instead of going on: run this, and nothing that its parent had in mind."""
+    """Run `run` in a forked process and exit with its result, so that none of the parent's code goes on there."""
     status = 1
     try:
         status = run()

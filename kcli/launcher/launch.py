@@ -1,7 +1,7 @@
-"""`kcli serve --nodes`: a cluster from its directory to its end.
+"""Run a cluster for `kcli serve --nodes`.
 
-start   import, fork the process that nodes are forked from, lock and make the directory, start the nodes
-run     until SIGTERM or SIGINT, `kcli cluster stop`, or until nothing is left to watch
+start   import, fork the fork server, lock the directory (created if need be), start the nodes
+run     until SIGTERM, SIGINT or `kcli cluster stop`, or until all nodes have ended and none is restarted
 stop    all nodes in order; a second signal kills them
 """
 
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from formats.file_name import FileKind
-from kcli.broker.logs.descriptors import raise_limit
-from kcli.broker.unattended import attend
+from kcli.broker.process.descriptors import raise_limit
+from kcli.broker.process.unattended import attend
 from kcli.errors import KcliError
 from kcli.launcher.control import ControlServer
-from kcli.launcher.directory import ClusterDirectory, Wanted, open_cluster
+from kcli.launcher.directory import ClusterDirectory, ClusterRequest, open_cluster
 from kcli.launcher.fork_server import ForkServer, NodeMain
 from kcli.launcher.node_process import import_all, run_node
 from kcli.launcher.output import NodeOutput, to_stderr
@@ -37,15 +37,16 @@ Ready = Callable[[ClusterDirectory], None]
 
 
 class ClusterFailed(KcliError):
-    """The cluster did not come up, or nothing of it is left."""
+    """All nodes of the cluster, or its fork server, have ended by themselves."""
 
 
 def launch(
-    path: Path, wanted: Wanted, ready: Ready, *, restart: bool, json_lines: bool, main: NodeMain = run_node
+    path: Path, request: ClusterRequest, ready: Ready, *, restart: bool, json_lines: bool, main: NodeMain = run_node
 ) -> None:
     """Run the cluster in the directory until it is stopped. Raises KcliError, OSError.
 
-    ready: called once, when every broker is unfenced; main: what a node's process does.
+    ready: called once, when every node is ready (a broker: unfenced). restart: restart nodes that die. json_lines:
+    write the nodes' output as JSON. main: the main function of a node's process.
     """
     raise_limit()
     if main is run_node:
@@ -54,7 +55,7 @@ def launch(
     ports, disk = Ports(), Disk()
     try:
         with _locked(path, disk):
-            cluster = open_cluster(path, wanted, ports, disk)
+            cluster = open_cluster(path, request, ports, disk)
             asyncio.run(_run(cluster, forks, ready, restart=restart, json_lines=json_lines))
     finally:
         ports.close()
@@ -63,7 +64,7 @@ def launch(
 
 @contextmanager
 def _locked(path: Path, disk: Disk) -> Iterator[None]:
-    """Hold the directory, made if need be; one that stays empty goes again."""
+    """Lock the directory, created if need be; a new one that stays empty is removed at the end."""
     is_new = not path.exists()
     disk.make_directory(path)
     with DirectoryLock(disk, path):
@@ -86,19 +87,19 @@ async def _run(cluster: ClusterDirectory, forks: ForkServer, ready: Ready, *, re
         lambda node: NodeOutput(node, to_stderr, json_lines=json_lines),
         restart=restart,
     )
-    asked: asyncio.Future[str] = loop.create_future()
+    stop_reason: asyncio.Future[str] = loop.create_future()
     starting: asyncio.Future[None] | None = None
     down = asyncio.Event()
 
     def on_signal(number: signal.Signals) -> None:
-        if asked.done():
+        if stop_reason.done():
             supervisor.kill_all()
             os._exit(AT_ONCE_STATUS)
-        asked.set_result(number.name)
+        stop_reason.set_result(number.name)
 
     async def stop_all() -> None:
-        if not asked.done():
-            asked.set_result("asked to stop")
+        if not stop_reason.done():
+            stop_reason.set_result("stop requested")
         await down.wait()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -108,20 +109,20 @@ async def _run(cluster: ClusterDirectory, forks: ForkServer, ready: Ready, *, re
     try:
         await supervisor.start_all()
         starting = asyncio.ensure_future(supervisor.all_ready())
-        ends: list[asyncio.Future[Any]] = [asked, supervisor.failed]
+        ends: list[asyncio.Future[Any]] = [stop_reason, supervisor.failed]
         await asyncio.wait([starting, *ends], return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
             ready(cluster)
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if asked.done():
-            log.info("%s: stopping the cluster", asked.result())
+        if stop_reason.done():
+            log.info("%s: stopping the cluster", stop_reason.result())
     finally:
         if starting is not None:
             starting.cancel()
         await supervisor.stop_all()
         down.set()
-        await asyncio.sleep(0)  # who asked over the socket is answered
+        await asyncio.sleep(0)  # lets the answer to `kcli cluster stop` be written
         control.close()
-    if supervisor.failed.done() and not asked.done():
+    if supervisor.failed.done() and not stop_reason.done():
         raise ClusterFailed(supervisor.failed.result())

@@ -1,5 +1,5 @@
-"""What a node's process does, once it is forked: `kcli serve --config` of its server.properties, with the launcher at
-the other end of a socket."""
+"""The main function of a forked node process: `kcli serve --config` with the node's server.properties and a socket to
+the launcher."""
 
 from __future__ import annotations
 
@@ -13,8 +13,20 @@ from pkgutil import iter_modules
 from kcli.errors import KcliError, error_text
 
 log = logging.getLogger("kcli.broker")
-PACKAGES = ("kcli.raft", "kcli.broker.metadata", "kcli.broker.network", "kcli.broker.replication")
-MODULES = ("encodings.idna", "uvloop", "kcli.broker.serve", "kcli.broker.single_node", "kcli.broker.supervised")
+PACKAGES = (
+    "kcli.raft",
+    "kcli.broker.metadata",
+    "kcli.broker.network",
+    "kcli.broker.wire",
+    "kcli.broker.replication",
+)
+MODULES = (
+    "encodings.idna",
+    "uvloop",
+    "kcli.broker.startup.serve",
+    "kcli.broker.config.single_node",
+    "kcli.broker.startup.supervised",
+)
 BETWEEN_NODES = {
     "alter_partition",
     "api_versions",
@@ -31,9 +43,9 @@ PROCESS_NAME = Path("/proc/self/comm")
 
 
 def run_node(node: int, config: Path, channel: socket.socket) -> int:
-    """Serve until a signal, or until the launcher has gone. Returns the exit status; why it is not 0 is logged."""
-    from kcli.broker.serve import serve
-    from kcli.broker.single_node import single_node_config
+    """Serve until a signal, or until the launcher ends. Return the exit status; an error behind it is logged."""
+    from kcli.broker.config.single_node import single_node_config
+    from kcli.broker.startup.serve import serve
     from kcli.log.log_directory import read_properties
 
     with suppress(OSError):
@@ -48,14 +60,15 @@ def run_node(node: int, config: Path, channel: socket.socket) -> int:
 
 
 def import_all() -> None:
-    """Import what a node needs to start and to talk to others, so that forked processes share it."""
+    """Import the modules that a node needs to start and to join its cluster, so that forked processes share them."""
     for module in MODULES:
         import_module(module)
     for package in map(import_module, PACKAGES):
         for each in iter_modules(package.__path__, f"{package.__name__}."):
             import_module(each.name)
-    from kcli.broker.api import APIS, handler
-    from kcli.broker.network.messages import messages
+    from kcli.broker.dispatch.handlers import handler
+    from kcli.broker.wire.apis import APIS
+    from kcli.broker.wire.messages import messages
 
     for api in APIS.values():
         if api.name in BETWEEN_NODES:

@@ -1,7 +1,7 @@
-"""What nodes write to stdout and stderr, a line at a time on the launcher's stderr, with the node it is of.
+"""Copy the nodes' stdout and stderr, line by line and marked with the node id, to the launcher's stderr.
 
 [2] 2026-11-22 02:40:11.118 INFO ...       as text
-{"node": 2, "time": ...}                   as JSON; a line that is none becomes the message of one
+{"node": 2, "time": ...}                   as JSON; a line of text becomes the "message" of an object
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Put = Callable[[bytes], None]
 
 
 class NodeOutput:
-    """The reading end of a node's output. put: takes whole lines."""
+    """The pipe that a node's output is read from. put: called with whole lines, node id included."""
 
     def __init__(self, node: int, put: Put, *, json_lines: bool) -> None:
-        """Open it; `writing_end` is the node's."""
+        """Open the pipe; `writing_end` becomes the node's stdout and stderr. json_lines: write JSON, not text."""
         self._node, self._put, self._json = node, put, json_lines
         self._fd, self.writing_end = os.pipe()
         os.set_blocking(self._fd, False)
@@ -30,7 +30,7 @@ class NodeOutput:
         asyncio.get_running_loop().add_reader(self._fd, self._read)
 
     def close(self) -> None:
-        """Give the writing end back, once the node has it. The reading end stays until nobody can write any more."""
+        """Close the launcher's copy of the writing end. The reading end closes when all writers have ended."""
         os.close(self.writing_end)
 
     def _read(self) -> None:
@@ -59,7 +59,7 @@ class NodeOutput:
 
 
 def to_stderr(lines: bytes) -> None:
-    """All of it, in one piece; nowhere where nobody reads any more."""
+    """Write the lines to stderr; they are lost where its reader has gone."""
     with suppress(OSError):
         while lines:
             lines = lines[os.write(2, lines) :]

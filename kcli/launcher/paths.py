@@ -1,9 +1,9 @@
-"""Names in the directory of a cluster on one machine.
+"""The file names in the directory of a cluster on one machine.
 
 .lock                      held by the launcher
 control.sock               the launcher's socket, while it runs
-node-1/server.properties   Kafka's names; what is changed here holds from the node's next start
-node-1/data/               the node's log directory, formatted: real Kafka opens it
+node-1/server.properties   Kafka's configuration names; a change takes effect at the node's next start
+node-1/data/               the node's log directory, formatted as Kafka does it: Kafka can open it
 node-2/ ...
 """
 
@@ -20,23 +20,23 @@ ADDRESS_BYTES_MAX = 100
 
 
 def is_cluster(path: Path) -> bool:
-    """Is this a directory that `kcli serve --nodes` made?"""
+    """Whether `kcli serve --nodes` made this directory: it has the server.properties of a node."""
     return any(path.glob(f"node-*/{SERVER_PROPERTIES}"))
 
 
 def node_directory(home: Path, node: int) -> Path:
-    """What belongs to a node."""
+    """Return the directory of a node, with its configuration and data."""
     return home / f"node-{node}"
 
 
 def data_directory(home: Path, node: int) -> Path:
-    """A node's log directory."""
+    """Return a node's log directory."""
     return node_directory(home, node) / "data"
 
 
 @contextmanager
 def reachable(path: Path) -> Iterator[str]:
-    """A name for a socket that is no longer than an address may be, good within the block. Raises OSError."""
+    """Yield a path for a socket that fits in a socket address; it is valid within the `with` block. Raises OSError."""
     if len(os.fsencode(path)) <= ADDRESS_BYTES_MAX:
         yield str(path)
         return

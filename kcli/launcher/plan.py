@@ -1,9 +1,11 @@
-"""What nodes a cluster on one machine has, and each one's server.properties.
+"""The nodes of a cluster on one machine, and the server.properties of each.
 
     combined    nodes 1..N, each broker and controller
     separate    brokers 1..N, controllers 3001..3000+M
 
-The voters are static (controller.quorum.voters), names and values Kafka's: each file starts that node of real Kafka.
+Each broker has every listener for clients and brokers, each controller every controller listener: PLAINTEXT and
+CONTROLLER, or those that the server.properties of --config names. The voters are static (controller.quorum.voters).
+Names and values are Kafka's: Kafka can start a node from its file.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kcli.broker.config.listeners import listener_name
 from kcli.errors import UsageError
+from kcli.java.values import comma_list
 from kcli.launcher.paths import data_directory
 
 FIRST_CONTROLLER = 3001
 CONTROLLER_HOST = "127.0.0.1"
-PLAINTEXT, CONTROLLER = "PLAINTEXT", "CONTROLLER"
 A_NODES_OWN = {
     "node.id",
     "broker.id",
@@ -36,35 +39,57 @@ Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
+class ListenerNames:
+    """The names of the listeners of brokers, that for clients first, and of controllers."""
+
+    brokers: tuple[str, ...] = ("PLAINTEXT",)
+    controllers: tuple[str, ...] = ("CONTROLLER",)
+
+
+def listener_names(file: Mapping[str, str]) -> ListenerNames:
+    """Return the listeners that a server.properties names. Raises InvalidConfig."""
+    default = ListenerNames()
+    controllers = tuple(each.upper() for each in comma_list(file.get("controller.listener.names", "")) if each)
+    listening = tuple(listener_name(each) for each in comma_list(file.get("listeners", "")) if each)
+    brokers = tuple(each for each in listening if each not in (controllers or default.controllers))
+    return ListenerNames(brokers or default.brokers, controllers or default.controllers)
+
+
+@dataclass(frozen=True)
 class NodePlan:
-    """A node: its id and what its server.properties says."""
+    """A node: its id and the entries of its server.properties."""
 
     id: int
     properties: Mapping[str, str]
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """broker, controller, or both."""
+        """The roles of the node: "broker", "controller", or both."""
         return tuple(each.strip() for each in self.properties["process.roles"].split(","))
 
     @property
     def is_broker(self) -> bool:
-        """Do clients talk to it?"""
+        """Whether the node is a broker."""
         return "broker" in self.roles
 
     @property
     def is_controller(self) -> bool:
-        """Has it a vote?"""
+        """Whether the node is a controller, and so a voter."""
         return "controller" in self.roles
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """What it listens on, clients' first."""
+        """The addresses of its listeners; a broker's listener for clients comes first."""
         return tuple(_address(each) for each in self.properties["listeners"].split(","))
 
     @property
+    def listeners(self) -> set[str]:
+        """The names of its listeners."""
+        return {each.strip().partition("://")[0].upper() for each in self.properties["listeners"].split(",")}
+
+    @property
     def address(self) -> str:
-        """Where it is: for clients, or for other controllers where it is no broker's."""
+        """Its first listener as "host:port": for clients, or that of a node that is only a controller."""
         host, port = self.addresses[0]
         return f"{host or '127.0.0.1'}:{port}"
 
@@ -75,21 +100,27 @@ def _address(listener: str) -> Address:
 
 
 def ids(nodes: int, controllers: int) -> tuple[list[int], list[int]]:
-    """The ids of brokers and of controllers; the same where no controllers are separate."""
+    """Return the ids of the brokers and of the controllers: the same ids where `controllers` is 0 (combined roles)."""
     brokers = list(range(1, nodes + 1))
     return brokers, list(range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)) if controllers else brokers
 
 
 def plan(
-    home: Path, brokers: Mapping[int, Address], controllers: Mapping[int, Address], options: Mapping[str, str]
+    home: Path,
+    brokers: Mapping[int, Sequence[Address]],
+    controllers: Mapping[int, Sequence[Address]],
+    names: ListenerNames,
+    options: Mapping[str, str],
 ) -> list[NodePlan]:
-    """The nodes, by id. brokers, controllers: id -> address; home: their directories are made below it; options: of
-    all nodes. Raises UsageError."""
-    check_options(options)
-    voters = ",".join(f"{each}@{_joined(address)}" for each, address in controllers.items())
+    """Return the nodes, by id.
+
+    home: the cluster's directory. brokers, controllers: node id -> an address for each of the listeners. options:
+    configurations of all nodes.
+    """
+    voters = ",".join(f"{each}@{_joined(addresses[0])}" for each, addresses in controllers.items())
     replicas, in_sync = min(3, len(brokers)), min(2, len(brokers))
     shared = {
-        "controller.listener.names": CONTROLLER,
+        "controller.listener.names": ",".join(names.controllers),
         "controller.quorum.voters": voters,
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
@@ -101,12 +132,10 @@ def plan(
     found = []
     for node in sorted({*brokers, *controllers}):
         listeners, roles = [], []
-        if node in brokers:
-            roles.append("broker")
-            listeners.append(f"{PLAINTEXT}://{_joined(brokers[node])}")
-        if node in controllers:
-            roles.append("controller")
-            listeners.append(f"{CONTROLLER}://{_joined(controllers[node])}")
+        for role, of, named in (("broker", brokers, names.brokers), ("controller", controllers, names.controllers)):
+            if node in of:
+                roles.append(role)
+                listeners += [f"{name}://{_joined(each)}" for name, each in zip(named, of[node], strict=True)]
         own = {
             "process.roles": ",".join(roles),
             "node.id": str(node),
@@ -118,14 +147,14 @@ def plan(
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """Raises UsageError where one cannot be all nodes'."""
+    """Check the configurations of all nodes. Raises UsageError for one that each node has its own of (listeners)."""
     for name in options:
         if name in A_NODES_OWN:
             raise UsageError(f"-o {name}: each node has its own; --nodes sets it")
 
 
 def bootstrap(plans: Sequence[NodePlan]) -> str:
-    """What clients begin with."""
+    """Return the bootstrap servers for clients: the addresses of all brokers."""
     return ",".join(each.address for each in plans if each.is_broker)
 
 

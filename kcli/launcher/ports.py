@@ -1,7 +1,7 @@
-"""Ports for the nodes of a cluster: taken before there is a node, kept while one is down.
+"""Reserve the ports of a cluster's nodes: before a node starts, and while it is down.
 
-A socket that is bound and does not listen keeps a port from being given to somebody who asks for any; the node binds
-the same port beside it (SO_REUSEADDR on both) and listens.
+The launcher binds a socket to each port and does not listen, so the system assigns the port to no program that binds to
+any free one. The node binds a second socket to the port (SO_REUSEADDR on both) and listens.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from kcli.errors import KcliError
 
 
 class PortTaken(KcliError):
-    """Somebody listens there already."""
+    """Another program listens on the port already."""
 
 
 class Ports:
-    """Addresses that are kept until `close`."""
+    """The reserved ports; `close` releases them."""
 
     def __init__(self) -> None:
         self._sockets: list[socket.socket] = []
 
     def take(self, host: str, port: int) -> int:
-        """Keep a port, any free one for 0. Returns it. Raises PortTaken."""
+        """Reserve a port, for 0 any free one, and return it. Raises PortTaken."""
         sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -35,7 +35,7 @@ class Ports:
         return taken
 
     def close(self) -> None:
-        """Give them back."""
+        """Release all ports."""
         for each in self._sockets:
             each.close()
         self._sockets.clear()

@@ -1,13 +1,13 @@
-"""Starts the nodes, watches them, starts again what dies, stops them as one.
+"""Start the processes of the nodes, watch them, restart those that die, and stop them together.
 
     stopped -> starting -> running -> stopping -> stopped
                   |  ^        |  ^- paused (SIGSTOP) -^
                   v  |        v
-                  died: its peers are told at once; started again after 0.5 s, then 1, 2, ... 30 s
+                  dead: the other nodes are notified; restarted after 0.5 s, then 1, 2, ... 30 s
 
-A node that has run for half a minute is forgiven what was before. To stop all, every broker is told first to go in
-order, while all controllers still make up the quorum that this takes; only then are the processes ended, that of the
-active controller last: the others have a leader as long as they are there, and it need not wait for a successor.
+The delay starts anew at 0.5 s for a node that has run for 30 s. To stop the cluster, every broker does its controlled
+shutdown first, which needs the quorum of all controllers. Then the processes end, that of the active controller last:
+the other controllers have a leader to the end, and it does not wait for a successor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from kcli.broker.unattended import begin
+from kcli.broker.process.unattended import begin
 from kcli.errors import KcliError
 from kcli.launcher.channel import Channel
 from kcli.launcher.fork_server import ForkServer
@@ -39,7 +39,7 @@ NEXT_CANDIDATE_S = 0.2
 
 
 class State(StrEnum):
-    """Where a node is."""
+    """The state of a node."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -54,11 +54,11 @@ class NotReady(KcliError):
 
 
 class Refused(KcliError):
-    """A request that makes no sense for the node as it is."""
+    """A request that the node's state does not allow, or for a node that does not exist."""
 
 
 class Child:
-    """A node and, while there is one, its process."""
+    """A node, and its process while it has one."""
 
     def __init__(self, plan: NodePlan, config: Path) -> None:
         self.plan = plan
@@ -75,7 +75,7 @@ class Child:
         self.new_process()
 
     def new_process(self) -> None:
-        """What is waited for anew of each process."""
+        """Reset the futures that each new process completes."""
         loop = asyncio.get_running_loop()
         self.leads = False
         self.listening: asyncio.Future[None] = loop.create_future()
@@ -85,12 +85,16 @@ class Child:
 
     @property
     def id(self) -> int:
-        """The node's."""
+        """The node id."""
         return self.plan.id
 
 
 class Supervisor:
-    """All nodes of a cluster. output: makes what reads a new process's output; restart: start again what has died."""
+    """All nodes of a cluster.
+
+    config_of: the server.properties of a node id. output: makes the NodeOutput of a new process of a node id. restart:
+    whether to restart nodes that die.
+    """
 
     def __init__(
         self,
@@ -103,13 +107,13 @@ class Supervisor:
     ) -> None:
         self.children = {each.id: Child(each, config_of(each.id)) for each in plans}
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """Why it cannot go on: nothing is left to watch."""
+        """Set to the reason when the launcher must end: all nodes, or the fork server, have ended."""
         self._forks, self._output = forks, output
         self._wants_restarts, self._restarts = restart, False
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
         forks.on_exit = self._exited
-        forks.on_death = lambda: self._fail("the process that starts nodes has gone")
+        forks.on_death = lambda: self._fail("the process that starts nodes has ended")
 
     # starting
 
@@ -119,8 +123,9 @@ class Supervisor:
             await self._start(each)
 
     async def all_ready(self) -> None:
-        """Back once every node is ready. Raises NotReady: one has ended instead; until then none is started again."""
-        hastened = begin(self._hasten(), "no controller is told to stand for election")
+        """Wait until every node is ready; only after that are dead nodes restarted. Raises NotReady where one has
+        ended."""
+        hastened = begin(self._hasten(), "no controller is made to stand for election")
         try:
             await asyncio.gather(*(each.ready for each in self.children.values()))
             self._restarts = self._wants_restarts
@@ -128,7 +133,8 @@ class Supervisor:
             hastened.cancel()
 
     async def _hasten(self) -> None:
-        """Once all controllers listen, have one stand for election: none has to wait until it misses a leader."""
+        """Once all controllers listen, have one after the other stand for election, before an election timeout
+        passes."""
         voters = [each for each in self.children.values() if each.plan.is_controller]
         await asyncio.gather(*(each.listening for each in voters))
         for each in cycle(voters):
@@ -143,7 +149,7 @@ class Supervisor:
         child.new_process()
         child.ready.add_done_callback(lambda done: done.cancelled() or done.exception())
         child.state, child.stays_down = State.STARTING, False
-        child.channel = channel = Channel(lambda told: self._told(child, told))
+        child.channel = channel = Channel(lambda message: self._take_message(child, message))
         child.started_ms = int(time.time() * 1000)
         try:
             with closing(channel.theirs), closing(self._output(child.id)) as output:
@@ -153,25 +159,25 @@ class Supervisor:
             child.channel, child.state = None, State.DEAD
             raise
         log.debug("node %d has pid %d", child.id, child.pid)
-        self._tell_others(child, started=child.id)
+        self._notify_others(child, started=child.id)
 
-    def _told(self, child: Child, told: dict[str, Any]) -> None:
-        if "listening" in told:
+    def _take_message(self, child: Child, message: dict[str, Any]) -> None:
+        if "listening" in message:
             _done(child.listening)
-        if "ready" in told:
+        if "ready" in message:
             child.state = State.RUNNING if child.state == State.STARTING else child.state
             _done(child.ready)
-        if "broker_stopped" in told:
-            child.leads = told.get("leads", False)
+        if "broker_stopped" in message:
+            child.leads = message.get("leads", False)
             _done(child.broker_stopped)
 
-    # ends
+    # processes that have ended
 
     def _exited(self, pid: int, status: int) -> None:
         child = next((each for each in self.children.values() if each.pid == pid), None)
         if child is None:
             return
-        self._tell_others(child, died=child.id)
+        self._notify_others(child, died=child.id)
         assert child.channel is not None, "it had a process"
         child.channel.close()
         was, child.pid, child.channel, child.last_exit = child.state, None, None, status
@@ -187,16 +193,16 @@ class Supervisor:
         child.state = State.DEAD
         if self._is_stopping or child.stays_down or not self._restarts:
             log.warning("node %d (pid %d) has ended: %s", child.id, pid, how)
-            self._look_who_is_left()
+            self._fail_if_all_dead()
             return
         self._start_later(child, f"node {child.id} (pid {pid}) has ended: {how}")
 
-    def _start_later(self, child: Child, why: str) -> None:
+    def _start_later(self, child: Child, reason: str) -> None:
         if time.time() * 1000 - child.started_ms > FORGIVEN_AFTER_S * 1000:
             child.failures = 0
         backoff_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2**child.failures)
         child.failures += 1
-        log.warning("%s; it is started again in %g s", why, backoff_s)
+        log.warning("%s; it is started again in %g s", reason, backoff_s)
         child.timer = asyncio.get_running_loop().call_later(backoff_s, self._start_again, child)
 
     def _start_again(self, child: Child) -> None:
@@ -211,7 +217,7 @@ class Supervisor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _look_who_is_left(self) -> None:
+    def _fail_if_all_dead(self) -> None:
         if not self._is_stopping and all(each.state == State.DEAD for each in self.children.values()):
             self._fail("all nodes have ended")
 
@@ -219,15 +225,15 @@ class Supervisor:
         if not self.failed.done():
             self.failed.set_result(reason)
 
-    def _tell_others(self, child: Child, **said: object) -> None:
+    def _notify_others(self, child: Child, **fields: object) -> None:
         for each in self.children.values():
             if each is not child and each.channel is not None:
-                each.channel.say(**said)
+                each.channel.say(**fields)
 
-    # what is asked for
+    # requests for one node
 
     def child(self, node: int) -> Child:
-        """A node by its id. Raises Refused."""
+        """Return a node by its id. Raises Refused where there is none."""
         found = self.children.get(node)
         if found is None:
             known = ", ".join(map(str, self.children))
@@ -235,7 +241,7 @@ class Supervisor:
         return found
 
     async def start(self, node: int) -> None:
-        """Start a node that is down; back once it is ready. Raises Refused, NotReady."""
+        """Start a node that is down, and wait until it is ready. Raises Refused, NotReady."""
         child = self.child(node)
         if child.pid is not None or child.state == State.STARTING:
             raise Refused(f"node {node} is {child.state}")
@@ -243,7 +249,7 @@ class Supervisor:
         await asyncio.shield(child.ready)
 
     async def stop(self, node: int) -> None:
-        """Stop a node in order; it stays down. Raises Refused."""
+        """Stop a node with SIGTERM and do not restart it. Raises Refused."""
         child = self.child(node)
         if child.timer is not None:
             child.timer.cancel()
@@ -255,7 +261,7 @@ class Supervisor:
         await self._end(child)
 
     async def restart(self, node: int) -> None:
-        """Stop a node in order, where it runs, and start it; back once it is ready. Raises Refused, NotReady."""
+        """Stop a node with SIGTERM if it runs, start it, and wait until it is ready. Raises Refused, NotReady."""
         child = self.child(node)
         await self.stop(node)
         child.failures = 0
@@ -263,20 +269,21 @@ class Supervisor:
         await self.start(node)
 
     async def kill(self, node: int, *, stays_down: bool) -> None:
-        """kill -9; it is started again like any that dies, unless it is to stay down. Raises Refused."""
+        """Kill a node's process with SIGKILL; it is restarted like any that dies, unless `stays_down`. Raises
+        Refused."""
         child = self._running(node)
         child.stays_down = stays_down
         self._signal(child, signal.SIGKILL)
         await asyncio.shield(child.exited)
 
     def pause(self, node: int) -> None:
-        """SIGSTOP: there, and silent. Raises Refused."""
+        """Pause a node's process with SIGSTOP: its connections stay open, it answers nothing. Raises Refused."""
         child = self._running(node)
         self._signal(child, signal.SIGSTOP)
         child.state = State.PAUSED
 
     def resume(self, node: int) -> None:
-        """SIGCONT. Raises Refused."""
+        """Resume a paused process with SIGCONT. Raises Refused."""
         child = self._running(node)
         self._signal(child, signal.SIGCONT)
         if child.state == State.PAUSED:
@@ -291,15 +298,15 @@ class Supervisor:
     # stopping
 
     async def stop_all(self) -> None:
-        """Stop the cluster: brokers first, then what is left."""
+        """Stop the cluster: controlled shutdown of the brokers, then SIGTERM, to the active controller last."""
         self._is_stopping = True
         for each in self.children.values():
             if each.timer is not None:
                 each.timer.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        there = [each for each in self.children.values() if each.pid is not None]
-        up = [each for each in there if each.ready.done()]
-        for each in there:
+        running = [each for each in self.children.values() if each.pid is not None]
+        up = [each for each in running if each.ready.done()]
+        for each in running:
             self._signal(each, signal.SIGCONT)
             each.state = State.STOPPING
         for each in up:
@@ -310,7 +317,7 @@ class Supervisor:
             if late:
                 log.warning("%d brokers have not stopped within %g s", len(late), BROKERS_STOP_S)
         for is_last in (False, True):
-            await asyncio.gather(*(self._end(each) for each in there if each.leads == is_last))
+            await asyncio.gather(*(self._end(each) for each in running if each.leads == is_last))
 
     async def _end(self, child: Child) -> None:
         child.state = State.STOPPING
@@ -319,12 +326,12 @@ class Supervisor:
         try:
             await asyncio.wait_for(asyncio.shield(child.exited), PROCESS_STOPS_S)
         except TimeoutError:
-            log.error("node %d has not stopped within %g s: killed", child.id, PROCESS_STOPS_S)  # noqa: TRY400
+            log.error("node %d has not stopped within %g s: killed", child.id, PROCESS_STOPS_S)  # noqa: TRY400 (a timeout has no useful traceback)
             self._signal(child, signal.SIGKILL)
             await child.exited
 
     def kill_all(self) -> None:
-        """At once."""
+        """Kill all processes with SIGKILL."""
         for each in self.children.values():
             self._signal(each, signal.SIGKILL)
 

@@ -1,1 +1,34 @@
-"""A partition on disk: reading its segments, window by window."""
+"""Partitions on disk: their directories, segments, indexes and snapshots, as Kafka's storage module keeps them.
+
+The rooms, and what each does to a partition's directory:
+
+    live       reads, writes   the log that a running broker appends to: validate, append, roll, read, flush, truncate
+    read_only  reads           the same log, never written to, also while a running Kafka writes it; skips damage
+    recovery   reads, writes   Kafka's start, simulated on a view; then reported, written to a copy, or applied in place
+    cleaner    reads, writes   compaction: which records stay, and the change of files
+
+Each room has its own class of segment: `LiveSegment` is appended to,
+`ReadOnlySegment` searched without an index, `RecoverySegment` checked and cut in a view, `StoredSegment` cleaned.
+
+What the rooms share:
+
+    disk                 writes  every change to a disk goes through it, so that tests can fail, tear or drop any
+    source               reads   the bytes of one file by position, or of a pipe
+    segment_reader       reads   a source as windows of whole batches, and the damage in between
+    batch_records        -       the records of a window as columns
+    stored_batches       reads   the batches of a segment with their records, one by one: for small logs
+    coordinator_records  reads   every record of a partition of __consumer_offsets or __transaction_state
+    partition_view       reads   the files of a partition's directory, with changes that are not written yet
+    index_entries        -       the bytes of `.index`, `.timeindex` and `.txnindex`: search, last entry, trimming
+    leader_epochs        -       which leader epoch began at which offset: leader-epoch-checkpoint
+    producer_state       reads   idempotent producers and open transactions up to an offset: `.snapshot`
+    partition_directory  writes  one partition's directory: made, renamed to -delete or -stray; partition.metadata
+    log_directory        writes  a broker's log directory: lock, meta.properties, checkpoints, the partitions in it
+    new_directory        writes  a directory that gets its name when it is complete
+    config               -       a topic's configuration of its log: names, types, defaults, limits
+    config_providers     reads   values of a properties file that come from other files and from the environment
+    retention            -       the old segments to delete by retention.bytes, retention.ms and the log start offset
+
+Imports: read_only -> live -> recovery, cleaner -> the shared modules. Read first `segment_reader`, then
+`live.partition_log`, then `recovery.loader`.
+"""

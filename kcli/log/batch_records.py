@@ -1,16 +1,26 @@
-"""The records of a window's batches as columns, compressed or not; and what is wrong with a faulty batch, in words."""
+"""The records of a window's batches as columns, compressed or not; and the faults of a batch, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from formats.compression import DEFAULT_LIMIT, decompress, decompress_prefix
-from formats.errors import BadChecksum, BadCodec, BadCount, BadLength, BadMagic, BadValue, FormatError, LimitExceeded
-from formats.kernels.columns import BatchRow
-from formats.kernels.log import (
+from formats.errors import (
+    BadChecksum,
+    BadCodec,
+    BadCount,
+    BadLength,
+    BadMagic,
+    BadValue,
+    BytesBehind,
+    FormatError,
+    LimitExceeded,
+)
+from formats.kernels.batches import (
     FAULT_BAD_CODEC,
     FAULT_BAD_CRC,
     FAULT_BAD_INNER,
+    FAULT_BAD_MAGIC,
     FAULT_BAD_PAYLOAD,
     FAULT_BAD_RECORD,
     FAULT_CONTROL_KEY,
@@ -19,16 +29,17 @@ from formats.kernels.log import (
     FAULT_HEADER_NOT_UTF8,
     FAULT_MAX_TIMESTAMP,
     FAULT_NEGATIVE_COUNT,
+    FAULT_NEGATIVE_LENGTH,
     FAULT_OFFSET_OUT_OF_RANGE,
     FAULT_OFFSETS_NOT_INCREASING,
     FAULT_SHORT_HEADER,
     BatchTable,
-    RecordTable,
-    payload_bounds,
 )
+from formats.kernels.columns import BatchRow
+from formats.kernels.records import RecordTable, payload_bounds
 from kcli.log.segment_reader import Window
 
-# What keeps Kafka from iterating over a batch; the other faults it does not look at.
+# The faults at which Kafka cannot iterate over a batch's records. Kafka does not check for other faults.
 UNREADABLE = (
     FAULT_SHORT_HEADER
     | FAULT_BAD_CODEC
@@ -38,14 +49,18 @@ UNREADABLE = (
     | FAULT_COUNT_TOO_LOW
 )
 
+ENDS_CONSUMERS = UNREADABLE | FAULT_BAD_CRC | FAULT_BAD_MAGIC | FAULT_BAD_INNER | FAULT_NEGATIVE_COUNT
+"""The faults at which a consumer stops: it also checks the CRC."""
+
 
 def decode(
     window: Window, records: RecordTable, *, first: int = 0, last: int | None = None, limit_bytes: int = DEFAULT_LIMIT
 ) -> Iterator[memoryview]:
     """Fill `records` with the next slice of the window's records, until batches [first, last) are done.
 
-    Yields the buffer that the rows' starts count in: the window, or the decompressed payload of one batch. What cannot
-    be read is marked in the batches' faults; see `faults_of`. limit_bytes bounds the payload of one batch.
+    Yields the buffer that the rows' starts count in: the window, or the decompressed payload of one batch. Batches or
+    records that cannot be read are marked in the batches' faults; see `faults_of`. limit_bytes bounds the payload of
+    one batch.
     """
     batches = window.batches
     data = memoryview(window.data)
@@ -69,7 +84,8 @@ def decode(
 
 
 def _payload(data: memoryview, batches: BatchTable, i: int, limit_bytes: int) -> tuple[bytes, FormatError | None]:
-    """The decompressed payload of batch i; where it is damaged, what comes before the damage and why it ends there."""
+    """The decompressed payload of batch i, and None; where it is damaged, the bytes before the damage, and the
+    error."""
     start, stop = payload_bounds(data, batches, i)
     if start < 0:
         return b"", None  # payload_bounds has marked the batch
@@ -85,9 +101,9 @@ def _payload(data: memoryview, batches: BatchTable, i: int, limit_bytes: int) ->
 
 
 def faults_of(window: Window, i: int, *, limit_bytes: int = DEFAULT_LIMIT) -> list[FormatError]:
-    """Everything that is wrong with batch i, most telling first, each with its byte in the file.
+    """All faults of batch i, the most specific first, each with its byte in the file.
 
-    Looks at the one batch again; for a batch without faults the list is empty. Bytes inside a compressed payload have
+    The batch is read again; for a batch without faults the list is empty. Bytes inside a compressed payload have
     no place in the file: their faults are placed at the batch, and the reason says which byte of the payload.
     """
     row = BatchRow._make(window.batches.row(i))
@@ -113,6 +129,7 @@ SOFT_FAULTS = {
     FAULT_OFFSET_OUT_OF_RANGE: "a record's offset lies outside the batch",
     FAULT_MAX_TIMESTAMP: "the batch's max timestamp is not that of its records",
     FAULT_HEADER_NOT_UTF8: "a header key is not UTF-8",
+    FAULT_NEGATIVE_LENGTH: "a key, value or header value has a length below -1, which Kafka reads as null",
     FAULT_CONTROL_KEY: "a control record without a readable type",
     FAULT_BAD_INNER: "a wrapped message has a bad CRC",
 }
@@ -128,14 +145,29 @@ def _record_faults(window: Window, i: int, row: BatchRow, limit_bytes: int) -> l
     if not row.faults & (FAULT_BAD_RECORD | FAULT_COUNT_TOO_HIGH | FAULT_COUNT_TOO_LOW):
         return []
     records = RecordTable(1024)
-    seen = 0
+    readable = 0
     for _ in decode(window, records, first=i, last=i + 1, limit_bytes=limit_bytes):
-        seen += records.count
+        readable += records.count
     reason, at = records.explain()
     if row.faults & FAULT_COUNT_TOO_HIGH:
-        return [BadCount(f"{row.count:,} records stated, the payload ends after {seen:,}", row.position)]
+        return [BadCount(f"{row.count:,} records stated, the payload ends after {readable:,}", row.position)]
     where = row.position + at - row.start if row.codec == 0 else row.position
     inside = "" if row.codec == 0 else f" (byte {at:,} of the decompressed payload)"
     if row.faults & FAULT_COUNT_TOO_LOW:
         return [BadCount(f"bytes are left behind the last of {row.count:,} stated records{inside}", where)]
-    return [BadLength(f"record {min(seen + 1, row.count):,} of {row.count:,}: {reason or 'unreadable'}{inside}", where)]
+    return [
+        BadLength(f"record {min(readable + 1, row.count):,} of {row.count:,}: {reason or 'unreadable'}{inside}", where)
+    ]
+
+
+def is_readable(window: Window, i: int) -> bool:
+    """Whether consumers read batch i of a window whose records have been decoded. Source: Kafka's DefaultRecordBatch,
+    CompletedFetch."""
+    row = BatchRow._make(window.batches.row(i))
+    faults = row.faults & ENDS_CONSUMERS
+    if faults != FAULT_BAD_PAYLOAD:
+        return not faults
+    error = faults_of(window, i)[0]
+    if isinstance(error, LimitExceeded):  # the limit is kcli's own
+        return True
+    return isinstance(error, BytesBehind)

@@ -1,8 +1,8 @@
 """The configuration of a topic's log: Kafka's names, types, defaults, limits and messages.
 
 A value comes from the topic's own configuration, else from the broker's (under another name, see SYNONYMS), else from
-TOPIC_CONFIGS. Values are checked as Kafka's ConfigDef does, with its words, so that clients read what they know.
-CleanerConfig is the broker's part that the cleaner looks at.
+TOPIC_CONFIGS. Values are checked as by Kafka's ConfigDef, with the same messages. CleanerConfig has the broker's
+configurations that the cleaner uses.
 
 Source: LogConfig, CleanerConfig, ServerTopicConfigSynonyms, ConfigDef, CompressionType, ThrottledReplicaListValidator.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kcli.errors import KcliError
-from kcli.java_values import comma_list, java_double, java_integer, java_trim
+from kcli.java.values import comma_list, java_double, java_integer, java_trim
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -25,13 +25,13 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class InvalidConfig(KcliError):
-    """A configuration that Kafka refuses; the text is Kafka's."""
+    """An invalid configuration, with Kafka's message."""
 
     exit_status = 2
 
 
 class Type(StrEnum):
-    """The type of a value, as Kafka names it."""
+    """The type of a configuration, by Kafka's name."""
 
     BOOLEAN = "BOOLEAN"
     INT = "INT"
@@ -45,7 +45,7 @@ Validator = Callable[[str, Value], None]
 
 
 def invalid(name: str, value: object, reason: str) -> InvalidConfig:
-    """What Kafka says of one wrong value."""
+    """Return the error for an invalid value, with Kafka's message."""
     if isinstance(value, bool):
         value = str(value).lower()
     elif isinstance(value, tuple):
@@ -54,12 +54,12 @@ def invalid(name: str, value: object, reason: str) -> InvalidConfig:
 
 
 def at_least(least: int) -> Validator:
-    """A number not below `least`."""
+    """Return a validator for numbers not below `least`."""
     return between(least, None)
 
 
 def between(least: int, most: int | None) -> Validator:
-    """A number within limits, both included."""
+    """Return a validator for numbers from `least` to `most` (None: no limit), both included."""
 
     def check(name: str, value: Value) -> None:
         if value is None:
@@ -74,7 +74,7 @@ def between(least: int, most: int | None) -> Validator:
 
 
 def one_of(*words: str) -> Validator:
-    """One of these strings."""
+    """Return a validator for one of the strings `words`."""
 
     def check(name: str, value: Value) -> None:
         if value not in words:
@@ -84,7 +84,7 @@ def one_of(*words: str) -> Validator:
 
 
 def list_of(*words: str) -> Validator:
-    """Any number of these strings."""
+    """Return a validator for lists of the strings `words`; an empty list is valid."""
     word = one_of(*words)
 
     def check(name: str, value: Value) -> None:
@@ -100,7 +100,7 @@ def list_of(*words: str) -> Validator:
 
 
 def gzip_level(name: str, value: Value) -> None:
-    """1 to 9, or -1 for the codec's default."""
+    """Validate a gzip level: 1 to 9, or -1 for the codec's default."""
     if value is None:
         raise invalid(name, value, "Value must be non-null")
     assert isinstance(value, int), "a level is an int"
@@ -109,7 +109,7 @@ def gzip_level(name: str, value: Value) -> None:
 
 
 def throttled_replicas(name: str, value: Value) -> None:
-    """`*`, or partition:broker pairs."""
+    """Validate a list of throttled replicas: `*`, or partition:broker pairs."""
     assert isinstance(value, tuple), "lists are tuples"
     words = [item.strip() for item in value]
     if not all(not word or _is_replica(word) for word in words) and "".join(words) != "*":
@@ -127,9 +127,9 @@ def _is_replica(word: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One configuration: its type, Kafka's default, what a value must be.
+    """One configuration: its type, Kafka's default, and the validator of its values.
 
-    internal: not shown to clients; distinct: a list that loses what it has twice.
+    internal: not shown to clients; distinct: duplicates are removed from the list.
     """
 
     type: Type
@@ -149,7 +149,7 @@ class ConfigKey:
 
 
 def parse_value(name: str, text: str, kind: Type) -> Value:
-    """A value of that type from its text, white space around it left out. Raises InvalidConfig."""
+    """Parse `text`, without the white space around it, as a value of the type `kind`. Raises InvalidConfig."""
     word = java_trim(text)
     match kind:
         case Type.BOOLEAN:
@@ -210,7 +210,8 @@ TOPIC_CONFIGS: Mapping[str, ConfigKey] = {
     "unclean.leader.election.enable": ConfigKey(Type.BOOLEAN, default=False),
 }
 
-# What the broker calls them: of several, the first that is set counts, in units of so many of the topic's.
+# The broker's names of each topic configuration, the first one set counts. The factor converts the broker's unit to
+# the topic's: log.retention.hours is in hours, retention.ms in ms.
 SYNONYMS: Mapping[str, Sequence[tuple[str, int]]] = {
     "cleanup.policy": (("log.cleanup.policy", 1),),
     "compression.gzip.level": (("compression.gzip.level", 1),),
@@ -244,8 +245,8 @@ SYNONYMS: Mapping[str, Sequence[tuple[str, int]]] = {
 
 
 def parse_topic_configs(texts: Mapping[str, str]) -> dict[str, Value]:
-    """Every topic configuration, from those given and Kafka's defaults, each checked. Raises InvalidConfig, for an
-    unknown name too."""
+    """Return the value of every topic configuration: from `texts`, else Kafka's default. Raises InvalidConfig for an
+    invalid value or an unknown name."""
     for name in texts:
         if name not in TOPIC_CONFIGS:
             raise InvalidConfig(f"Unknown topic config name: {name}")
@@ -253,7 +254,8 @@ def parse_topic_configs(texts: Mapping[str, str]) -> dict[str, Value]:
 
 
 def broker_defaults(properties: Mapping[str, str]) -> dict[str, str]:
-    """What a broker's properties say of topic configurations, under the topics' names. Raises InvalidConfig."""
+    """Return the defaults of topic configurations that a broker's properties set, by the topics' names. Raises
+    InvalidConfig."""
     found: dict[str, str] = {}
     for name, synonyms in SYNONYMS.items():
         for synonym, factor in synonyms:
@@ -273,7 +275,7 @@ def _in_topic_units(name: str, synonym: str, text: str, factor: int) -> str:
 
 
 def validate_lags(values: Mapping[str, Value]) -> None:
-    """The lags must not contradict each other. Raises InvalidConfig."""
+    """Check that min.compaction.lag.ms is not above max.compaction.lag.ms. Raises InvalidConfig."""
     least, most = _int(values, "min.compaction.lag.ms"), _int(values, "max.compaction.lag.ms")
     if least > most:
         raise InvalidConfig(
@@ -288,10 +290,9 @@ def validate_topic_configs(
     defaults: Mapping[str, str] | None = None,
     remote_storage: bool = False,
 ) -> dict[str, Value]:
-    """What a controller checks before a topic gets these configurations.
-
-    existing: the topic's own now; defaults: the broker's, under the topics' names; remote_storage: the cluster has
-    tiered storage. Returns every value. Raises InvalidConfig.
+    """Validate a topic's new configurations, as a controller does before it writes them. existing: the topic's present
+    configurations; defaults: the broker's, by the topics' names; remote_storage: whether the cluster has tiered
+    storage. Returns every value. Raises InvalidConfig.
     """
     values = parse_topic_configs({**(defaults or {}), **texts})
     validate_lags(values)
@@ -321,15 +322,15 @@ def _validate_remote(values: Mapping[str, Value], *, remote_storage: bool) -> No
         )
     for unit in ("bytes", "ms"):
         whole, local = f"retention.{unit}", f"local.retention.{unit}"
-        kept, kept_here = _int(values, whole), _int(values, local)
-        if (kept > -1 if unit == "bytes" else kept != -1) and kept_here != -2:
-            if kept_here == -1:
-                raise invalid(local, kept_here, f"Value must not be -1 as {whole} value is set as {kept}.")
-            if kept_here > kept:
-                raise invalid(local, kept_here, f"Value must not be more than {whole} property value: {kept}")
+        limit, local_limit = _int(values, whole), _int(values, local)
+        if (limit > -1 if unit == "bytes" else limit != -1) and local_limit != -2:
+            if local_limit == -1:
+                raise invalid(local, local_limit, f"Value must not be -1 as {whole} value is set as {limit}.")
+            if local_limit > limit:
+                raise invalid(local, local_limit, f"Value must not be more than {whole} property value: {limit}")
     for unit in ("bytes", "ms"):
-        kept, kept_here = _int(values, f"retention.{unit}"), _int(values, f"local.retention.{unit}")
-        if values["remote.log.copy.disable"] and kept_here not in (-2, kept):
+        limit, local_limit = _int(values, f"retention.{unit}"), _int(values, f"local.retention.{unit}")
+        if values["remote.log.copy.disable"] and local_limit not in (-2, limit):
             raise InvalidConfig(
                 f"When `remote.log.copy.disable` is set to true, the `local.retention.{unit}` and `retention.{unit}` "
                 "must be set to the identical value because there will be no more logs copied to the remote storage."
@@ -354,84 +355,84 @@ class LogConfig:
 
     @property
     def segment_bytes(self) -> int:
-        """Where a segment is rolled, and how large a cleaned one gets."""
+        """The largest size of a segment, whether appended to or rewritten by the cleaner."""
         internal = self.values["internal.segment.bytes"]
         return internal if isinstance(internal, int) else self._int("segment.bytes")
 
     @property
     def segment_ms(self) -> int:
-        """After how long a segment is rolled."""
+        """The age at which a segment is rolled."""
         return self._int("segment.ms")
 
     @property
     def segment_jitter_ms(self) -> int:
-        """At most so much earlier, at random."""
+        """The largest random time by which a segment is rolled before segment.ms."""
         return self._int("segment.jitter.ms")
 
     @property
     def max_segment_ms(self) -> int:
-        """segment.ms, or max.compaction.lag.ms where that is less and the log is compacted."""
+        """segment.ms; on a compacted log max.compaction.lag.ms, if that is less."""
         lag = self._int("max.compaction.lag.ms")
         return min(lag, self.segment_ms) if self.compact and lag > 0 else self.segment_ms
 
     @property
     def max_index_bytes(self) -> int:
-        """How large an offset or time index gets."""
+        """The largest size of an offset index or a time index."""
         return self._int("segment.index.bytes")
 
     @property
     def index_interval_bytes(self) -> int:
-        """Bytes of log between index entries."""
+        """The bytes of log between two index entries."""
         return self._int("index.interval.bytes")
 
     @property
     def max_message_bytes(self) -> int:
-        """The largest batch."""
+        """The largest size of a batch."""
         return self._int("max.message.bytes")
 
     @property
     def flush_messages(self) -> int:
-        """Records between two flushes."""
+        """The number of records between two flushes."""
         return self._int("flush.messages")
 
     @property
     def flush_ms(self) -> int:
-        """Time between two flushes."""
+        """The time between two flushes."""
         return self._int("flush.ms")
 
     @property
     def retention_bytes(self) -> int:
-        """How large the log gets; -1: any size."""
+        """The size above which retention deletes segments; -1: no limit."""
         return self._int("retention.bytes")
 
     @property
     def retention_ms(self) -> int:
-        """How old records get; -1: any age."""
+        """The age above which retention deletes segments; -1: no limit."""
         return self._int("retention.ms")
 
     @property
     def file_delete_delay_ms(self) -> int:
-        """How long `.deleted` files stay."""
+        """The time after which `.deleted` files are removed."""
         return self._int("file.delete.delay.ms")
 
     @property
     def delete_retention_ms(self) -> int:
-        """How long tombstones and idle markers stay."""
+        """The time for which the cleaner keeps tombstones, and markers of transactions without records."""
         return self._int("delete.retention.ms")
 
     @property
     def min_compaction_lag_ms(self) -> int:
-        """How long a record is safe from the cleaner."""
+        """The age below which the cleaner does not clean a record."""
         return self._int("min.compaction.lag.ms")
 
     @property
     def max_compaction_lag_ms(self) -> int:
-        """How long a record waits for the cleaner at most, whatever the dirty ratio."""
+        """The age at which a record is cleaned, whatever the dirty ratio."""
         return self._int("max.compaction.lag.ms")
 
     @property
     def min_cleanable_dirty_ratio(self) -> float:
-        """Above which share of dirty bytes the log is cleaned."""
+        """The dirty ratio above which the log is cleaned."""
         value = self.values["min.cleanable.dirty.ratio"]
         assert isinstance(value, float), "a DOUBLE"
         return value
@@ -444,12 +445,12 @@ class LogConfig:
 
     @property
     def compact(self) -> bool:
-        """The cleaner works on this log."""
+        """Whether cleanup.policy has `compact`."""
         return "compact" in self._policy
 
     @property
     def delete(self) -> bool:
-        """Retention by time and size works on this log."""
+        """Whether cleanup.policy has `delete`."""
         return "delete" in self._policy
 
     @property
@@ -459,7 +460,7 @@ class LogConfig:
 
     @property
     def compression_level(self) -> int | None:
-        """The level for compression_type; None where it has none."""
+        """The level for compression_type; None where that has no levels."""
         name = f"compression.{self.compression_type}.level"
         return self._int(name) if name in self.values else None
 
@@ -470,33 +471,33 @@ class LogConfig:
 
     @property
     def message_timestamp_before_max_ms(self) -> int:
-        """How far a record's timestamp may lie before the broker's clock."""
+        """The largest time by which a record's timestamp may lie before the broker's clock."""
         return self._int("message.timestamp.before.max.ms")
 
     @property
     def message_timestamp_after_max_ms(self) -> int:
-        """How far a record's timestamp may lie behind the broker's clock."""
+        """The largest time by which a record's timestamp may lie after the broker's clock."""
         return self._int("message.timestamp.after.max.ms")
 
     @property
     def preallocate(self) -> bool:
-        """New segments get their full size at once."""
+        """Whether new segments are created at their full size."""
         return bool(self.values["preallocate"])
 
     @property
     def min_insync_replicas(self) -> int:
-        """How many replicas must have a record that was asked for with acks=all."""
+        """The smallest ISR with which a Produce with acks=all succeeds."""
         return self._int("min.insync.replicas")
 
     @property
     def remote_storage(self) -> bool:
-        """Tiered storage is on."""
+        """Whether the topic's tiered storage is on."""
         return bool(self.values["remote.storage.enable"])
 
 
 @dataclass(frozen=True, slots=True)
 class CleanerConfig:
-    """What a broker says of its cleaner threads."""
+    """The broker's configuration of its log cleaner."""
 
     threads: int = 1
     dedupe_buffer_bytes: int = 128 << 20
@@ -505,12 +506,12 @@ class CleanerConfig:
 
     @property
     def map_bytes(self) -> int:
-        """The memory of one thread's offset map."""
+        """The size of one cleaner thread's offset map, in bytes."""
         return min(self.dedupe_buffer_bytes // max(self.threads, 1), INT_MAX)
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> CleanerConfig:
-        """From a broker's properties. Raises InvalidConfig."""
+        """Return the cleaner's configuration from a broker's properties. Raises InvalidConfig."""
 
         def value(name: str, key: ConfigKey) -> Value:
             return key.parse(name, properties[name]) if name in properties else key.default

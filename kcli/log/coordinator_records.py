@@ -1,6 +1,7 @@
-"""The partitions of a coordinator's topic as files: every record that can be read, and the markers of transactions.
+"""The records of a partition of a coordinator's topic, read from its files: every readable record, and the transaction
+markers.
 
-Behind damage reading goes on, and what was passed over is told.
+Reading continues behind damage; the damage is reported.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ from formats import control_record
 from formats.control_record import ControlType
 from formats.errors import FormatError
 from formats.file_name import FileKind, parse
+from formats.kernels.batches import FAULT_BAD_CRC
 from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import FAULT_BAD_CRC, RecordTable
+from formats.kernels.records import RecordTable
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
 
 NONE = -1
-Told = Callable[[str | UnreadableInput], None]
-"""Hears of damage that was passed over, and of files that could not be read."""
+ErrorHandler = Callable[[str | UnreadableInput], None]
+"""Called with each damaged range that was skipped, and with the error of each file that cannot be read."""
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record as it is read. marker: of a transaction, committed or not; None where the record is data."""
+    """A record of a coordinator's partition. marker: for a transaction marker, whether it commits; None for a record
+    with a key."""
 
     offset: int
     producer_id: int
@@ -40,35 +43,35 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
     try:
         named = [(name, path) for path in directory.iterdir() if (name := parse(path.name)) is not None]
     except OSError as error:
-        raise UnreadableInput(str(directory), error.strerror or str(error)) from error
+        raise UnreadableInput.of(directory, error) from error
     return sorted((name.base_offset or 0, path) for name, path in named if name.kind is FileKind.LOG and not name.state)
 
 
-def read_records(directory: Path, told: Told) -> Iterator[tuple[Path, CoordinatorRecord]]:
-    """All records of a partition's directory, each with its segment; segments that cannot be read are told. Raises
-    UnreadableInput for the directory."""
+def read_records(directory: Path, on_error: ErrorHandler) -> Iterator[tuple[Path, CoordinatorRecord]]:
+    """Yield all records in a partition's directory, each with its segment's path. on_error: called with the error of
+    each segment that cannot be read. Raises UnreadableInput where the directory cannot be read."""
     for _, path in segments(directory):
         try:
-            for record in _read(path, told):
+            for record in _read(path, on_error):
                 yield path, record
         except UnreadableInput as error:
-            told(error)
+            on_error(error)
 
 
-def _read(path: Path, told: Told) -> Iterator[CoordinatorRecord]:
+def _read(path: Path, on_error: ErrorHandler) -> Iterator[CoordinatorRecord]:
     source = FileSource(path)
     table = RecordTable(4096)
     try:
         for part in read_segment(source):
             if not isinstance(part, Window):
-                told(f"{path}: {part.length:,} bytes at {part.position:,} are no batch: {part.error.reason}")
+                on_error(f"{path}: {part.length:,} bytes at {part.position:,} are no batch: {part.error.reason}")
                 continue
             for buffer in decode(part, table):
                 yield from _records(part, table, buffer)
             at = part.batches.first_fault()
             while at >= 0:
                 for error in faults_of(part, at):
-                    told(f"{path}: {error}")
+                    on_error(f"{path}: {error}")
                 at = part.batches.first_fault(at + 1)
             part.release()
     finally:
@@ -89,6 +92,6 @@ def _records(window: Window, table: RecordTable, buffer: memoryview) -> Iterator
         try:
             kind = control_record.parse_key(key).type
         except FormatError:
-            continue  # it ends no transaction
+            continue  # a control record that is no transaction marker
         if kind in (ControlType.ABORT, ControlType.COMMIT):
             yield CoordinatorRecord(row.offset, batch.producer_id, kind == ControlType.COMMIT, None, None)

@@ -1,9 +1,7 @@
-"""Every change that kcli makes to a disk goes through here, so that tests can fail, tear or drop any of them.
-
-Reading in bulk does not: see source.py. Errors are OSError, as the system gives them, and name the path; commands word
-them.
-Durability is explicit, as in Kafka: a file's bytes are safe after `sync`, a name (create, rename, remove) after
-`sync_directory` of the directory that holds it.
+"""All changes that kcli makes to a disk go through this module, so that tests can make any of them fail, tear or get
+lost. Bulk reads do not: see source.py. Errors are the system's OSError, with the path. Durability is explicit, as in
+Kafka: a file's bytes are safe after `sync`, a name (create, rename, remove) after `sync_directory` of the directory
+that holds it.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ R = TypeVar("R")
 
 
 def _named(method: Callable[Concatenate[DiskFile, P], R]) -> Callable[Concatenate[DiskFile, P], R]:
-    """Have the errors of a method name the file: the system knows only its descriptor."""
+    """Decorate a method so that its OSErrors name the file's path, which the system's errors lack."""
 
     @wraps(method)
     def run(file: DiskFile, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -72,7 +70,7 @@ class DiskFile:
     @_named
     def write(self, buffers: Sequence[bytes | bytearray | memoryview], position: int) -> int:
         """Write all bytes of `buffers`, end to end, at `position`. Returns how many."""
-        if len(buffers) == 1:  # the common case, without a list
+        if len(buffers) == 1:  # the common case: no list is made
             done = os.pwrite(self.fd, buffers[0], position)
             if done == len(buffers[0]):
                 return done
@@ -99,18 +97,18 @@ class DiskFile:
         getattr(os, "fdatasync", os.fsync)(self.fd)
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(self.fd)
 
 
 class Disk:
-    """The file system. Tests use a subclass that fails on purpose. waits: does a sync wait for the device?"""
+    """The file system. Tests use a subclass that fails on purpose. waits: whether a sync waits for the device."""
 
     waits = True
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
-        """Open a file; with `create` make it where it is not there. What is truncated is no link: the file that a link
-        names is not the caller's to overwrite (ELOOP)."""
+        """Open a file; with `create`, create it where it does not exist. With `truncate`, a symbolic link is an error
+        (ELOOP): the file that it points to must not be overwritten."""
         flags = os.O_CLOEXEC | (os.O_RDONLY if read_only else os.O_RDWR)
         flags |= (os.O_CREAT if create else 0) | (os.O_TRUNC | os.O_NOFOLLOW if truncate else 0)
         return DiskFile(path, os.open(path, flags, 0o644))
@@ -126,6 +124,13 @@ class Disk:
             file.sync()
         self.rename(temporary, path)
         self.sync_directory(path.parent)
+
+    def write_private_file(self, path: Path, data: bytes) -> None:
+        """As `write_file`, for data that has secrets: nobody but the owner may read or write the file."""
+        temporary = path.with_name(path.name + ".tmp")
+        self.remove(temporary)
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        self.write_file(path, data)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename, replacing `target` if it is there."""

@@ -1,8 +1,8 @@
-"""Which leader epoch began at which offset: the cache of a partition and its file, leader-epoch-checkpoint.
+"""The start offset of each leader epoch of a partition: the cache, and its file leader-epoch-checkpoint.
 
-    entry   an epoch and the offset of the first record of its leader; both grow from entry to entry
+    entry   an epoch and the offset of its first record; both grow from entry to entry
 
-A follower asks with it where its log and its leader's part (KIP-101). Source: LeaderEpochFileCache.
+By it a follower finds the offset where its log and its leader's diverge (KIP-101). Source: LeaderEpochFileCache.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ FILE_NAME = "leader-epoch-checkpoint"
 
 
 class LeaderEpochCache:
-    """The entries, by epoch. `changed` is set where the file has to be written again; whoever writes it clears it.
+    """The entries, by epoch. changed: whether the file is out of date; the writer of the file resets it.
 
-    Made from the entries of a file, of which those that contradict a later one go: it is then to be written again.
-    Raises ValueError as `assign` does.
+    Entries of the file that contradict a later one are dropped, and `changed` is set. Raises ValueError as `assign`
+    does.
     """
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
@@ -44,7 +44,8 @@ class LeaderEpochCache:
         return build_leader_epochs(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A leader's epoch begins. Entries that contradict it go. Raises ValueError for negative numbers."""
+        """Add the epoch that begins at `start_offset`, and drop the entries that contradict it. Raises ValueError for
+        negative numbers."""
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"leader epoch {epoch} at offset {start_offset} is none")
         if self._entries:
@@ -57,13 +58,14 @@ class LeaderEpochCache:
         self.changed = True
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log ends at `end_offset`: epochs that begin there or behind go."""
+        """Drop the epochs that begin at `end_offset`, where the log now ends, or behind it."""
         while end_offset >= 0 and self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
             self.changed = True
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log begins at `start_offset`: of the epochs up to there the last stays, and begins there."""
+        """Drop the epochs that end at or below `start_offset`, where the log now begins; the first that stays begins
+        there."""
         kept = 0
         while kept < len(self._entries) and self._entries[kept].start_offset <= start_offset:
             kept += 1
@@ -72,14 +74,14 @@ class LeaderEpochCache:
             self.changed = True
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all entries."""
         self._entries.clear()
         self.changed = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """OffsetsForLeaderEpoch: the largest epoch up to `epoch`, and the offset where the next one begins.
+        """The largest epoch up to `epoch`, and its end offset, as OffsetsForLeaderEpoch answers.
 
-        (-1, -1) where that is not known.
+        (-1, -1) where there is none.
         """
         if epoch == -1:
             return -1, -1
@@ -90,12 +92,3 @@ class LeaderEpochCache:
             return -1, -1
         found = self._entries[above - 1].epoch if above else epoch
         return found, self._entries[above].start_offset
-
-    def epoch_for(self, offset: int) -> int | None:
-        """The epoch of the leader that appended `offset`, None where that is not known."""
-        found = None
-        for entry in self._entries:
-            if entry.start_offset > offset:
-                break
-            found = entry.epoch
-        return found

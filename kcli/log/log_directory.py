@@ -1,11 +1,12 @@
-"""A broker's log directory: whose it is, who uses it, how it was left, and the partitions in it.
+"""A broker's log directory: its lock, its meta.properties, its checkpoints, and the partitions in it.
 
     .lock                   locked as a whole file by the broker that uses the directory
-    .kafka_cleanshutdown    the broker ended in order: a start need not check its logs
+    .kafka_cleanshutdown    the broker shut down cleanly: a start need not check its logs
     meta.properties         the cluster and the node that the directory belongs to
     recovery-point-, log-start-, replication- and cleaner-offset-checkpoint
-    <topic>-<partition>     and those with -delete, -future, -stray; any other directory keeps a broker from starting.
-                            Kafka takes any characters for a topic here: it knows no such topic, so it is a stray
+    <topic>-<partition>     and those with -delete, -future, -stray; a directory with any other name keeps a broker from
+                            starting. The topic may have any characters: the cluster knows no topic of that name, so the
+                            directory is a stray
 
 Source: LogManager, FileLock, MetaPropertiesEnsemble, UnifiedLog.parseTopicPartitionName.
 """
@@ -14,9 +15,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -28,14 +32,22 @@ from formats.errors import BadNumber, FormatError
 from formats.file_name import DirectoryName, FileKind, build_directory, parse, parse_directory
 from formats.message import uuid_bytes
 from formats.properties import MetaProperties
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import KcliError, StartRefused, UnreadableInput
 from kcli.log.disk import Disk, DiskFile
-from kcli.log.recovery_view import MOST_DIGITS, StartRefused
+from kcli.log.partition_view import MOST_DIGITS
 from kcli.log.source import read_whole
+from kcli.protocol.topic_partition import TopicPartition
 
+MARKER_BYTES = 1 << 10
+"""Bytes read of the clean-shutdown marker; its JSON object has fewer."""
+JSON_SPACE = " \t\r\n"
 REMOTE_INDEX_CACHE = "remote-log-index-cache"
+LOST_AND_FOUND = "lost+found"
+ADRIFT_MAX = 10_000
+"""The largest number of directories inside of one that is no partition's that are looked at."""
+DEPTH_MAX = 3
 RESERVED_IDS = 100
-"""Ids below are no directory's: those of replicas that are lost, or lie nowhere yet."""
+"""Lower directory ids are reserved: for replicas whose directory is lost, or not chosen yet (DirectoryId)."""
 PARTITION_FILES = (
     FileKind.LOG,
     FileKind.OFFSET_INDEX,
@@ -54,15 +66,15 @@ DIRECTORY_FILES = (
     FileKind.CLEANER_OFFSETS,
 )
 
+SEGMENT_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 PASSED_OVER = {
     FileKind.RECOVERY_POINTS: "Kafka goes on as if there were none, and recovers logs from their beginning",
     FileKind.LOG_START_OFFSETS: "Kafka goes on as if there were none: logs begin with their first segment",
     FileKind.CLEANER_OFFSETS: "Kafka starts, and its log cleaner ends at once",
     FileKind.REPLICATION_OFFSETS: "Kafka starts, and serves no partition of this directory",
 }
-"""What becomes of a start where a checkpoint has text for a number. All else that is wrong with one stops it."""
-
-Partition = tuple[str, int]
+"""What Kafka does at its start where a checkpoint has text in place of a number, or a negative count. With any other
+damage of a checkpoint it does not start."""
 
 
 def read_properties(path: Path) -> Mapping[str, str]:
@@ -74,7 +86,7 @@ def read_properties(path: Path) -> Mapping[str, str]:
 
 
 def read_meta_properties(directory: Path) -> MetaProperties | None:
-    """What the directory's meta.properties says; None where it has none. Raises FormatError, UnreadableInput."""
+    """The content of the directory's meta.properties; None where it has none. Raises FormatError, UnreadableInput."""
     path = directory / FileKind.META_PROPERTIES
     return properties.meta_properties(properties.parse(read_whole(path))) if path.exists() else None
 
@@ -87,10 +99,11 @@ class DirectoryLocked(KcliError):
 
 
 class DirectoryLock:
-    """Kafka's lock of a log directory: POSIX record lock on all of `.lock`. A context manager that gives it back.
+    """Kafka's lock of a log directory: POSIX record lock on all of `.lock`. A context manager that releases it.
 
-    Java's FileChannel lock and this one exclude each other. POSIX locks are a process's, and closing any descriptor of
-    the file gives them up: within a process a table of locked files stands in. Raises DirectoryLocked, OSError.
+    Java's FileChannel lock and this one exclude each other. A POSIX lock belongs to a process, which loses it when it
+    closes any descriptor of the file: within the process, a table of locked files excludes a second lock. Raises
+    DirectoryLocked, OSError.
     """
 
     _held: ClassVar[set[tuple[int, int]]] = set()
@@ -115,7 +128,7 @@ class DirectoryLock:
             self._held.add(self._key)
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         with self._guard:
             self._held.discard(self._key)
             self._file.close()
@@ -139,43 +152,75 @@ def _file_id(path: Path) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDirectory:
-    """A directory that Kafka takes for a partition's."""
+    """A directory whose name is that of a partition, as Kafka reads names."""
 
     path: Path
     name: DirectoryName
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> TopicPartition:
         """Topic and number."""
-        return self.name.topic, self.name.partition
+        return TopicPartition(self.name.topic, self.name.partition)
 
 
 class LogDirectory:
-    """What a log directory holds, read when it is asked for. Nothing is written but by `write_offsets`."""
+    """A log directory, whose files are read at each call. Only `write_offsets` and `remove_marker` write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def was_shut_down_cleanly(self) -> bool:
-        """Is the clean-shutdown marker there?"""
+        """Whether the clean-shutdown marker exists: a file, or a directory of its name."""
         return (self.path / FileKind.CLEAN_SHUTDOWN).exists()
 
-    def offsets(self, kind: FileKind) -> dict[Partition, int]:
-        """The entries of a checkpoint; none where it is not there, or a number in it is none and Kafka goes on without
-        it (see `passed_over`). Raises StartRefused, UnreadableInput."""
+    @property
+    def has_directory_for_marker(self) -> bool:
+        """Whether the clean-shutdown marker is a directory, which Kafka accepts as a marker."""
+        return (self.path / FileKind.CLEAN_SHUTDOWN).is_dir()
+
+    @property
+    def marked_broker_epoch(self) -> int | None:
+        """The broker epoch in the clean-shutdown marker, -1 where the broker did not know it; None without a marker
+        that Kafka can read. Kafka ignores what stands behind the JSON object."""
+        try:
+            with (self.path / FileKind.CLEAN_SHUTDOWN).open("rb") as marker:
+                content, _ = json.JSONDecoder().raw_decode(marker.read(MARKER_BYTES).decode().lstrip(JSON_SPACE))
+            epoch = content["brokerEpoch"]
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            return None
+        return epoch if isinstance(epoch, int) and -1 <= epoch < 2**63 else None
+
+    def remove_marker(self, disk: Disk) -> None:
+        """Remove the clean-shutdown marker, which may be a file or an empty directory. Raises OSError."""
+        marker = self.path / FileKind.CLEAN_SHUTDOWN
+        if marker.is_dir() and not marker.is_symlink():
+            disk.remove_directory(marker)
+        else:
+            disk.remove(marker)
+        disk.sync_directory(self.path)
+
+    def offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
+        """The entries of a checkpoint; empty where there is no such file, or Kafka starts without it (see
+        `passed_over`). Raises StartRefused, also where the file cannot be read."""
         path = self.path / kind
         if not path.exists():
+            if path.is_symlink():
+                raise StartRefused(kind, f"a symbolic link to {path.readlink()}, where nothing is")
             return {}
         try:
-            return {(entry.topic, entry.partition): entry.offset for entry in parse_offsets(read_whole(path))}
+            return {
+                TopicPartition(entry.topic, entry.partition): entry.offset for entry in parse_offsets(read_whole(path))
+            }
         except FormatError as error:
             if isinstance(error, BadNumber) and kind != FileKind.REPLICATION_OFFSETS:
                 return {}
             raise StartRefused(kind, error.reason, error.position) from None
+        except UnreadableInput as error:
+            raise StartRefused(kind, f"cannot be read: {error.reason}") from None
 
     def passed_over(self) -> list[StartRefused]:
-        """Checkpoints with which a broker starts, but not as it should. Raises UnreadableInput."""
+        """The damaged checkpoints that a broker ignores at its start."""
         found = []
         for kind, outcome in PASSED_OVER.items():
             path = self.path / kind
@@ -183,45 +228,66 @@ class LogDirectory:
                 parse_offsets(read_whole(path) if path.exists() else b"")
             except BadNumber as error:
                 found.append(StartRefused(kind, f"{error.reason}: {outcome}", error.position))
-            except FormatError:
+            except (FormatError, UnreadableInput):  # `refusals` has it
                 continue
         return found
 
-    def write_offsets(self, disk: Disk, kind: FileKind, offsets: Mapping[Partition, int]) -> None:
+    def write_offsets(self, disk: Disk, kind: FileKind, offsets: Mapping[TopicPartition, int]) -> None:
         """Write a checkpoint, atomically. Raises OSError."""
         entries = [OffsetEntry(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
         disk.write_file(self.path / kind, build_offsets(entries))
 
     def refusals(self) -> list[StartRefused]:
-        """What keeps a broker from starting with this directory: meta.properties, checkpoints, odd directories.
+        """The reasons for which no broker starts with this directory: meta.properties, checkpoints, directories with
+        other names than a partition's.
 
-        A bad replication-offset-checkpoint does not. Raises UnreadableInput.
+        A damaged replication-offset-checkpoint is no such reason. Raises UnreadableInput.
         """
-        found = []
-        try:
-            reason = _unusable(read_meta_properties(self.path))
-            if reason is not None:
-                found.append(StartRefused(FileKind.META_PROPERTIES, reason))
-        except FormatError as error:
-            found.append(StartRefused(FileKind.META_PROPERTIES, error.reason, error.position))
-        for kind in (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.CLEANER_OFFSETS):
-            try:
-                self.offsets(kind)
-            except StartRefused as refused:
-                found.append(refused)
-        odd = [each.name for each in self._directories() if partition_named(each.name) is None]
-        found += [
-            StartRefused(name, "a directory whose name is no partition's") for name in odd if name != REMOTE_INDEX_CACHE
-        ]
+        found = self.failures()
+        if FileKind.META_PROPERTIES not in {each.file for each in found}:
+            reason = unusable(read_meta_properties(self.path))
+            found[:0] = [] if reason is None else [StartRefused(FileKind.META_PROPERTIES, reason)]
+        found += [StartRefused(each.name, "a directory whose name is no partition's") for each in self.misnamed()]
         return found + [
             StartRefused(each.path.name, f"a second directory of the partition that {first.path.name} is")
             for each, first in self.duplicates()
         ]
 
+    def failures(self) -> list[StartRefused]:
+        """Those of `refusals` that are I/O errors for Kafka: a broker with several log directories runs without this
+        one."""
+        found = []
+        try:
+            read_meta_properties(self.path)
+        except FormatError as error:
+            found.append(StartRefused(FileKind.META_PROPERTIES, error.reason, error.position))
+        except UnreadableInput as error:
+            found.append(StartRefused(FileKind.META_PROPERTIES, f"cannot be read: {error.reason}"))
+        for kind in (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.CLEANER_OFFSETS):
+            try:
+                self.offsets(kind)
+            except StartRefused as refused:
+                found.append(refused)
+        return found
+
+    def misnamed(self) -> list[Path]:
+        """The directories with which Kafka does not start, as their names are no partition's. Raises
+        UnreadableInput."""
+        odd = [each for each in self._directories() if partition_named(each.name) is None]
+        return [each for each in odd if each.name != REMOTE_INDEX_CACHE and not is_removable_marker(each)]
+
+    def adrift(self) -> list[Path]:
+        """The directories with segments inside those of `misnamed`, and inside lost+found beside the log directory: a
+        check of the file system puts directories there whose place it does not know. Raises UnreadableInput."""
+        beside = self.path.absolute().parent / LOST_AND_FOUND
+        around = [each for each in self.misnamed() if not each.is_symlink()]
+        around += [beside] if beside.is_dir() and not beside.is_symlink() else []
+        return [path for each in around for path in islice(_with_segments(each, DEPTH_MAX), ADRIFT_MAX)]
+
     def duplicates(self) -> list[tuple[PartitionDirectory, PartitionDirectory]]:
-        """Directories whose names are other spellings of a partition that has one, each with that. One without
-        partition.metadata is a stray. Raises UnreadableInput."""
-        by_partition: dict[Partition, list[PartitionDirectory]] = {}
+        """Directories whose name is a second spelling of a partition's name (`t-00`), each with the partition's first
+        directory. Directories without partition.metadata are left out, as they are strays. Raises UnreadableInput."""
+        by_partition: dict[TopicPartition, list[PartitionDirectory]] = {}
         for each in self.partitions():
             if each.name.state:
                 continue
@@ -243,25 +309,59 @@ class LogDirectory:
         return sorted(found, key=lambda each: (each.partition, each.name))
 
     def unreadable(self) -> list[UnreadableInput]:
-        """Names of partitions that are no directories: links that lead nowhere or in a circle, files. Raises
+        """The names that are those of partitions, but not of directories: files, and links to nothing or in a circle.
+        Kafka passes over a file, unless it is to make a directory there, as for a partition of the checkpoints. Raises
         UnreadableInput."""
         found = []
         for path in self._entries():
-            if parse_directory(path.name) is not None and not path.is_dir():
+            name = parse_directory(path.name)
+            if name is not None and not path.is_dir():
                 try:
                     path.stat()
-                    reason = "not a directory"
+                    if TopicPartition(name.topic, name.partition) in self._known():
+                        found.append(UnreadableInput(str(path), "not a directory"))
                 except OSError as error:
-                    reason = error.strerror or str(error)
-                found.append(UnreadableInput(str(path), reason))
+                    found.append(UnreadableInput.of(path, error))
         return found
 
+    def shared_files(self) -> list[list[Path]]:
+        """The files of segments that are one file on disk: hard links of each other, in one or more partitions' live
+        directories. Kafka writes to the indexes and the log of an active segment in place, and so changes all of them.
+        Raises UnreadableInput."""
+        by_inode: dict[tuple[int, int], list[Path]] = {}
+        for each in self.partitions():
+            try:
+                paths = sorted(each.path.iterdir()) if each.name.state in ("", "future") else []
+            except OSError:  # the plan of that partition reports this error
+                continue
+            for path in paths:
+                name = parse(path.name)
+                if name is None or name.state or name.kind not in SEGMENT_KINDS:
+                    continue
+                try:
+                    found = path.lstat()
+                except OSError:
+                    continue
+                if found.st_nlink > 1 and stat.S_ISREG(found.st_mode):
+                    by_inode.setdefault((found.st_dev, found.st_ino), []).append(path)
+        return [paths for paths in by_inode.values() if len(paths) > 1]
+
     def expected_partitions(self) -> list[PartitionDirectory]:
-        """The same. Raises UnreadableInput also where nothing says that this is a broker's directory."""
+        """As `partitions`. Raises UnreadableInput also where no file marks this as a broker's log directory."""
         found = self.partitions()
         if not found and not is_log_directory(self.path):
             raise UnreadableInput(str(self.path), "neither a partition's directory nor a broker's")
         return found
+
+    def _known(self) -> set[TopicPartition]:
+        """The partitions of the checkpoints that can be read."""
+        known: set[TopicPartition] = set()
+        for kind in (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS):
+            try:
+                known |= self.offsets(kind).keys()
+            except StartRefused:  # `refusals` has it
+                continue
+        return known
 
     def _directories(self) -> list[Path]:
         return [each for each in self._entries() if each.is_dir()]
@@ -270,11 +370,35 @@ class LogDirectory:
         try:
             return sorted(self.path.iterdir())
         except OSError as error:
-            raise UnreadableInput(str(self.path), error.strerror or str(error)) from error
+            raise UnreadableInput.of(self.path, error) from error
+
+
+def _with_segments(directory: Path, depth: int) -> Iterator[Path]:
+    """Yield the directories with segments in a directory; those that cannot be listed have none that can be used."""
+    try:
+        entries = sorted(each for each in directory.iterdir() if each.is_dir() and not each.is_symlink())
+    except OSError:
+        return
+    for each in entries:
+        try:
+            is_one = holds_segments(each)
+        except (UnreadableInput, OSError):
+            continue
+        if is_one:
+            yield each
+        elif depth:
+            yield from _with_segments(each, depth - 1)
+
+
+def is_removable_marker(directory: Path) -> bool:
+    """Whether Kafka takes this directory for the clean-shutdown marker, and removes it before it lists the directories:
+    it has the marker's name, and is empty or a symbolic link."""
+    return directory.name == FileKind.CLEAN_SHUTDOWN and (directory.is_symlink() or not any(directory.iterdir()))
 
 
 def partition_named(name: str) -> DirectoryName | None:
-    """The partition that Kafka takes a directory of this name for; None where it does not start with it."""
+    """The topic and partition in a directory's name, as Kafka reads it; None for a name with which Kafka does not
+    start."""
     found = parse_directory(name)
     if found is not None and found.state != "remote":
         return found
@@ -284,19 +408,21 @@ def partition_named(name: str) -> DirectoryName | None:
     return DirectoryName(topic, int(digits)) if topic and is_number else None
 
 
-def _unusable(meta: MetaProperties | None) -> str | None:
-    """Why no broker starts with what meta.properties says."""
+def unusable(meta: MetaProperties | None) -> str | None:
+    """Return the reason for which no broker starts with these meta.properties; None where one does."""
     if meta is None:
         return None
     if meta.node_id is None or meta.cluster_id is None:
         return f"has no {'node' if meta.node_id is None else 'cluster'} id"
+    if meta.node_id < 0:
+        return f"node.id {meta.node_id} is below 0"
     if meta.directory_id is not None and int.from_bytes(uuid_bytes(meta.directory_id)) < RESERVED_IDS:
         return f"directory.id {meta.directory_id} is reserved"
     return None
 
 
 def holds_segments(path: Path) -> bool:
-    """Is this a partition's directory, by the files in it (or, where it is empty, by its name)?"""
+    """Whether the path is a partition's directory: by its files or, where it is empty, by its name."""
     kinds = _kinds(path)
     if any(kind in PARTITION_FILES for kind in kinds):
         return True
@@ -304,7 +430,8 @@ def holds_segments(path: Path) -> bool:
 
 
 def is_log_directory(path: Path) -> bool:
-    """Is this a broker's log directory, by the files in it?"""
+    """Whether the path is a broker's log directory: it has a checkpoint, meta.properties or the clean-shutdown
+    marker."""
     return any(kind in DIRECTORY_FILES for kind in _kinds(path))
 
 
@@ -312,4 +439,4 @@ def _kinds(path: Path) -> list[FileKind]:
     try:
         return [name.kind for each in path.iterdir() if each.is_file() and (name := parse(each.name)) is not None]
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput.of(path, error) from error

@@ -1,4 +1,4 @@
-"""A directory that comes to be whole, or not at all: written under another name, renamed at the end."""
+"""A new directory that is complete or does not exist: it is written as `<target>.part` and renamed at the end."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ UNFINISHED = ".part"
 
 
 class TargetExists(KcliError):
-    """A new directory is to be made where something is, or where it must not be."""
+    """The directory cannot be created: its path exists already, or is not a permitted place."""
 
     exit_status = 2
 
 
 @contextmanager
 def new_directory(disk: Disk, target: Path) -> Iterator[Path]:
-    """Yields the directory to write to, `<target>.part`. It gets its name behind the block; nothing of it stays where
-    the block raises. Only a crash leaves it. Raises TargetExists, OSError.
+    """Create a directory: yields `<target>.part` to write to, which is renamed to `target` at the end of the block.
+
+    Where the block raises, the `.part` directory is removed; only a crash leaves it. Raises TargetExists, OSError.
     """
     if target.exists() or target.is_symlink():
         raise TargetExists(f"{target}: is there already; --out makes a new directory")

@@ -1,34 +1,36 @@
-"""The directory of one partition: made, named for its end, and whose it is.
+"""The directory of one partition: creating it, renaming it before it is deleted or set aside, and its topic id.
 
     <topic>-<partition>                     new: partition.metadata with the topic's id first, then empty files
-    <topic>-<partition>.<unique>-delete     to be removed: renamed at once, gone after file.delete.delay.ms
-    <topic>-<partition>.<unique>-stray      of a topic that the cluster does not know: kept for people to look at
+    <topic>-<partition>.<unique>-delete     to be deleted: renamed at once, deleted after file.delete.delay.ms
+    <topic>-<partition>.<unique>-stray      of a topic that the cluster does not know: kept, and not loaded
 
-A topic's name is cut where the directory's would be longer than 255. Source: LocalLog (logDeleteDirName and its like),
-PartitionMetadataFile; KIP-516.
+A topic's name is cut where the directory's name would be longer than 255 bytes. Source: LocalLog (logDeleteDirName and
+its like), PartitionMetadataFile; KIP-516.
 """
 
 from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Final
 from uuid import uuid4
 
 from formats.errors import FormatError
 from formats.file_name import DirectoryName, FileKind, FileName, build, build_directory
 from formats.properties import PartitionMetadata, build_partition_metadata, parse_partition_metadata
+from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.disk import Disk
 from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
-from kcli.log.recovery_view import StartRefused
 
+METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 NAME_LENGTH_MAX = 255
-SMALL_BYTES = 64 << 10  # more than partition.metadata has
+SMALL_BYTES = 64 << 10  # above the size of any partition.metadata
 
 
 def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:
-    """Make the directory with the files of an empty log, so that opening it changes nothing. Raises OSError.
+    """Create the directory with the files of an empty log, so that opening the log changes nothing. Raises OSError.
 
-    Only partition.metadata is made durable, as in Kafka: what else a crash leaves out is made again.
+    Only partition.metadata is made durable, as in Kafka: the other files are created again where a crash has lost them.
     """
     disk.make_directory(path)
     disk.write_file(path / FileKind.PARTITION_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
@@ -40,26 +42,48 @@ def make_partition_directory(disk: Disk, path: Path, topic_id: str) -> None:
 def topic_id_of(path: Path) -> str | None:
     """The topic's id in partition.metadata; None where there is no such file. Raises StartRefused, OSError."""
     file = path / FileKind.PARTITION_METADATA
-    if file.exists() and not (file.is_file() or file.is_dir()):  # a pipe would wait
+    if file.exists() and not (file.is_file() or file.is_dir()):  # reading a named pipe would block
         raise OSError(errno.EINVAL, "not a regular file", str(file))
     try:
         with file.open("rb") as opened:
             return parse_partition_metadata(opened.read(SMALL_BYTES)).topic_id
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        raise StartRefused(f"{path.name}/{file.name}", "a directory") from None
     except FormatError as error:
         raise StartRefused(f"{path.name}/{file.name}", error.reason, error.position) from None
 
 
+def is_filled_directory(path: Path) -> bool:
+    """Whether this is a directory with anything in it, which Java's Files.deleteIfExists does not delete; a symbolic
+    link is none."""
+    return path.is_dir() and not path.is_symlink() and any(path.iterdir())
+
+
+def metadata_topic_id_refusal(path: Path) -> StartRefused | None:
+    """Why Kafka does not start with partition.metadata in the directory of the metadata log; None where it does, as it
+    does without the file. Raises UnreadableInput."""
+    try:
+        topic_id = topic_id_of(path)
+    except StartRefused as refused:
+        return refused
+    except OSError as error:
+        raise UnreadableInput(str(path / FileKind.PARTITION_METADATA), error.strerror or str(error)) from None
+    if topic_id in (None, METADATA_TOPIC_ID):
+        return None
+    return StartRefused(f"{path.name}/{FileKind.PARTITION_METADATA}", f"topic id {topic_id} is not {METADATA_TOPIC_ID}")
+
+
 def name_for_end(topic: str, partition: int, state: str) -> str:
-    """A new name for the directory; state: `delete` or `stray`."""
+    """Return a new unique name for a directory that is deleted or a stray. state: `delete` or `stray`."""
     unique = uuid4().hex
     behind = len(build_directory(DirectoryName("", partition, state, unique)))
     return build_directory(DirectoryName(topic[: NAME_LENGTH_MAX - behind], partition, state, unique))
 
 
 def rename_for_end(disk: Disk, path: Path, topic: str, partition: int, state: str) -> Path:
-    """Give the directory of a log that is not open such a name. Raises OSError."""
+    """Rename the directory of a log that is not open to a name from `name_for_end`. Raises OSError."""
     target = path.with_name(name_for_end(topic, partition, state))
     disk.rename(path, target)
     disk.sync_directory(path.parent)

@@ -1,4 +1,4 @@
-"""What a partition knows of its producers, and its snapshots: idempotence and open transactions up to an offset.
+"""The producer state of a partition, and its snapshots: sequences and open transactions up to an offset.
 
     state     per producer: epoch, its last five batches, first offset of its open transaction (kernel ProducerTable)
     snapshot  <offset>.snapshot, the state as of the records below the offset; taken at the base offset of the last two
@@ -15,31 +15,26 @@ from collections.abc import Callable
 
 from formats.errors import BadCodec, BadCompression, FormatError, LimitExceeded
 from formats.file_name import FileKind, FileName, build
-from formats.kernels.log import (
-    RECOVERY_INVALID,
-    RECOVERY_MORE,
-    RECOVERY_REFUSED,
-    BatchTable,
-    ProducerTable,
-    crc32c,
-    follow_producers,
-)
+from formats.kernels.batches import BatchTable
+from formats.kernels.crc import crc32c
+from formats.kernels.producers import RECOVERY_INVALID, RECOVERY_MORE, RECOVERY_REFUSED, ProducerTable, follow_producers
 from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
 from formats.producer_snapshot import build as build_snapshot
 from formats.producer_snapshot import parse as parse_snapshot
 from formats.txn_index import AbortedTxn
-from kcli.log.recovery_view import PartitionView, offset_of
+from kcli.log.partition_view import PartitionView, offset_of
 
 DEFAULT_EXPIRATION_MS = 86_400_000
 SUFFIX = ".snapshot"
 
 LENGTH_FROM, CRC_FROM = 12, 21
 _END_MARKER = struct.Struct(">8xi5xIh4xq22xi7sh3sis")
-"""Of the header: length, CRC, attributes, base timestamp, count; of the record what lies around type and epoch."""
-_MARKER_HEAD = b"\x20\0\0\0\x08\0\0"  # 16 bytes, attributes, deltas; a key of 4 bytes, version 0
+"""A marker's batch: length, CRC, attributes, base timestamp and count of the header; then the record, with the marker's
+type and the coordinator epoch between constant bytes."""
+_MARKER_HEAD = b"\x20\0\0\0\x08\0\0"  # a record of 16 bytes: attributes, deltas; a key of 4 bytes, version 0
 _MARKER_VALUE_HEAD = b"\x0c\0\0"  # a value of 6 bytes, version 0
 _NO_HEADERS = b"\0"
-_NOT_PLAIN = 0b1111  # codec; log append time
+_NOT_PLAIN = 0b1111  # the bits of codec and LogAppendTime in the attributes
 _KINDS = (0, 1)  # abort, commit
 
 OnCorrupt = Callable[[str, FormatError], None]
@@ -51,12 +46,14 @@ def snapshot_name(offset: int) -> str:
 
 
 def read_control(data: bytes) -> tuple[int, int, int, int, str | None]:
-    """What Kafka makes of a control batch when it loads producers: see ProducerTable. `data` is the whole batch."""
+    """The marker in a control batch as Kafka reads it when it loads producers (see ProducerTable). data: the whole
+    batch."""
     return _read_end_marker(data) or read_any_control(data)
 
 
 def _read_end_marker(data: bytes) -> tuple[int, int, int, int, None] | None:
-    """Of a marker as Kafka writes them; None of one that is otherwise in any way."""
+    """The fields of a transaction marker whose batch has exactly the form that Kafka writes; None for any other
+    batch."""
     if len(data) != _END_MARKER.size:
         return None
     length, crc, attributes, base_timestamp, count, head, kind, value_head, epoch, behind = _END_MARKER.unpack(data)
@@ -69,7 +66,7 @@ def _read_end_marker(data: bytes) -> tuple[int, int, int, int, None] | None:
 
 
 def read_any_control(data: bytes) -> tuple[int, int, int, int, str | None]:
-    """The same, by the definitions of the formats."""
+    """As `read_control`, for a control batch of any form; parsed by Construct, which is slower."""
     from formats import control_record
     from formats.record_batch import parse_batch
 
@@ -97,12 +94,31 @@ def read_any_control(data: bytes) -> tuple[int, int, int, int, str | None]:
     return RECOVERY_MORE, int(kind), int.from_bytes(value[2:6], signed=True), batch.timestamp_ms(record), None
 
 
-class ProducerStateManager:
-    """The producers of a partition and their snapshots in its directory, as a view of it has them.
+def check_control(batch: bytes) -> tuple[int, int, str | None]:
+    """Return type and coordinator epoch of the last record in a control batch, and the reason where it cannot be
+    parsed.
 
-    map_end_offset: the state holds what lies below it. unreplicated: the transactions that have ended, first offset ->
-    offset of the marker, as far as their markers are not known to lie below the high watermark. now_ms is the clock.
-    on_corrupt(name, error) hears of a snapshot that cannot be read; it is removed.
+    LogCheck calls it for the control batches that it cannot parse itself.
+    """
+    from formats import control_record, record_batch
+
+    kind, epoch = -1, -1
+    try:
+        for record in record_batch.parse_batch(batch).records:
+            control = control_record.parse(record.key, record.value)
+            kind = int(control.type)
+            epoch = int(control.value["coordinatorEpoch"]) if control.type.is_marker else -1
+    except FormatError as error:
+        return -1, -1, error.reason
+    return kind, epoch, None
+
+
+class ProducerStateManager:
+    """The producers of a partition, and their snapshots in a view of its directory.
+
+    map_end_offset: the state includes the records below it. unreplicated: the ended transactions whose marker may not
+    be below the high watermark: first offset -> offset of the marker. now_ms: the clock. on_corrupt(name, error):
+    called for a snapshot that cannot be read, which is removed.
     """
 
     def __init__(
@@ -124,28 +140,30 @@ class ProducerStateManager:
         self._snapshots = self._listed()
 
     def _listed(self) -> dict[int, str]:
-        """The names of snapshots by offset; Kafka does not ask for 20 digits."""
+        """The names of snapshots by offset. As in Kafka, the offset in a name may have any number of digits."""
         return {offset_of(name): name for name in self._view.names() if name.endswith(SUFFIX)}
 
     @property
     def latest_snapshot_offset(self) -> int | None:
-        """The offset of the last snapshot, None where there is none."""
+        """The offset of the latest snapshot; None where there is none."""
         return max(self._snapshots, default=None)
 
     @property
     def last_snapshot_offset(self) -> int:
-        """Up to where the state is known to be in a snapshot."""
+        """The offset of the last snapshot that was taken or loaded; the log start offset where there was none."""
         return self._last_snapshot_offset
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction begins that consumers of committed records wait for; None where there is none."""
+        """The first offset of the first transaction that is open or not replicated; None where there is none."""
         ongoing = self.table.ongoing()[:1]
         return min([*(first for first, _ in ongoing), *self.unreplicated], default=None)
 
     def follow(self, batches: BatchTable, data: bytes | bytearray | memoryview) -> list[AbortedTxn] | None:
-        """Take in batches of the log, in order, unchecked. Returns the transactions that they abort; None: they
-        contradict the state, `table.reason` says how, and the state holds up to nowhere."""
+        """Apply batches of the log, in order, without a leader's checks. Returns the transactions that they abort.
+
+        None: the batches contradict the state; `table.reason` has the reason, and the state must not be used any more.
+        """
         how, completed = follow_producers(self.table, batches, data)
         if how != RECOVERY_MORE:
             self.map_end_offset = -1
@@ -169,7 +187,7 @@ class ProducerStateManager:
             self._last_snapshot_offset = self.map_end_offset
 
     def _bytes_of(self, entries: tuple[ProducerEntry, ...], name: str) -> bytes:
-        """The snapshot's bytes: those on disk where they say the same, for entries have no order."""
+        """The bytes of a snapshot; the present bytes of the file where they hold the same entries in another order."""
         if name in self._view.original:
             self._view.files.setdefault(name, self._view.original[name])
             try:
@@ -181,7 +199,7 @@ class ProducerStateManager:
         return build_snapshot(ProducerSnapshot(entries))
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Take up the state of the last snapshot within (log start, log end]; snapshots outside go."""
+        """Load the state of the latest snapshot within (log start, log end], and remove snapshots outside."""
         for offset in sorted(self._snapshots):
             if offset > log_end_offset or offset <= log_start_offset:
                 self.remove_snapshot(offset)
@@ -195,7 +213,7 @@ class ProducerStateManager:
         self._last_snapshot_offset = log_start_offset if latest is None else latest
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Forget all, snapshots too."""
+        """Drop the state and all snapshots."""
         self.table.clear()
         self.unreplicated.clear()
         for each in sorted(self._snapshots):
@@ -209,7 +227,8 @@ class ProducerStateManager:
             self._view.remove(name)
 
     def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
-        """Keep the snapshots at the base offsets of segments, and the last other one if it lies behind them."""
+        """Remove the snapshots that are not at the base offset of a segment; the last one of these is kept if it lies
+        behind all base offsets."""
         self._snapshots = self._listed()
         bases = set(base_offsets)
         stray: int | None = None

@@ -18,7 +18,7 @@ from kcli.log.config import LogConfig
 
 
 class AgedSegment(Protocol):
-    """What retention asks of a segment: offset, bytes of its log, age_timestamp in ms since 1970."""
+    """What retention needs to know of a segment."""
 
     @property
     def base_offset(self) -> int:
@@ -30,7 +30,7 @@ class AgedSegment(Protocol):
 
     @property
     def age_timestamp(self) -> int:
-        """What its age is counted from: its largest timestamp, else its last change."""
+        """The time that its age counts from: its largest timestamp, else its last change; ms since 1970."""
 
 
 AnySegment = TypeVar("AnySegment", bound=AgedSegment)
@@ -50,16 +50,16 @@ def deletable(
     conditions: list[Callable[[Sequence[AgedSegment]], Condition]] = [partial(_below_start, log_start_offset)]
     if config.delete:
         conditions += [partial(_too_much, config.retention_bytes), partial(_too_old, now_ms, config.retention_ms)]
-    gone = 0
+    expired = 0
     for condition_for in conditions:
-        rest = segments[gone:]
+        rest = segments[expired:]
         condition = condition_for(rest)
         for segment, behind in zip(rest, [*rest[1:], None], strict=False):  # there may be none left
             upper = log_end_offset if behind is None else behind.base_offset
             if high_watermark < upper or not condition(segment, behind) or (behind is None and not segment.size):
                 break
-            gone += 1
-    return list(segments[:gone])
+            expired += 1
+    return list(segments[:expired])
 
 
 def _below_start(log_start_offset: int, _rest: Sequence[AgedSegment]) -> Condition:

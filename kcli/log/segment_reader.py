@@ -1,14 +1,15 @@
-"""A segment window by window: batch headers as a table over the bytes that hold them, and the damage in between.
+"""A segment, read in windows: the bytes of whole batches, with a table of their headers; and the damage in between.
 
     for part in read_segment(source): a Window (whole batches, in order) or a Damage (bytes that are no batch)
 
 A window begins at a batch. Where the last batch does not end in it, the next window begins there; a batch larger than a
-window gets one to itself, up to `max_batch_bytes`. Memory is a window at a time, whatever the size of the file.
+window gets one to itself, up to `max_batch_bytes`. Memory is that of one window, whatever the size of the file.
 
-With `resync`, reading goes on behind damage: at the next byte where a batch begins whose CRC holds. A batch with a bad
-CRC whose length still leads on, batch by batch, to that place (or to the end) stays a row of its window; where it leads
-elsewhere its length is not to be trusted, and all bytes up to the next sound batch are Damage.
-Without it, as kafka-dump-log, the first place that is no batch ends the reading.
+With `resync`, reading continues behind damage: at the next byte where a batch with a correct CRC begins. A batch with a
+bad CRC whose length still leads on, batch by batch, to that place (or to the end) stays a row of its window; where it
+leads elsewhere, the length itself is damaged, and all bytes up to the next sound batch are Damage. Without `resync`,
+reading ends at the first byte that is no batch, as in kafka-dump-log. Kafka opens no segment of more than 2^31 - 1
+bytes: the bytes behind them are Damage (LimitExceeded), and are not read.
 """
 
 from __future__ import annotations
@@ -17,26 +18,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from formats.errors import BadChecksum, BadLength, FormatError, LimitExceeded, Truncated
+from formats.kernels.batches import FAULT_SHORT_HEADER, BatchTable
 from formats.kernels.columns import BatchRow
-from formats.kernels.log import (
-    FAULT_SHORT_HEADER,
-    SCAN_BAD_LENGTH,
-    SCAN_END,
-    SCAN_STOPPED,
-    BatchTable,
-    find_batch,
-    scan,
-)
-from kcli.log.source import Source
+from formats.kernels.scan import SCAN_BAD_LENGTH, SCAN_END, SCAN_STOPPED, find_batch, scan
+from kcli.log.source import SEGMENT_BYTES_MAX, Source
 
 WINDOW_BYTES = 1 << 20
 MAX_BATCH_BYTES = 128 << 20
 HUNT_BYTES = 4 << 20
-FIRST_HUNT_BYTES = 1 << 10  # the next sound batch is mostly near
-AFTER_DAMAGE_BYTES = 1 << 16  # where there is damage there may be more: do not read much for little
+FIRST_HUNT_BYTES = 1 << 10  # searched first: the next sound batch is mostly near
+AFTER_DAMAGE_BYTES = 1 << 16  # the size of the first window behind damage: more damage may follow soon
 LOG_OVERHEAD_BYTES = 12
 LENGTH_AT = slice(8, 12)
-PREFIX_BYTES = 18  # from here on a batch can be told from the end of a file
+PREFIX_BYTES = 18  # the bytes that distinguish the begin of a batch from a preallocated end of the file
 SMALLEST_LENGTH = 14
 ZEROS = bytes(HUNT_BYTES)
 
@@ -55,16 +49,16 @@ class Window:
     spare: list[bytearray] = field(default_factory=list)
 
     def release(self) -> None:
-        """The caller is done with `data`: the next window may have its memory. New memory costs as much as reading."""
+        """Release the memory of `data`, for the next window to use: allocating new memory takes as long as reading."""
         self.spare.append(self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes [position, position + length) of the file, which hold no sound batch; `at_end`: nothing sound follows.
+    """Bytes [position, position + length) of the file, which hold no sound batch; at_end: no sound batch follows.
 
-    `error` says what is wrong at `position`: BadLength, Truncated (the file ends inside a batch), BadChecksum (and the
-    length leads nowhere) or LimitExceeded.
+    error: what is wrong at `position`: BadLength, Truncated (the file ends inside a batch), BadChecksum (and the length
+    leads to no batch) or LimitExceeded.
     """
 
     position: int
@@ -103,9 +97,17 @@ class _Reader:
         self._spare: list[bytearray] = []
         self._sound: tuple[int, int | None] = (0, 0)  # [from, to): no sound batch begins in it, one does at `to`
         self._framed_to = -1  # batch lengths are known to lead to this byte
-        self._work = 0  # bytes that hunts read and checked, less 8 times those they passed: see find_batch
+        self._work = 0  # bytes that searches have read and checked, less 8 times those they skipped: see find_batch
 
     def parts(self, position: int) -> Iterator[Window | Damage]:
+        yield from self._parts(position)
+        size = self._source.size()
+        if min(size, size if self._stop is None else self._stop) > SEGMENT_BYTES_MAX:
+            reason = f"{size:,} bytes, and Kafka opens no segment of more than {SEGMENT_BYTES_MAX:,}"
+            left = size - SEGMENT_BYTES_MAX
+            yield Damage(SEGMENT_BYTES_MAX, left, LimitExceeded(reason, SEGMENT_BYTES_MAX), at_end=True)
+
+    def _parts(self, position: int) -> Iterator[Window | Damage]:
         want = self._window_bytes
         while True:
             data, got = self._load(position, want)
@@ -151,11 +153,11 @@ class _Reader:
         return bytearray(size)
 
     def _end(self) -> int:
-        size = self._source.size()
+        size = min(self._source.size(), SEGMENT_BYTES_MAX)
         return size if self._stop is None else min(size, self._stop)
 
     def _incomplete(self, position: int, needed: int, *, ended: bool) -> tuple[Damage | None, int]:
-        """The batch at `position` is not whole in the window: read more, or say why not."""
+        """Handle a batch at `position` that does not end in the window: read more, or return the Damage."""
         if ended or position + needed > self._end():
             left = self._end() - position
             reason = f"the file ends {left:,} bytes into a batch"
@@ -189,7 +191,7 @@ class _Reader:
         return self._damage(batch.position, BadChecksum(reason, batch.position))
 
     def _leads_to(self, position: int, target: int) -> bool:
-        """Do the lengths at `position` and behind lead to byte `target` exactly?"""
+        """Whether the batch lengths from `position` on lead exactly to byte `target`."""
         prefix = bytearray(LOG_OVERHEAD_BYTES)
         while position < target:
             if self._source.read_at(position, memoryview(prefix)) < LOG_OVERHEAD_BYTES:
@@ -219,7 +221,7 @@ class _Reader:
         want = FIRST_HUNT_BYTES
         while end - position >= PREFIX_BYTES:
             data, got = self._load(position, want)
-            if got >= PREFIX_BYTES and data.startswith(ZEROS[:got]):  # room kept by log.preallocate; no length is 0
+            if got >= PREFIX_BYTES and data.startswith(ZEROS[:got]):  # preallocated zeros: no batch has the length 0
                 position += got - LOG_OVERHEAD_BYTES + 1
                 want = min(4 * want, HUNT_BYTES)
                 continue

@@ -1,4 +1,4 @@
-"""Where the bytes of a segment come from: a file read by position, or a pipe spooled as it is read."""
+"""The bytes of a segment, by position: of a file, of memory, or of a pipe that is spooled as it is read."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from kcli.errors import UnreadableInput
 
 PIPE_CHUNK_BYTES = 1 << 20
 SMALL_FILE_BYTES = 64 << 20
+SEGMENT_BYTES_MAX = 2**31 - 1
+"""Kafka opens no larger segment (FileRecords)."""
 STDIN = Path("-")
 
 
@@ -21,23 +23,23 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """The name for messages."""
 
     def read_at(self, position: int, buffer: memoryview) -> int:
         """Fill `buffer` from `position` on. Returns the bytes read: fewer than its length only at the end."""
 
     def size(self) -> int:
-        """Bytes there are in all; a pipe is read to its end to tell."""
+        """The number of bytes; a pipe is read to its end for it."""
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the file."""
 
 
 class FileSource:
     """A file, read with preadv: a live Kafka truncates its files, and a mapped page behind the new end is SIGBUS.
 
     Its size is taken once, so that a growing file is read up to where it ended when it was opened. Raises
-    UnreadableInput where the file cannot be opened or read, or is a pipe. /dev/null is an empty file.
+    UnreadableInput where the file cannot be opened or read, or is a pipe or a device. /dev/null is an empty file.
     """
 
     def __init__(self, path: Path, *, fd: int | None = None) -> None:
@@ -46,8 +48,8 @@ class FileSource:
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if fd is None else os.dup(fd)
             found = os.fstat(self._fd)
         except OSError as error:
-            raise UnreadableInput(self.name, error.strerror or str(error)) from error
-        if not (stat.S_ISREG(found.st_mode) or stat.S_ISCHR(found.st_mode)):
+            raise UnreadableInput.of(self.name, error) from error
+        if not (stat.S_ISREG(found.st_mode) or _is_null(found)):
             os.close(self._fd)
             reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(found.st_mode) else "not a regular file"
             raise UnreadableInput(self.name, reason)
@@ -66,7 +68,7 @@ class FileSource:
                     break
                 done += got
         except OSError as error:
-            raise UnreadableInput(self.name, f"byte {position + done:,}: {error.strerror}") from error
+            raise UnreadableInput(self.name, f"byte {position + done:,}: {error.strerror}", error.errno) from error
         return done
 
     def close(self) -> None:
@@ -74,7 +76,7 @@ class FileSource:
 
 
 class BytesSource:
-    """Bytes that are there already. name: what to call them in a message."""
+    """Bytes in memory. name: for messages."""
 
     def __init__(self, data: bytes | memoryview, name: str) -> None:
         self.name = name
@@ -93,7 +95,11 @@ class BytesSource:
 
 
 class PipeSource:
-    """A pipe, spooled to an unlinked temporary file as far as it has been asked for, so that one can look back."""
+    """A pipe, spooled to an unlinked temporary file as far as it has been read, so that earlier bytes can be read
+    again.
+
+    A pipe can be endless: reading ends one byte beyond the largest segment.
+    """
 
     def __init__(self, fd: int, name: str) -> None:
         self.name = name
@@ -102,12 +108,12 @@ class PipeSource:
         self._spooled = 0
         self._ended = False
 
-    def _fill(self, until: int | None) -> None:
-        while not self._ended and (until is None or self._spooled < until):
+    def _fill(self, until: int) -> None:
+        while not self._ended and self._spooled < until:
             try:
                 chunk = os.read(self._pipe, PIPE_CHUNK_BYTES)
             except OSError as error:
-                raise UnreadableInput(self.name, error.strerror or str(error)) from error
+                raise UnreadableInput.of(self.name, error) from error
             self._ended = not chunk
             try:
                 while chunk:
@@ -119,7 +125,7 @@ class PipeSource:
                 raise
 
     def size(self) -> int:
-        self._fill(None)
+        self._fill(SEGMENT_BYTES_MAX + 1)
         return self._spooled
 
     def read_at(self, position: int, buffer: memoryview) -> int:
@@ -136,14 +142,21 @@ class PipeSource:
         self._spool.close()
 
 
+def _is_null(found: os.stat_result) -> bool:
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == Path(os.devnull).stat().st_rdev
+
+
 def open_source(path: Path) -> Source:
-    """A file by position; what has no positions (a named pipe, `<(...)` of a shell) spooled. Raises UnreadableInput."""
+    """A file by position; a pipe (a named one, `<(...)` of a shell) is spooled. Raises UnreadableInput."""
     try:
-        if stat.S_ISREG(path.stat().st_mode):
+        found = path.stat()
+        if stat.S_ISREG(found.st_mode):
             return FileSource(path)
+        if stat.S_ISCHR(found.st_mode) and not _is_null(found):
+            raise UnreadableInput(str(path), "a device, which may be endless")
         return PipeSource(os.open(path, os.O_RDONLY | os.O_CLOEXEC), str(path))
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput.of(path, error) from error
 
 
 def read_whole(path: Path, *, limit_bytes: int = SMALL_FILE_BYTES) -> bytes:
@@ -156,7 +169,7 @@ def read_input(path: Path) -> bytes:
     if path != STDIN:
         return read_whole(path)
     source = open_stdin()
-    if source.read_at(SMALL_FILE_BYTES, memoryview(bytearray(1))):  # so far a pipe is read, and no further
+    if source.read_at(SMALL_FILE_BYTES, memoryview(bytearray(1))):  # a pipe is read up to this byte, and no further
         source.close()
         raise UnreadableInput(source.name, f"more than {SMALL_FILE_BYTES:,} bytes, which such a file cannot have")
     return _whole(source, SMALL_FILE_BYTES)
@@ -173,5 +186,5 @@ def _whole(source: Source, limit_bytes: int) -> bytes:
 
 
 def open_stdin() -> Source:
-    """Standard input: by position where it is a file, else spooled."""
+    """Standard input as a source: by position where it is a file, else spooled."""
     return FileSource(STDIN, fd=0) if stat.S_ISREG(os.fstat(0).st_mode) else PipeSource(0, str(STDIN))

@@ -1,4 +1,4 @@
-"""The batches of a segment with their records, one by one: for logs that say what the broker is to know.
+"""The batches of a segment with their records, one by one: for the small logs that the broker replays.
 
 Bulk work on records stays in columns: see segment_reader and batch_records.
 """
@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from formats.kernels.batches import FAULT_BAD_CRC
 from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import FAULT_BAD_CRC, RecordTable
+from formats.kernels.records import RecordTable
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.segment_reader import Damage, Window, read_segment
@@ -20,7 +21,7 @@ TABLE_RECORDS = 4096
 
 
 class StoredRecord(NamedTuple):
-    """A record; None for a null key or value."""
+    """One record; a null key or value is None."""
 
     offset: int
     key: bytes | None
@@ -28,9 +29,9 @@ class StoredRecord(NamedTuple):
 
 
 def read_batches(path: Path, from_offset: int = 0) -> Iterator[tuple[BatchRow, list[StoredRecord]]]:
-    """The batches of a segment or a snapshot, those that begin at from_offset or behind it.
+    """Yield the batches of a segment or a snapshot whose base offset is from_offset or above.
 
-    Raises UnreadableInput, with the place, for bytes that are damaged.
+    Raises UnreadableInput, with the position, for damaged bytes.
     """
     source = FileSource(path)
     try:
@@ -40,7 +41,7 @@ def read_batches(path: Path, from_offset: int = 0) -> Iterator[tuple[BatchRow, l
 
 
 def batches_of(source: Source, from_offset: int = 0) -> Iterator[tuple[BatchRow, list[StoredRecord]]]:
-    """The batches of whatever has some, as `read_batches` gives those of a file. Raises UnreadableInput."""
+    """As `read_batches`, for the batches of `source`. Raises UnreadableInput."""
     for part in read_segment(source, resync=False):
         if isinstance(part, Damage):
             raise UnreadableInput(source.name, f"byte {part.position:,}: {part.error.reason}")
@@ -58,7 +59,7 @@ def _window(name: str, window: Window, from_offset: int) -> Iterator[tuple[Batch
             record = RecordRow._make(table.row(i))
             records[record.batch].append(StoredRecord(record.offset, record.key(buffer), record.value(buffer)))
     for i in range(first, len(rows)):
-        row = BatchRow._make(window.batches.row(i))  # decoding marks what it finds
+        row = BatchRow._make(window.batches.row(i))  # decoding has marked its faults
         if row.faults & (UNREADABLE | FAULT_BAD_CRC):
             raise UnreadableInput(name, f"byte {row.position:,}: a damaged batch")
         yield row, records[i]

@@ -1,10 +1,11 @@
-"""Changing configurations: of topics, brokers, groups, client metrics subscriptions.
+"""Changes of the configurations of topics, brokers, groups and client metrics subscriptions.
 
-A resource's configuration is checked as a whole, as it would be, and refused as a whole; others of the same request are
-changed all the same, in one batch: a ConfigRecord for each name, without a value where it is taken back, and behind
-them a ClearElrRecord for each new min.insync.replicas where replicas are eligible by it (KIP-966).
+Each resource of a request is changed or refused as a whole, independently of the request's other resources; its new
+configuration is validated as a whole. The records of all are one batch: a ConfigRecord for each name, with a null value
+where it is deleted, and then, with ELR enabled, a ClearElrRecord for each new min.insync.replicas (KIP-966).
 
-What values may be is not known here: see Schema. Source: ConfigurationControlManager, QuorumController, KIP-339.
+A Schema knows the configurations and their valid values. Source: ConfigurationControlManager, QuorumController,
+KIP-339.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
 
-from kcli.java_values import java_integer, java_split
+from kcli.java.values import java_integer, java_split
 from kcli.log.config import InvalidConfig
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.metadata_version import CORDONED_DIRECTORIES
-from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused, Result
+from kcli.metadata.result import NO_ERROR, Error, Refused, Result
 from kcli.metadata.snapshot import ELR_VERSION
 from kcli.metadata.topic_names import utf16_length
+from kcli.protocol.error_code import ErrorCode
 
 VALUE_LENGTH_MAX: Final = 32_767
 MIN_ISR: Final = "min.insync.replicas"
@@ -29,7 +31,7 @@ CORDONED: Final = "cordoned.log.dirs"
 
 
 class Operation(IntEnum):
-    """What is done with one configuration; the last two are for lists."""
+    """The operations of IncrementalAlterConfigs, by their numbers; APPEND and SUBTRACT are for lists."""
 
     SET = 0
     DELETE = 1
@@ -39,7 +41,8 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """Changes of some configurations of one resource. operation: as the request numbers it."""
+    """Changes of single configurations of one resource. operations: name, number of the Operation, and value of
+    each."""
 
     resource_type: int
     name: str
@@ -48,7 +51,7 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True)
 class NewConfigs:
-    """All configurations of one resource: those that it has besides are taken back."""
+    """All configurations that one resource is to have; its others are deleted."""
 
     resource_type: int
     name: str
@@ -56,22 +59,23 @@ class NewConfigs:
 
 
 class Schema(Protocol):
-    """What configurations there are, of which values."""
+    """The known configurations and their valid values."""
 
     def list_default(self, resource_type: int, name: str) -> Sequence[str] | None:
-        """Kafka's default of a configuration that is a list; None where it is none, or not known."""
+        """Return Kafka's default of a configuration of type LIST; None for another type or an unknown name."""
 
     def validate(self, resource_type: int, name: str, configs: Mapping[str, str], existing: Mapping[str, str]) -> None:
-        """Could these be all configurations of a resource? Raises InvalidConfig, or Refused for another code."""
+        """Validate `configs` as all configurations of a resource. existing: its current ones. Raises InvalidConfig, or
+        Refused for an error other than INVALID_CONFIG."""
 
 
 def incremental_alter_configs(
     image: MetadataImage, schema: Schema, changes: Iterable[ResourceChange], *, validate_only: bool = False
 ) -> Result[list[Error]]:
-    """Change single configurations. Returns an error for each resource, in their order.
+    """Change single configurations. Return an error, or NO_ERROR, for each resource, in their order.
 
     Errors: INVALID_CONFIG, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION,
-    BROKER_ID_NOT_REGISTERED. Raises Refused(UNKNOWN_SERVER_ERROR) for an operation that is none.
+    BROKER_ID_NOT_REGISTERED. Raises Refused(UNKNOWN_SERVER_ERROR) for an unknown operation.
     """
     attempts = [
         _attempt(image, schema, each.resource_type, each.name, _altered(image, schema, each)) for each in changes
@@ -82,7 +86,8 @@ def incremental_alter_configs(
 def alter_configs(
     image: MetadataImage, schema: Schema, changes: Iterable[NewConfigs], *, validate_only: bool = False
 ) -> Result[list[Error]]:
-    """Replace all configurations. Returns an error for each resource, in their order. Errors: as above."""
+    """Replace all configurations of resources. Return an error, or NO_ERROR, for each resource, in their order. The
+    errors are those of `incremental_alter_configs`."""
     attempts = [_attempt(image, schema, each.resource_type, each.name, _replaced(image, each)) for each in changes]
     return _result(image, attempts, validate_only=validate_only)
 
@@ -107,7 +112,8 @@ def _clear_elr(image: MetadataImage, records: Iterable[Record]) -> list[Record]:
 
 
 def _altered(image: MetadataImage, schema: Schema, change: ResourceChange) -> dict[str, str | None] | Error:
-    """What the single changes come to: name -> new value."""
+    """The new values by name, None where deleted, that the operations lead to; unchanged ones are left out, except of
+    brokers. Or the error INVALID_CONFIG."""
     existing = image.configs(change.resource_type, change.name)
     altered: dict[str, str | None] = {}
     for name, number, value in change.operations:
@@ -130,7 +136,8 @@ def _altered(image: MetadataImage, schema: Schema, change: ResourceChange) -> di
 
 
 def combined(operation: Operation, words: list[str], others: Sequence[str]) -> list[str]:
-    """The words, and those of the others that are not among them; or without the first of each of the others."""
+    """APPEND: return `words` followed by those of `others` that are not in it. SUBTRACT: return `words` without the
+    first occurrence of each of `others`."""
     if operation is Operation.APPEND:
         known = set(words)
         return words + [word for word in dict.fromkeys(others) if word not in known]

@@ -1,6 +1,6 @@
-"""What one image of a cluster's metadata says and another does not, by the names that people know it by.
+"""The differences between two metadata images, as text for people.
 
-Left out is what a start writes anew: registrations of brokers and controllers, leaders and ISRs of partitions.
+Registrations of brokers and controllers, leaders and ISRs are left out, as every start of a cluster writes them anew.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ PREFIXED = 4
 
 
 class Difference(NamedTuple):
-    """A thing that is not the same in both images. before, after: its value; None where an image lacks it.
+    """An item that differs between two images. what: its kind. before, after: its values, None where an image lacks it.
 
-    A value that may be a secret (of brokers, users, tokens) is an empty text.
+    A value that may be a secret (broker configurations, SCRAM users, delegation tokens) is "".
     """
 
     what: str
@@ -47,7 +47,8 @@ class Difference(NamedTuple):
 
 
 def differences(before: MetadataImage, after: MetadataImage) -> Iterator[Difference]:
-    """Topics, partitions, configurations, quotas, users, ACLs, tokens, features, producer ids; by kind, then name."""
+    """Yield the differences in topics, partitions, configurations, client quotas, SCRAM users, ACLs, delegation tokens,
+    features and producer ids; by kind in this order, then by name."""
     yield from _compare("topic", _topics(before), _topics(after))
     yield from _compare("partition", _partitions(before, after), _partitions(after, before))
     yield from _compare("configuration", _configs(before), _configs(after))
@@ -70,7 +71,7 @@ def _topics(image: MetadataImage) -> dict[str, str]:
 
 
 def _partitions(image: MetadataImage, other: MetadataImage) -> dict[str, str]:
-    """Those of topics that are in both."""
+    """The partitions of topics that are in both images."""
     return {
         f"{topic.name}-{number}": ""
         for topic_id, topic in image.topics_by_id.items()

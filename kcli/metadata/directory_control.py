@@ -1,4 +1,5 @@
-"""In which log directory a broker's replicas lie, as it says itself: when it has chosen one, and when a move ends.
+"""AssignReplicasToDirs: a broker reports the log directories of its replicas, after it has chosen one for a new replica
+and when a replica has moved between directories.
 
 Source: ReplicationControlManager.handleAssignReplicasToDirs; KIP-858.
 """
@@ -16,15 +17,17 @@ from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition_change import Change
 from kcli.metadata.placement import is_online
 from kcli.metadata.registration_control import check_epoch
-from kcli.metadata.result import ErrorCode, Refused, Result
+from kcli.metadata.result import Refused, Result
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicIdPartition
 
 Assignments = Sequence[tuple[UUID, Sequence[tuple[UUID, Sequence[int]]]]]
-"""Directory ids, with topic ids, with numbers of partitions."""
+"""Directory ids, each with topic ids, each with partition numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentAnswer:
-    """What became of one replica."""
+    """The error of one replica's assignment."""
 
     partition: int
     code: ErrorCode
@@ -40,7 +43,7 @@ def assign_replicas(
     assignments: Assignments,
     broker_properties: Mapping[str, str],
 ) -> Result[Answers]:
-    """A broker has put replicas into directories.
+    """Record the log directories of a broker's replicas; replicas in an offline directory lose leadership and ISR.
 
     Errors of a replica: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER. Raises
     Refused(STALE_BROKER_EPOCH), Refused(UNSUPPORTED_VERSION).
@@ -51,7 +54,7 @@ def assign_replicas(
     defaults = broker_defaults(broker_properties)
     answers: Answers = []
     records: list[Record] = []
-    missing: set[tuple[UUID, int]] = set()
+    missing: set[TopicIdPartition] = set()
     for directory, topics in assignments:
         its_answers: list[tuple[UUID, list[AssignmentAnswer]]] = []
         answers.append((directory, its_answers))

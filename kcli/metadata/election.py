@@ -1,4 +1,5 @@
-"""Leaders of partitions: elected when a client asks, when brokers or their directories come and go, and now and then.
+"""Leader elections: on ElectLeaders, when brokers are fenced, unfenced or unregistered, when log directories fail, and
+periodically.
 
 Source: ReplicationControlManager; KIP-460 (elections on demand), KIP-858 (directories), KIP-966 (ELR).
 """
@@ -15,16 +16,18 @@ from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import NO_LEADER, Partition, Topic
 from kcli.metadata.partition_change import Change, Election, change_record
 from kcli.metadata.placement import is_active
-from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused, Result
+from kcli.metadata.result import NO_ERROR, Error, Refused, Result
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicIdPartition
 
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 ELECTIONS_MAX = 1000
-"""Of one round of those that nobody asked for."""
+"""The largest number of elections in one periodic round."""
 
 
 class ElectionType(IntEnum):
-    """As the protocol has it."""
+    """The election types of ElectLeaders, by their numbers in the protocol."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -32,7 +35,7 @@ class ElectionType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionAnswer:
-    """What became of one partition's election."""
+    """The error, or NO_ERROR, of one partition in an answer."""
 
     partition: int
     error: Error
@@ -44,19 +47,22 @@ def elect_leaders(
     topics: Sequence[tuple[str, Sequence[int]]] | None,
     broker_properties: Mapping[str, str],
 ) -> Result[list[tuple[str, list[PartitionAnswer]]]]:
-    """Elect leaders of these partitions (None: of all, where partitions that need no election are not answered).
+    """Elect leaders of partitions.
 
-    Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
+    topics: names with partition numbers; None for all partitions, then the answer leaves out those that need no
+    election. Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
     ELIGIBLE_LEADERS_NOT_AVAILABLE. Raises Refused(INVALID_REQUEST) for an unknown type.
     """
     if election_type not in tuple(ElectionType):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
     kind = ElectionType(election_type)
     defaults = broker_defaults(broker_properties)
-    wanted = topics if topics is not None else [(name, list(topic.partitions)) for name, topic in image.topics.items()]
+    requested = (
+        topics if topics is not None else [(name, list(topic.partitions)) for name, topic in image.topics.items()]
+    )
     records: list[Record] = []
     answers = []
-    for name, numbers in wanted:
+    for name, numbers in requested:
         answered = []
         for number in numbers:
             found = _elect(image, name, number, kind, defaults)
@@ -91,8 +97,8 @@ def _elect(
     return Error(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, message)
 
 
-def broker_comes(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """A broker may lead from now on: elections of all partitions without a leader."""
+def broker_is_unfenced(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
+    """Return the records of elections in all partitions without a leader, once the broker is unfenced."""
 
     def may_lead(each: int) -> bool:
         return each == broker_id or is_active(image, each)
@@ -101,13 +107,14 @@ def broker_comes(image: MetadataImage, broker_id: int, broker_properties: Mappin
     return _elections(image, leaderless, (), broker_properties, may_lead)
 
 
-def broker_goes(
+def broker_leaves_isrs(
     image: MetadataImage,
     broker_id: int,
     broker_properties: Mapping[str, str],
     directories: Collection[UUID] | None = None,
 ) -> list[Record]:
-    """A broker may no longer lead nor be in sync; with its replicas in these directories, if they are given."""
+    """Return the records that take a broker out of the leadership and the ISR of its partitions. directories: only of
+    replicas in these directories; None for all."""
 
     def may_lead(each: int) -> bool:
         return each != broker_id and is_active(image, each)
@@ -121,7 +128,8 @@ def broker_goes(
 
 
 def broker_was_killed(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """A broker has come up after what was no clean shutdown: it may have lost records."""
+    """Return the records for a broker that restarts after an unclean shutdown, and so may have lost records: it leaves
+    leadership, ISR and ELR of its partitions."""
 
     def may_lead(each: int) -> bool:
         return each != broker_id and is_active(image, each)
@@ -131,22 +139,23 @@ def broker_was_killed(image: MetadataImage, broker_id: int, broker_properties: M
 
 
 def broker_is_unregistered(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """A broker goes for good."""
+    """Return the records that take an unregistered broker out of leadership, ISR and ELR of its partitions."""
 
     def may_lead(each: int) -> bool:
         return each != broker_id and is_active(image, each)
 
     eligible = (each for each in _partitions(image) if broker_id in each[2].elr)
     return [
-        *broker_goes(image, broker_id, broker_properties),
+        *broker_leaves_isrs(image, broker_id, broker_properties),
         *_elections(image, eligible, (broker_id,), broker_properties, may_lead),
     ]
 
 
 def directories_missing(
-    image: MetadataImage, broker_id: int, partitions: Collection[tuple[UUID, int]], broker_properties: Mapping[str, str]
+    image: MetadataImage, broker_id: int, partitions: Collection[TopicIdPartition], broker_properties: Mapping[str, str]
 ) -> list[Record]:
-    """A broker has put its replicas of these partitions, (topic id, number), into directories that are offline."""
+    """Return the records that take a broker out of the leadership and the ISR of these partitions, whose replicas it
+    has assigned to offline directories. partitions: topic ids and numbers."""
 
     def may_lead(each: int) -> bool:
         return each != broker_id and is_active(image, each)
@@ -158,7 +167,7 @@ def directories_missing(
 def balance_leaders(
     image: MetadataImage, broker_properties: Mapping[str, str], elections_max: int = ELECTIONS_MAX
 ) -> list[Record]:
-    """Elect the preferred leader wherever another one leads, as far as that is possible."""
+    """Return the records that elect the preferred leader of partitions with another leader, where it can lead."""
     defaults = broker_defaults(broker_properties)
     records: list[Record] = []
     for topic, number, partition in _partitions(image):
@@ -174,7 +183,8 @@ def balance_leaders(
 def elect_unclean_leaders(
     image: MetadataImage, broker_properties: Mapping[str, str], elections_max: int = ELECTIONS_MAX
 ) -> list[Record]:
-    """Elect any leader of partitions without one, where the topic's configuration allows it."""
+    """Return the records of unclean elections in partitions without a leader, where the topic's configuration allows
+    them."""
     defaults = broker_defaults(broker_properties)
     records: list[Record] = []
     for topic, number, partition in _partitions(image):
@@ -188,7 +198,7 @@ def elect_unclean_leaders(
 
 
 def leads(image: MetadataImage, broker_id: int) -> bool:
-    """Is the broker the leader of any partition?"""
+    """Whether the broker is the leader of any partition."""
     return any(partition.leader == broker_id for _, _, partition in _partitions(image))
 
 
@@ -228,9 +238,10 @@ def change_partition(
     defaults: Mapping[str, str],
     may_lead: Callable[[int], bool] | None = None,
 ) -> Record | None:
-    """The record of a change of one partition, None where nothing changes.
+    """Return the record of a change of one partition; None where nothing changes.
 
-    defaults: of topic configurations, see broker_defaults; may_lead: without it, whoever is active.
+    defaults: the brokers' defaults of topic configurations, from broker_defaults. may_lead(broker_id): whether a broker
+    may lead; None for the active brokers.
     """
     first = topic.partitions.get(0, topic.partitions[number])
     min_isr = min(int(_config(image, topic, MIN_ISR, defaults)), len(first.replicas))
@@ -239,12 +250,12 @@ def change_partition(
 
 
 def usual_election(image: MetadataImage, topic: Topic, defaults: Mapping[str, str]) -> Election:
-    """The kind that a topic's configuration allows where brokers or replicas come and go."""
+    """Return the election to use when brokers or replicas change: unclean where the topic's configuration allows it."""
     return Election.UNCLEAN if is_unclean_allowed(image, topic, defaults) else Election.ONLINE
 
 
 def is_unclean_allowed(image: MetadataImage, topic: Topic, defaults: Mapping[str, str]) -> bool:
-    """May a replica lead that may lack committed records?"""
+    """Whether unclean.leader.election.enable allows a leader of the topic that may lack committed records."""
     return _config(image, topic, UNCLEAN_ELECTION, defaults).lower() == "true"
 
 

@@ -1,17 +1,17 @@
-"""Features: what a cluster has agreed to do, beside which records it writes (metadata.version).
+"""UpdateFeatures: the finalized levels of a cluster's features.
 
-    feature                            levels  at first  needs
+    feature                            levels  initial   meaning
     metadata.version                   7..30   30        see metadata_version.py
-    kraft.version                      0..1    0         1: voters are kept in the log
+    kraft.version                      0..1    0         1: the voters are in the metadata log
     transaction.version                0..2    2         1: flexible records; 2: an epoch for each transaction (KIP-890)
     group.version                      0..1    1         the consumer protocol (KIP-848)
-    eligible.leader.replicas.version   0..1    1         KIP-966; metadata.version 23
+    eligible.leader.replicas.version   0..1    1         ELR (KIP-966); needs metadata.version 23
     share.version                      0..1    0         share groups (KIP-932)
     streams.version                    0..1    0         streams groups (KIP-1071)
 
-Levels are those that a 4.3 node supports. Those at first are what `kafka-storage format` gives a new cluster, but for
-share.version and streams.version: Kafka begins with 1, and here nobody serves these groups yet. Both can be 1 all the
-same, in a directory or cluster of Kafka's. Source: Feature and the Version classes, QuorumFeatures,
+The levels are those that a node of Kafka 4.3 supports. The initial ones are what `kafka-storage format` gives a new
+cluster, except of share.version and streams.version: Kafka begins with 1, but kcli does not serve these groups yet.
+Both may still be 1, in a directory or a cluster of Kafka's. Source: Feature and the Version classes, QuorumFeatures,
 FeatureControlManager; KIP-584, KIP-1022.
 """
 
@@ -25,8 +25,9 @@ from typing import Final
 from kcli.metadata import metadata_version as levels
 from kcli.metadata.image import BROKER_RESOURCE, KRAFT_VERSION, METADATA_VERSION, MetadataImage, Record
 from kcli.metadata.registration import VersionRange
-from kcli.metadata.result import ErrorCode, Refused, Result
+from kcli.metadata.result import Refused, Result
 from kcli.metadata.snapshot import ELR_VERSION
+from kcli.protocol.error_code import ErrorCode
 
 MIN_ISR: Final = "min.insync.replicas"
 
@@ -41,11 +42,11 @@ SUPPORTED_FEATURES: Final[Mapping[str, VersionRange]] = {
 }
 NEEDS_METADATA_VERSION: Final = {(ELR_VERSION, 1): levels.ELR}
 FIRST_LEVELS: Final = {ELR_VERSION: (1, 26), "group.version": (1, 22), "transaction.version": (2, 24)}
-"""The level of a feature in a new cluster, and the metadata.version from which on it has it."""
+"""By feature: its level in a new cluster, and the lowest metadata.version with which a new cluster has that level."""
 
 
 class UpgradeType(IntEnum):
-    """Whether a level may go down: as the protocol has it."""
+    """Whether an update may lower a level, by its number in the protocol."""
 
     UNKNOWN = 0
     UPGRADE = 1
@@ -54,8 +55,8 @@ class UpgradeType(IntEnum):
 
 
 def first_levels(metadata_version: int = levels.LATEST) -> dict[str, int]:
-    """The levels of a new cluster that begins with that metadata.version, which comes first; features at 0 too, but
-    for kraft.version, which the metadata log itself has."""
+    """Return the initial levels of a new cluster with that metadata.version, which comes first. Features at level 0 are
+    included; kraft.version is not, as a control record of the metadata log has it."""
     first = {name: level if metadata_version >= since else 0 for name, (level, since) in FIRST_LEVELS.items()}
     return {METADATA_VERSION: metadata_version} | {
         name: first.get(name, 0) for name in sorted(SUPPORTED_FEATURES.keys() - {METADATA_VERSION, KRAFT_VERSION})
@@ -64,7 +65,7 @@ def first_levels(metadata_version: int = levels.LATEST) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class FeatureUpdate:
-    """A feature's new level; 0 takes it back."""
+    """A feature's new level; 0 disables the feature."""
 
     name: str
     level: int
@@ -81,16 +82,16 @@ def update_features(
     min_insync_replicas: int = 1,
     validate_only: bool = False,
 ) -> Result[None]:
-    """Set levels, all of them or none.
+    """Set the levels of features, all of them or none.
 
-    node_id: of this controller; kraft_version: its log's; min_insync_replicas: of its properties; upgrade_kraft: how
-    the quorum raises its level, which may raise Refused. Raises
+    node_id: of this controller. kraft_version: its current level. min_insync_replicas: from the controller's
+    properties. upgrade_kraft(level): raises the quorum's kraft.version, and may raise Refused. Raises
     Refused(INVALID_UPDATE_VERSION), whose message names the first feature that cannot be set.
     """
-    wanted = {update.name: update for update in updates}
-    proposed = {**image.features, **{name: update.level for name, update in wanted.items()}}
+    requested = {update.name: update for update in updates}
+    proposed = {**image.features, **{name: update.level for name, update in requested.items()}}
     records: list[Record] = []
-    for update in wanted.values():
+    for update in requested.values():
         current = kraft_version if update.name == KRAFT_VERSION else image.features.get(update.name, 0)
         _check(image, update, current, node_id)
         if update.name == METADATA_VERSION:
@@ -103,11 +104,11 @@ def update_features(
         else:
             _check_needs(update, proposed)
         records.append(("FeatureLevelRecord", 0, {"name": update.name, "featureLevel": update.level}))
-    if KRAFT_VERSION in wanted:
-        upgrade_kraft(wanted[KRAFT_VERSION].level)
+    if KRAFT_VERSION in requested:
+        upgrade_kraft(requested[KRAFT_VERSION].level)
     if validate_only:
         return Result([], None)
-    if wanted.get(ELR_VERSION, FeatureUpdate(ELR_VERSION, 0)).level > 0:
+    if requested.get(ELR_VERSION, FeatureUpdate(ELR_VERSION, 0)).level > 0:
         records = [*_elr_safety(image, min_insync_replicas), *records]
     return Result(records, None)
 
@@ -170,7 +171,8 @@ def _check_needs(update: FeatureUpdate, proposed: Mapping[str, int]) -> None:
 
 
 def _elr_safety(image: MetadataImage, min_insync_replicas: int) -> list[Record]:
-    """With ELR one min.insync.replicas holds for all brokers: theirs go, the cluster's is there."""
+    """The records that leave one min.insync.replicas for all brokers, as ELR requires: set the cluster-wide one where
+    it is missing, and delete those of single brokers."""
     records = []
     if MIN_ISR not in image.configs(BROKER_RESOURCE, ""):
         records.append(_min_isr("", str(min_insync_replicas)))

@@ -1,20 +1,21 @@
-"""Which brokers are alive: what the active controller knows of them beside the metadata log.
+"""BrokerHeartbeat: the sessions and the states of brokers, which the active controller keeps in memory only.
 
-    FENCED               until it has read the log as far as its own registration, and wants to serve
-    UNFENCED             may lead and be in sync
-    CONTROLLED_SHUTDOWN  wants to go: leads no more; goes when all active brokers have read of that
-    SHUTDOWN_NOW         may go, and is fenced
+    FENCED               the broker has not replayed the metadata log up to its registration, or wants to be fenced
+    UNFENCED             the broker may lead and be in ISRs
+    CONTROLLED_SHUTDOWN  the broker leads no partitions any more, and waits until all active brokers have replayed that
+    SHUTDOWN_NOW         the broker is fenced and may stop
 
-                         wants to be fenced   wants to go                     neither
+    state                wants to be fenced   wants to shut down              neither
     FENCED               FENCED               SHUTDOWN_NOW                    UNFENCED once it has caught up
     UNFENCED             FENCED               CONTROLLED_SHUTDOWN if it       UNFENCED
-                         (SHUTDOWN_NOW if it  leads anything, else
-                         wants to go too)     SHUTDOWN_NOW
-    CONTROLLED_SHUTDOWN  the same for all: SHUTDOWN_NOW once it leads nothing and all have read of it
+                         (SHUTDOWN_NOW if it  leads a partition, else
+                         also wants to        SHUTDOWN_NOW
+                         shut down)
+    CONTROLLED_SHUTDOWN  in all cases SHUTDOWN_NOW once it leads no partition and all active brokers have replayed that
 
-A broker that was let go comes back only with a new registration: a heartbeat that was long on its way changes nothing.
-A broker's session is kept up by heartbeats with its epoch; without one for broker.session.timeout.ms it is fenced. All
-of this is lost with the controller: the next one takes every broker that is not fenced as heard of when it became
+After SHUTDOWN_NOW a broker is unfenced only after a new registration, so a delayed heartbeat changes nothing. A
+heartbeat with the broker's epoch renews its session; without one for broker.session.timeout.ms the broker is fenced. A
+new active controller knows nothing of this: it gives every unfenced broker a session that begins when it becomes
 active.
 
 Source: BrokerHeartbeatManager, BrokerHeartbeatTracker, ReplicationControlManager; KIP-631, KIP-841.
@@ -31,14 +32,15 @@ from kcli.metadata import registration_control as registrations
 from kcli.metadata.election import leads
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.registration import Broker
-from kcli.metadata.result import ErrorCode, Refused, Result
+from kcli.metadata.result import Refused, Result
+from kcli.protocol.error_code import ErrorCode
 
 NO_OFFSET = -1
 OFFSET_MAX = (1 << 63) - 1
 
 
 class State(Enum):
-    """See above."""
+    """The state of a registered broker, or the one that a heartbeat leads to."""
 
     FENCED = auto()
     UNFENCED = auto()
@@ -48,8 +50,9 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """What a broker says of itself. metadata_offset: of the last record that it has read; cordoned: None where it does
-    not say."""
+    """A broker's heartbeat. metadata_offset: of the last record of the metadata log that the broker has replayed.
+    wants_fence, wants_shutdown: whether it wants to be fenced or to shut down. offline: ids of its failed log
+    directories. cordoned: ids of its cordoned ones, None where the request has no such field."""
 
     broker_id: int
     broker_epoch: int
@@ -62,7 +65,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """What it is told."""
+    """The answer to a heartbeat. is_caught_up: whether the broker has replayed its own registration."""
 
     is_caught_up: bool
     is_fenced: bool
@@ -77,7 +80,8 @@ class _Known:
 
 
 class Heartbeats:
-    """See above. Times are of any clock that only goes forward."""
+    """The sessions and the progress of brokers. brokers: those registered when this controller becomes active, at
+    `now_ms`. Times are in milliseconds of a monotonic clock."""
 
     def __init__(self, session_timeout_ms: float, brokers: Iterable[Broker] = (), now_ms: float = 0) -> None:
         self._session_timeout_ms = session_timeout_ms
@@ -86,22 +90,22 @@ class Heartbeats:
 
     # sessions
 
-    def heard_of(self, broker_id: int, epoch: int, now_ms: float) -> None:
-        """A heartbeat came."""
+    def renew_session(self, broker_id: int, epoch: int, now_ms: float) -> None:
+        """Renew the session of a broker with this epoch."""
         self._contacts[broker_id, epoch] = now_ms
 
     def has_session(self, broker: Broker | None, now_ms: float) -> bool:
-        """Was the broker heard of lately, as it is registered?"""
+        """Whether the broker, with its registered epoch, has a session; False for None."""
         contact = None if broker is None else self._contacts.get((broker.id, broker.epoch))
         return contact is not None and contact + self._session_timeout_ms >= now_ms
 
     def end_session(self, broker_id: int) -> None:
-        """The broker is known to be dead, or about to be."""
+        """End the broker's session at once, as the broker has stopped or is about to."""
         for key in [each for each in self._contacts if each[0] == broker_id]:
             del self._contacts[key]
 
     def take_expired(self, now_ms: float) -> tuple[int, int] | None:
-        """A broker, and its epoch, that was not heard of for too long; it is told once."""
+        """Remove one expired session, and return the broker's id and epoch; None where none has expired."""
         for key, contact in self._contacts.items():
             if contact + self._session_timeout_ms < now_ms:
                 del self._contacts[key]
@@ -109,7 +113,7 @@ class Heartbeats:
         return None
 
     def next_expiry_ms(self) -> float | None:
-        """When the next broker will have been silent for too long, unless it is heard of; None where there is none."""
+        """When the next session expires unless it is renewed; None without sessions."""
         if not self._contacts:
             return None
         return min(self._contacts.values()) + self._session_timeout_ms
@@ -117,22 +121,23 @@ class Heartbeats:
     # states
 
     def registered(self, broker_id: int) -> None:
-        """A new incarnation registered: what was known is of the old one."""
+        """Forget the broker's progress and shutdown, as a new incarnation has registered."""
         self._known.pop(broker_id, None)
 
     def is_shutting_down(self, broker_id: int) -> bool:
-        """Has it been granted a controlled shutdown that has not ended?"""
+        """Whether the broker is in a controlled shutdown that has not ended."""
         known = self._known.get(broker_id)
         return known is not None and known.shutdown_offset != NO_OFFSET
 
-    def told_to_shut_down(self, broker_id: int, offset: int) -> None:
-        """Its leaderships are given away, as the log says up to this offset."""
+    def begin_controlled_shutdown(self, broker_id: int, offset: int) -> None:
+        """Note the beginning of a controlled shutdown. offset: of the last record that takes leadership from the
+        broker."""
         known = self._known.setdefault(broker_id, _Known())
         if known.shutdown_offset == NO_OFFSET:
             known.shutdown_offset = offset
 
     def states(self, image: MetadataImage, beat: Heartbeat) -> tuple[State, State]:
-        """The state that the broker is in, and that it comes into with this heartbeat."""
+        """Return the state of the broker before and after this heartbeat."""
         broker_id = beat.broker_id
         is_caught_up = beat.metadata_offset >= image.registered_at[broker_id]
         if self.is_shutting_down(broker_id):
@@ -142,8 +147,8 @@ class Heartbeats:
         if image.brokers[broker_id].fenced:
             if beat.wants_shutdown:
                 return State.FENCED, State.SHUTDOWN_NOW
-            is_gone = image.brokers[broker_id].in_controlled_shutdown
-            may_serve = is_caught_up and not beat.wants_fence and not is_gone
+            has_announced_shutdown = image.brokers[broker_id].in_controlled_shutdown
+            may_serve = is_caught_up and not beat.wants_fence and not has_announced_shutdown
             return State.FENCED, State.UNFENCED if may_serve else State.FENCED
         if beat.wants_fence:
             return State.UNFENCED, State.SHUTDOWN_NOW if beat.wants_shutdown else State.FENCED
@@ -152,34 +157,34 @@ class Heartbeats:
         return State.UNFENCED, State.UNFENCED
 
     def _lowest_active_offset(self, image: MetadataImage) -> int:
-        """How far every broker has read that is up and stays."""
+        """The lowest offset up to which all active brokers, neither fenced nor shutting down, have replayed the log."""
         active = [each.id for each in image.brokers.values() if not each.fenced and not self.is_shutting_down(each.id)]
         return min((self._known.get(each, _Known()).metadata_offset for each in active), default=OFFSET_MAX)
 
     def fenced(self, broker_id: int) -> None:
-        """It is no longer on its way down."""
+        """End the broker's controlled shutdown, as the broker is fenced."""
         if broker_id in self._known:
             self._known[broker_id].shutdown_offset = NO_OFFSET
 
     def has_read(self, broker_id: int, offset: int) -> None:
-        """How far the broker has read the log."""
+        """Note the offset up to which the broker has replayed the metadata log."""
         self._known.setdefault(broker_id, _Known()).metadata_offset = offset
 
 
 def heartbeat(
     image: MetadataImage, heartbeats: Heartbeats, beat: Heartbeat, broker_properties: Mapping[str, str], now_ms: float
 ) -> Result[HeartbeatAnswer]:
-    """A heartbeat came: what is to be written of the broker, and what it is told.
+    """Handle a heartbeat: return the records of the broker's changes, and the answer.
 
-    Where the answer says that it is in controlled shutdown, `told_to_shut_down` is to be called with the offset of the
-    last record written. Raises Refused(STALE_BROKER_EPOCH).
+    Where the answer is that the broker is in controlled shutdown, the caller must call `begin_controlled_shutdown` with
+    the offset of the last record. Raises Refused(STALE_BROKER_EPOCH).
     """
     broker_id = beat.broker_id
     if broker_id not in image.brokers:
         reason = f"Receive a heartbeat from broker {broker_id} before registration"
         raise Refused(ErrorCode.STALE_BROKER_EPOCH, reason)
     registrations.check_epoch(image, broker_id, beat.broker_epoch)
-    heartbeats.heard_of(broker_id, beat.broker_epoch, now_ms)
+    heartbeats.renew_session(broker_id, beat.broker_epoch, now_ms)
     current, following = heartbeats.states(image, beat)
     is_fenced = following in (State.FENCED, State.SHUTDOWN_NOW)
     records: list[Record] = []
@@ -193,7 +198,7 @@ def heartbeat(
         records += change[following](image, broker_id, broker_properties)
     if is_fenced:
         heartbeats.fenced(broker_id)
-    if following is State.SHUTDOWN_NOW:  # its next process need not wait until its session is over, as Kafka's has to
+    if following is State.SHUTDOWN_NOW:  # its next incarnation can register at once; with Kafka only after the session
         heartbeats.end_session(broker_id)
     heartbeats.has_read(broker_id, beat.metadata_offset)
     records += registrations.directories_offline(image, broker_id, beat.offline, broker_properties)

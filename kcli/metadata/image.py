@@ -1,19 +1,25 @@
 """The state of a cluster, built only by replaying the records of `__cluster_metadata`.
 
-    TopicRecord, RemoveTopicRecord                       a topic comes, goes with its partitions and configuration
+    TopicRecord, RemoveTopicRecord                       create a topic, delete it with its partitions and configuration
     PartitionRecord, PartitionChangeRecord, ClearElr...  see partition.py
-    ConfigRecord                                         a null value takes a configuration back
-    FeatureLevelRecord                                   level 0 takes a feature back
+    ConfigRecord                                         set a configuration; a null value deletes it
+    FeatureLevelRecord                                   set the finalized level of a feature; level 0 removes it
     Register..., Unregister..., Fence..., Unfence...     see registration.py
     ClientQuotaRecord                                    one quota of one entity, or its removal
-    ProducerIdsRecord                                    where the next block of producer ids begins
+    ProducerIdsRecord                                    the first producer id of the next block
     AccessControlEntry..., UserScramCredential...,
-    DelegationToken..., and their Remove...              kept as they came: whoever gives them a meaning reads them here
-    NoOpRecord, ZkMigrationStateRecord                   nothing
-    BeginTransaction..., EndTransaction..., Abort...     what lies between comes at End, or never (KIP-868)
+    DelegationToken..., and their Remove...              the fields of the record are kept without interpretation
+    NoOpRecord, ZkMigrationStateRecord                   change nothing
+    BeginTransaction..., EndTransaction..., Abort...     records of a metadata transaction are applied at its End, or
+                                                         dropped at its Abort (KIP-868)
 
-Readers look, and keep what they were given no longer than to their next wait; only `apply` changes anything. Source:
-MetadataDelta and the Delta classes beside it, MetadataBatchLoader, DefaultSupportedConfigChecker; KIP-631.
+A record that contradicts those before it is one at which Kafka's controller ends its replay: a second TopicRecord of a
+name, a change of what is not there, a producer id that is not beyond the last one.
+
+Readers must not change what they get, nor keep it across an await, as the image changes in place; only `apply` and
+`become` change it. Source: MetadataDelta and the Delta classes beside it, MetadataBatchLoader,
+DefaultSupportedConfigChecker; `replay` of ReplicationControlManager, ClusterControlManager, ProducerIdControlManager,
+AclControlManager and ScramControlManager; KIP-631.
 """
 
 from __future__ import annotations
@@ -29,6 +35,7 @@ from kcli.log.config import TOPIC_CONFIGS
 from kcli.metadata.changes import Changes, ConfigResource, QuotaEntity
 from kcli.metadata.partition import Partition, Topic, to_uuid
 from kcli.metadata.registration import Broker, Controller
+from kcli.security.acls import AclFields
 
 Record = tuple[str, int, dict[str, Any]]
 """A record to write: the message's name, its version, its fields (those left out have their defaults)."""
@@ -44,38 +51,43 @@ CLIENT_METRICS_RESOURCE: Final = 16
 GROUP_RESOURCE: Final = 32
 
 QUOTA_TYPES: Final = ("ip", "client-id", "user")
-"""Whom client quotas know, in the order in which Kafka's records name them."""
+"""The entity types of client quotas, in the order in which Kafka's records list them."""
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class InconsistentRecord(KcliError):
-    """A record that contradicts those before it, such as a partition of no topic: the log lacks a part."""
+    """A record that contradicts earlier records, such as a partition of an unknown topic: a part of the log is
+    missing."""
 
 
 class MetadataImage:
-    """What the records so far say.
+    """The cluster's metadata after the records that were applied so far.
 
-    lenient: a record that contradicts those before it is passed over, for a log of which a part is missing.
+    lenient: ignore a record that contradicts earlier ones, for a log of which a part is missing. Of two topics of one
+    name the earlier one remains until a PartitionRecord of the later one: then its removal was lost.
     """
 
     def __init__(self, *, lenient: bool = False) -> None:
         self.offset = -1
-        """Offset of the last record."""
+        """The offset of the last applied record; -1 before the first."""
         self.version = 0
-        """Grows with every record that changed something: who keeps what was derived from the image compares it."""
+        """A number that grows with every change, by which caches of derived values detect that they are stale."""
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[UUID, Topic] = {}
         self.features: dict[str, int] = {}
         """Finalized levels by name, metadata.version among them; kraft.version is not in these records."""
         self.brokers: dict[int, Broker] = {}
         self.registered_at: dict[int, int] = {}
-        """Where in the log each broker last registered: one that has read so far has seen itself register."""
+        """The offset of each broker's last registration record, by broker id. A broker has caught up when it has
+        replayed the metadata log up to there."""
         self.controllers: dict[int, Controller] = {}
         self.client_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = -1
-        """Where the next block of producer ids begins; -1 before the first one."""
+        """The first producer id of the next block; -1 before the first block."""
         self.acls: dict[str, dict[str, Any]] = {}
+        self.acl_ids: dict[AclFields, str] = {}
+        """The ids of `acls`, by the fields of each."""
         self.scram_credentials: dict[tuple[int, str], dict[str, Any]] = {}
         self.delegation_tokens: dict[str, dict[str, Any]] = {}
         self._configs: dict[ConfigResource, dict[str, str]] = {}
@@ -83,6 +95,8 @@ class MetadataImage:
         self._changes = Changes()
         self._transaction: list[tuple[str, dict[str, Any]]] | None = None
         self._at = -1
+        self._second: dict[UUID, Topic] = {}
+        """The topics that have the name of another one, and no partition yet; only where `lenient`."""
         self._replays: dict[str, Callable[[dict[str, Any]], None]] = {
             "RegisterBrokerRecord": self._register_broker,
             "UnregisterBrokerRecord": self._unregister_broker,
@@ -109,39 +123,41 @@ class MetadataImage:
 
     @property
     def metadata_version(self) -> int:
-        """The finalized level of metadata.version; 0 before there is one."""
+        """The finalized level of metadata.version; 0 while none is finalized."""
         return self.features.get(METADATA_VERSION, 0)
 
     @property
     def features_epoch(self) -> int:
-        """Which state of the features this is: clients keep the newest."""
+        """The epoch of the finalized features, by which clients recognize the newest ones: the offset of the last
+        record."""
         return self.offset
 
     @property
     def in_transaction(self) -> bool:
-        """A metadata transaction was begun and not ended: its records wait."""
+        """Whether a metadata transaction has begun and not ended, so that its records are not applied yet."""
         return self._transaction is not None
 
     @property
     def configured(self) -> Mapping[ConfigResource, Mapping[str, str]]:
-        """Everything that has a configuration of its own."""
+        """The configurations of all resources that have some, by resource."""
         return self._configs
 
     def topic(self, name: str) -> Topic | None:
-        """A topic by name."""
+        """The topic of that name; None where there is none."""
         return self.topics.get(name)
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        """A topic by id."""
+        """The topic of that id; None where there is none."""
         return self.topics_by_id.get(topic_id)
 
     def partition(self, topic_id: UUID, number: int) -> Partition | None:
-        """A partition of a topic."""
+        """The partition of a topic; None where there is no such topic or partition."""
         topic = self.topics_by_id.get(topic_id)
         return None if topic is None else topic.partitions.get(number)
 
     def configs(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What was configured for one resource, without any defaults. No name: the default of all brokers."""
+        """The configurations of one resource, without defaults. name: "" for the cluster-wide default of all
+        brokers."""
         return self._configs.get((resource_type, name), _NOTHING)
 
     def topic_configs(self, topic: str) -> Mapping[str, str]:
@@ -149,12 +165,13 @@ class MetadataImage:
         return self.configs(TOPIC_RESOURCE, topic)
 
     def broker_configs(self, node_id: int | None) -> dict[str, str]:
-        """What was configured for all brokers, and on top of it for this one."""
+        """The dynamic configurations of a broker: the cluster-wide defaults, overridden by its own. node_id: None for
+        the defaults alone."""
         own = _NOTHING if node_id is None else self.configs(BROKER_RESOURCE, str(node_id))
         return {**self.configs(BROKER_RESOURCE, ""), **own}
 
     def copy(self) -> MetadataImage:
-        """The same, to go on from by itself; without the changes."""
+        """Return an independent copy, without the changes that `take_changes` would return."""
         other = MetadataImage(lenient=self._lenient)
         other.offset, other.version, other.next_producer_id = self.offset, self.version, self.next_producer_id
         for topic_id, topic in self.topics_by_id.items():
@@ -163,14 +180,17 @@ class MetadataImage:
         other.features, other.brokers = dict(self.features), dict(self.brokers)
         other.registered_at, other.controllers = dict(self.registered_at), dict(self.controllers)
         other.client_quotas = {entity: dict(quotas) for entity, quotas in self.client_quotas.items()}
-        other.acls, other.scram_credentials = dict(self.acls), dict(self.scram_credentials)
+        other.acls, other.acl_ids = dict(self.acls), dict(self.acl_ids)
+        other.scram_credentials = dict(self.scram_credentials)
         other.delegation_tokens = dict(self.delegation_tokens)
         other._configs = {resource: dict(configs) for resource, configs in self._configs.items()}
+        other._second = {each.id: Topic(each.name, each.id, {}) for each in self._second.values()}
         other._transaction = None if self._transaction is None else list(self._transaction)
         return other
 
     def become(self, other: MetadataImage) -> None:
-        """Say what `other` says, whose parts are this one's then; what is not the same is among the changes."""
+        """Set this image to the state of `other`, which must not be used any more. The differences are added to the
+        changes."""
         changes = self._changes
         for topic_id, topic in self.topics_by_id.items():
             if topic_id not in other.topics_by_id:
@@ -187,20 +207,21 @@ class MetadataImage:
         changes.controllers |= _different(self.controllers, other.controllers)
         changes.client_quotas |= _different(self.client_quotas, other.client_quotas)
         changes.producer_ids |= self.next_producer_id != other.next_producer_id
+        changes.acls |= self.acls.keys() ^ other.acls.keys()
         version, replays = self.version + 1, self._replays
         self.__dict__.update(other.__dict__)
         self.version, self._replays, self._changes = version, replays, changes
 
     def take_changes(self) -> Changes:
-        """What changed since this was asked the last time."""
+        """Return what has changed since the last call."""
         changes, self._changes = self._changes, Changes()
         return changes
 
     def apply(self, name: str, value: dict[str, Any], offset: int) -> None:
-        """Take in one record: the name of its message, its fields, where it is in the log.
+        """Apply one record. name: of its message. value: its fields. offset: the record's own.
 
         Raises InconsistentRecord, also for a message that is no metadata record, and BadValue for a text that is no
-        uuid; both before anything is changed, except within the End of a transaction.
+        UUID. The image is then unchanged, except where an EndTransactionRecord has applied a part of its transaction.
         """
         self._at = offset
         match name:
@@ -242,11 +263,22 @@ class MetadataImage:
 
     def _topic(self, record: dict[str, Any]) -> None:
         topic = Topic(record["name"], to_uuid(record["topicId"]))
+        known = self.topics.get(topic.name)
+        if known is not None:
+            which = "the same id" if known.id == topic.id else f"another id, {record['topicId']}"
+            self._refuse(f"topic {topic.name} is created with {which}, and is there already")
+            self._second[topic.id] = topic
+            return None
+        return self._add_topic(topic)
+
+    def _add_topic(self, topic: Topic) -> None:
         self.topics[topic.name] = self.topics_by_id[topic.id] = topic
         self._changes.topic_created(topic)
 
     def _remove_topic(self, record: dict[str, Any]) -> None:
-        topic = self.topics_by_id.pop(to_uuid(record["topicId"]), None)
+        topic_id = to_uuid(record["topicId"])
+        self._second.pop(topic_id, None)
+        topic = self.topics_by_id.pop(topic_id, None)
         if topic is None:
             return self._refuse(f"topic {record['topicId']} is removed, which is not there")
         if self.topics.get(topic.name) is topic:
@@ -258,10 +290,21 @@ class MetadataImage:
         return None
 
     def _partition(self, record: dict[str, Any]) -> None:
-        topic = self.topics_by_id.get(to_uuid(record["topicId"]))
+        topic_id = to_uuid(record["topicId"])
+        if topic_id in self._second and topic_id not in self.topics_by_id:
+            self._supersede(self._second.pop(topic_id))
+        topic = self.topics_by_id.get(topic_id)
         if topic is None:
             return self._refuse(f"a partition of topic {record['topicId']}, which is not there")
         return self._set_partition(topic, record["partitionId"], Partition.of(record))
+
+    def _supersede(self, topic: Topic) -> None:
+        """Put a topic in the place of the one that has its name; it takes over the configuration."""
+        known = self.topics.get(topic.name)
+        if known is not None:
+            del self.topics_by_id[known.id]
+            self._changes.topic_deleted(known)
+        self._add_topic(topic)
 
     def _change_partition(self, record: dict[str, Any]) -> None:
         topic_id, number = to_uuid(record["topicId"]), record["partitionId"]
@@ -289,7 +332,7 @@ class MetadataImage:
         resource = record["resourceType"], record["resourceName"]
         name, value = record["name"], record["value"]
         if resource[0] == TOPIC_RESOURCE and name not in TOPIC_CONFIGS:
-            return  # of an older or newer Kafka: a topic must not fail over it
+            return  # of an older or newer Kafka: an unknown configuration must not make a topic fail
         configs = self._configs.setdefault(resource, {})
         if value is None:
             configs.pop(name, None)
@@ -314,9 +357,14 @@ class MetadataImage:
         self.registered_at[record["brokerId"]] = self._at
 
     def _unregister_broker(self, record: dict[str, Any]) -> None:
-        self.brokers.pop(record["brokerId"], None)
+        broker = self.brokers.get(record["brokerId"])
+        if broker is None or broker.epoch != record["brokerEpoch"]:
+            which = f"broker {record['brokerId']}, epoch {record['brokerEpoch']}"
+            return self._refuse(f"{which} is unregistered, which is not registered")
+        del self.brokers[broker.id]
         self.registered_at.pop(record["brokerId"], None)
         self._changes.brokers.add(record["brokerId"])
+        return None
 
     def _fence_broker(self, record: dict[str, Any]) -> None:
         self._change(record["id"], record["epoch"], lambda broker: replace(broker, fenced=True))
@@ -354,21 +402,32 @@ class MetadataImage:
         self._changes.client_quotas.add(entity)
 
     def _producer_ids(self, record: dict[str, Any]) -> None:
-        self.next_producer_id = record["nextProducerId"]
+        following = record["nextProducerId"]
+        if following <= max(self.next_producer_id, 0):
+            return self._refuse(f"the next producer id is {following}, which is not beyond {self.next_producer_id}")
+        self.next_producer_id = following
         self._changes.producer_ids = True
+        return None
 
     def _acl(self, record: dict[str, Any]) -> None:
         self.acls[record["id"]] = record
+        self.acl_ids[AclFields.of(record)] = record["id"]
+        self._changes.acls.add(record["id"])
 
     def _remove_acl(self, record: dict[str, Any]) -> None:
-        if self.acls.pop(record["id"], None) is None:
-            self._refuse(f"access control entry {record['id']} is removed, which is not there")
+        removed = self.acls.pop(record["id"], None)
+        if removed is None:
+            return self._refuse(f"access control entry {record['id']} is removed, which is not there")
+        self.acl_ids.pop(AclFields.of(removed), None)
+        self._changes.acls.add(record["id"])
+        return None
 
     def _scram_credential(self, record: dict[str, Any]) -> None:
         self.scram_credentials[record["mechanism"], record["name"]] = record
 
     def _remove_scram_credential(self, record: dict[str, Any]) -> None:
-        self.scram_credentials.pop((record["mechanism"], record["name"]), None)
+        if self.scram_credentials.pop((record["mechanism"], record["name"]), None) is None:
+            self._refuse(f"the SCRAM credential of {record['name']} is removed, which is not there")
 
     def _delegation_token(self, record: dict[str, Any]) -> None:
         self.delegation_tokens[record["tokenId"]] = record
@@ -378,11 +437,11 @@ class MetadataImage:
 
 
 def _different(old: Mapping[K, object], new: Mapping[K, object]) -> set[K]:
-    """The keys of what is not the same in both."""
+    """The keys whose values differ, or that only one of both has."""
     return {key for key in {*old, *new} if old.get(key) != new.get(key)}
 
 
 def quota_entity(names: Mapping[str, str | None]) -> QuotaEntity:
-    """Whom a quota is for, in the one order that every spelling of it has."""
+    """Return the quota entity of these names by entity type, in a canonical order, so that equal entities are equal."""
     known = [(each, names[each]) for each in QUOTA_TYPES if each in names]
     return *known, *sorted((name, value) for name, value in names.items() if name not in QUOTA_TYPES)

@@ -1,4 +1,4 @@
-"""Kafka's own topics, as they are created when they are first asked for.
+"""The configurations with which topics are created automatically when a client first requests them.
 
     __consumer_offsets     offsets.topic.*                  committed offsets and groups
     __transaction_state    transaction.state.log.*          transactions
@@ -15,7 +15,10 @@ from kcli.metadata.topic_control import NewTopic
 
 
 def new_topic(name: str, number: Callable[[str], int]) -> NewTopic:
-    """A topic as a client gets it that asks for one that is not there. number: the broker's configurations by name."""
+    """Return the topic to create when a client requests one that does not exist, internal or not.
+
+    number: returns the value of a broker's numeric configuration by name.
+    """
     configs = {"cleanup.policy": "compact"}
     match name:
         case "__consumer_offsets":

@@ -1,8 +1,8 @@
-"""AlterPartition: a leader tells who is in sync with it; a reassignment may end by that.
+"""AlterPartition: the leader of a partition changes its ISR, which may end a reassignment.
 
-What a leader says counts only for the state of the partition that it knows: of an older leader epoch or partition epoch
-it is refused, of a newer one this controller is no longer the active one. Source: ReplicationControlManager;
-KIP-497, KIP-841 (brokers that may not be in sync), KIP-903 (broker epochs).
+The controller accepts the change only for the partition's current leader epoch and partition epoch. An older epoch is
+refused; a newer one means that this controller is no longer the active one (NOT_CONTROLLER). Source:
+ReplicationControlManager; KIP-497, KIP-841 (brokers that may not be in sync), KIP-903 (broker epochs).
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import RECOVERED, RECOVERING, Partition
 from kcli.metadata.partition_change import Change
 from kcli.metadata.registration_control import check_epoch
-from kcli.metadata.result import ErrorCode, Result
+from kcli.metadata.result import Result
+from kcli.protocol.error_code import ErrorCode
 
 ANY_EPOCH = -1
-"""Of a replica whose broker epoch the leader does not know."""
+"""The broker epoch of a replica whose epoch the leader does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsrChange:
-    """What the leader of a partition wants. isr: brokers with their epochs."""
+    """A new ISR from a partition's leader. leader_epoch, partition_epoch: of the state that the leader knows. isr:
+    broker ids with their broker epochs."""
 
     partition: int
     leader_epoch: int
@@ -36,7 +38,7 @@ class IsrChange:
 
 @dataclass(frozen=True, slots=True)
 class IsrAnswer:
-    """What became of it; the partition as it is then, where there is no error."""
+    """The error of one partition's change. state: the partition after the change, None with an error."""
 
     partition: int
     code: ErrorCode
@@ -50,11 +52,11 @@ def alter_partitions(
     topics: Sequence[tuple[UUID, Sequence[IsrChange]]],
     broker_properties: Mapping[str, str],
 ) -> Result[list[tuple[UUID, list[IsrAnswer]]]]:
-    """Change who is in sync.
+    """Change the ISRs of partitions that the broker leads.
 
     Errors of a partition: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_CONTROLLER, FENCED_LEADER_EPOCH,
-    INVALID_REQUEST, INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, and NEW_LEADER_ELECTED, where the change ended a
-    reassignment and with it this leader's time. Raises Refused(STALE_BROKER_EPOCH).
+    INVALID_REQUEST, INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, and NEW_LEADER_ELECTED where the change completed a
+    reassignment that made another broker the leader. Raises Refused(STALE_BROKER_EPOCH).
     """
     check_epoch(image, broker_id, broker_epoch)
     defaults = broker_defaults(broker_properties)
@@ -72,21 +74,21 @@ def alter_partitions(
 
 
 def _alter(
-    image: MetadataImage, broker_id: int, topic_id: UUID, wanted: IsrChange, defaults: Mapping[str, str]
+    image: MetadataImage, broker_id: int, topic_id: UUID, requested: IsrChange, defaults: Mapping[str, str]
 ) -> tuple[IsrAnswer, Record | None]:
-    topic, number = image.topics_by_id.get(topic_id), wanted.partition
+    topic, number = image.topics_by_id.get(topic_id), requested.partition
     if topic is None:
         return IsrAnswer(number, ErrorCode.UNKNOWN_TOPIC_ID), None
     partition = topic.partitions.get(number)
     if partition is None:
         return IsrAnswer(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
-    fault = _fault(image, broker_id, partition, wanted)
+    fault = _fault(image, broker_id, partition, requested)
     if fault is not None:
         return IsrAnswer(number, fault), None
     change = Change(
         election=usual_election(image, topic, defaults),
-        isr=tuple(replica for replica, _ in wanted.isr),
-        recovery_state=wanted.recovery_state,
+        isr=tuple(replica for replica, _ in requested.isr),
+        recovery_state=requested.recovery_state,
     )
     record = change_partition(image, topic, number, change, defaults)
     if record is None:
@@ -97,23 +99,23 @@ def _alter(
     return IsrAnswer(number, ErrorCode.NONE, state), record
 
 
-def _fault(image: MetadataImage, broker_id: int, partition: Partition, wanted: IsrChange) -> ErrorCode | None:
-    isr = [replica for replica, _ in wanted.isr]
-    if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
+def _fault(image: MetadataImage, broker_id: int, partition: Partition, requested: IsrChange) -> ErrorCode | None:
+    isr = [replica for replica, _ in requested.isr]
+    if requested.leader_epoch > partition.leader_epoch or requested.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
-    if wanted.leader_epoch < partition.leader_epoch:
+    if requested.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != partition.leader:
         return ErrorCode.INVALID_REQUEST
-    if wanted.partition_epoch < partition.partition_epoch:
+    if requested.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
         return ErrorCode.INVALID_REQUEST
-    if wanted.recovery_state not in (RECOVERED, RECOVERING):
+    if requested.recovery_state not in (RECOVERED, RECOVERING):
         return ErrorCode.INVALID_REQUEST
-    if wanted.recovery_state == RECOVERING and (len(isr) > 1 or partition.leader_recovery_state == RECOVERED):
+    if requested.recovery_state == RECOVERING and (len(isr) > 1 or partition.leader_recovery_state == RECOVERED):
         return ErrorCode.INVALID_REQUEST
-    if not all(_is_eligible(image, replica, epoch) for replica, epoch in wanted.isr):
+    if not all(_is_eligible(image, replica, epoch) for replica, epoch in requested.isr):
         return ErrorCode.INELIGIBLE_REPLICA
     return None
 

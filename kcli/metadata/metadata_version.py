@@ -1,13 +1,14 @@
-"""metadata.version: which records, in which versions, a cluster may write.
+"""metadata.version: the records, and their versions, that a cluster may write to its metadata log.
 
-A level is what every node of the cluster has agreed to understand, whatever software it runs. Source: MetadataVersion.
+The finalized level is one that every node of the cluster supports, whatever version of the software it runs. Source:
+MetadataVersion.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# level: (name, whether records of the level before cannot be read back without loss)
+# level: (name, whether a downgrade from it to the level before loses metadata)
 LEVELS: Final = {
     7: ("3.3-IV3", True),
     8: ("3.4-IV0", True),
@@ -48,24 +49,24 @@ CORDONED_DIRECTORIES: Final = 30
 
 
 def partition_record_version(level: int) -> int:
-    """Of PartitionRecord and PartitionChangeRecord."""
+    """The version of PartitionRecord and PartitionChangeRecord at that level of metadata.version."""
     return 2 if level >= ELR else 1 if level >= DIRECTORIES else 0
 
 
 def register_broker_record_version(level: int) -> int:
-    """Of RegisterBrokerRecord."""
+    """The version of RegisterBrokerRecord at that level of metadata.version."""
     return 4 if level >= CORDONED_DIRECTORIES else 3 if level >= DIRECTORIES else 2 if level >= MIGRATION else 1
 
 
 def level_name(level: int) -> str:
-    """As Kafka names it, such as 4.3-IV0; the number where it is none that this code knows."""
+    """Return Kafka's name of a level, such as 4.3-IV0; the number itself for an unknown level."""
     return LEVELS[level][0] if level in LEVELS else str(level)
 
 
 def level_of(version: str) -> int | None:
-    """The level of a release (4.3, 4.3.1) or of a metadata.version by name (4.3-IV0); None where it is none.
+    """Return the level of a release (4.3, 4.3.1) or of a metadata.version by name (4.3-IV0); None for an unknown one.
 
-    A release stands for the last level that came with it.
+    A release stands for the highest level that it introduced.
     """
     release = ".".join(version.split(".")[:2])
     found = [level for level, (name, _) in LEVELS.items() if release in (name, name.partition("-")[0])]
@@ -73,5 +74,5 @@ def level_of(version: str) -> int | None:
 
 
 def loses_metadata(high: int, low: int) -> bool:
-    """Does going down from `high` to `low` lose what only the higher level can write?"""
+    """Whether a downgrade from level `high` to level `low` loses metadata that only higher levels can write."""
     return any(LEVELS[level][1] for level in LEVELS if low < level <= high)

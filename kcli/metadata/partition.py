@@ -1,10 +1,10 @@
-"""Topics and partitions as the metadata log has them.
+"""Topics and partitions in the cluster's metadata.
 
     PartitionRecord        the whole state of a partition
-    PartitionChangeRecord  what changes: null (or -2, -1) leaves a field as it is; naming a leader, even the same one,
-                           starts a new leader epoch; every change adds one to the partition epoch
+    PartitionChangeRecord  its changed fields: null (leader -2, recovery state -1) leaves a field unchanged; a leader,
+                           even the same one, starts a new leader epoch; every change adds one to the partition epoch
 
-A partition never changes: records make a new one, so that whoever holds the old one can tell what happened.
+A Partition is immutable: each record makes a new one, so that the old and the new state can be compared.
 Source: PartitionRegistration, DirectoryId, LeaderRecoveryState; KIP-631, KIP-858 (directories), KIP-966 (eligible
 leader replicas, ELR).
 """
@@ -23,26 +23,27 @@ RECOVERED: Final = 0
 RECOVERING: Final = 1
 
 MIGRATING: Final = UUID(int=0)
-"""Directory of a replica that was placed before directories had ids."""
+"""The directory of a replica that was placed before log directories had ids."""
 UNASSIGNED: Final = UUID(int=1)
-"""Directory of a replica whose broker has several and has not chosen yet."""
+"""The directory of a replica whose broker has several log directories and has not chosen one yet."""
 LOST: Final = UUID(int=2)
-"""Directory of a replica whose broker has lost it."""
+"""The directory of a replica whose log directory has failed."""
 
 
 def to_uuid(text: str) -> UUID:
-    """A uuid from Kafka's 22 characters. Raises BadValue."""
+    """Return the UUID of Kafka's 22 base64 characters. Raises BadValue."""
     return UUID(bytes=uuid_bytes(text))
 
 
 def from_uuid(value: UUID) -> str:
-    """A uuid as Kafka's 22 characters."""
+    """Return the UUID as Kafka's 22 base64 characters."""
     return uuid_text(value.bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """The state of one partition. Replicas are broker ids; `directories` has one id for each of `replicas`."""
+    """The state of one partition. Replicas are broker ids; `directories` has one directory id for each of
+    `replicas`."""
 
     replicas: tuple[int, ...]
     directories: tuple[UUID, ...]
@@ -58,7 +59,7 @@ class Partition:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Partition:
-        """From a PartitionRecord. Raises BadValue for a directory that is no uuid."""
+        """Return the partition of a PartitionRecord. Raises BadValue for a directory that is no UUID."""
         replicas = tuple(record["replicas"])
         return cls(
             replicas=replicas,
@@ -75,7 +76,7 @@ class Partition:
         )
 
     def changed(self, record: dict[str, Any]) -> Partition:
-        """This partition after a PartitionChangeRecord. Raises BadValue for a directory that is no uuid."""
+        """Return the partition after a PartitionChangeRecord. Raises BadValue for a directory that is no UUID."""
 
         def new(name: str, old: tuple[int, ...]) -> tuple[int, ...]:
             value = record.get(name)
@@ -104,7 +105,7 @@ class Partition:
         )
 
     def directory(self, broker_id: int) -> UUID:
-        """In which directory of that broker the replica lies. Raises ValueError where it has none."""
+        """Return the directory of the broker's replica. Raises ValueError where the broker has no replica."""
         return self.directories[self.replicas.index(broker_id)]
 
 

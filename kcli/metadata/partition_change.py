@@ -1,17 +1,19 @@
-"""From a partition and what shall change in it to a PartitionChangeRecord: who leads now, and who may lead later.
+"""The PartitionChangeRecord of a change of a partition, with the leader election that the change causes.
 
     ISR (in-sync replicas)              have every committed record: any of them may lead
     ELR (eligible leader replicas)      left the ISR when it was below min.insync.replicas: they have every committed
                                         record too, and may lead once the ISR is empty
-    last known ELR                      the last leader: leads again where ISR and ELR are empty (an election that may
-                                        have lost records: the leader is RECOVERING)
+    last known ELR                      the last leader: it may lead where ISR and ELR are empty; committed records may
+                                        be lost by that, so the leader recovery state becomes RECOVERING
 
-Only an online replica is elected: first the leader that is, then in the order of the replicas; a preferred election
-begins with the first of them; an unclean one ends with any.
+Only an online replica is elected: the current leader where possible, else the first in the order of the replicas. A
+preferred election tries the first replica before the current leader; an unclean election takes any online replica where
+no other can lead.
 
-A reassignment begins with a change that names adding and removing replicas, and ends with the first change after which
-all that are added are in sync: then those that are removed are gone from replicas and ISR. A leader that loses
-replicas starts a new leader epoch. Source: PartitionChangeBuilder, PartitionReassignmentReplicas; KIP-455, KIP-966.
+A reassignment begins with a change that sets the adding and removing replicas. It ends with the first change after
+which all adding replicas are in the ISR: that change takes the removing replicas out of replicas and ISR. Where
+replicas are removed, a leader that stays starts a new leader epoch. Source: PartitionChangeBuilder,
+PartitionReassignmentReplicas; KIP-455, KIP-966.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from kcli.metadata.snapshot import ELR_VERSION
 
 
 class Election(Enum):
-    """Which replicas may lead."""
+    """The kind of a leader election: the preferred replica first; any online replica of ISR or ELR; or any online
+    one."""
 
     PREFERRED = auto()
     ONLINE = auto()
@@ -39,10 +42,10 @@ class Election(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What shall change.
+    """A change of a partition.
 
-    isr, replicas, adding, removing, recovery_state: the new ones, None for no change; unclean_shutdown: brokers that
-    may have lost records; directories: where brokers have put their replicas.
+    isr, replicas, adding, removing, recovery_state: the new values, None for no change. unclean_shutdown: brokers that
+    may have lost records, and so leave the ELR. directories: directory ids of replicas, by broker.
     """
 
     election: Election = Election.ONLINE
@@ -64,9 +67,10 @@ def change_record(
     min_isr: int,
     may_lead: Callable[[int], bool],
 ) -> Record | None:
-    """The record of a change and of the election that goes with it; None where nothing changes.
+    """Return the record of a change and of the election that it causes; None where nothing changes.
 
-    min_isr: min.insync.replicas; may_lead: is the broker up? The partition must be there.
+    number: of an existing partition. min_isr: the topic's min.insync.replicas. may_lead(broker_id): whether a broker
+    may lead.
     """
     value = _Election(image, topic, number, change, min_isr, may_lead).run()
     if not value:
@@ -78,7 +82,7 @@ def change_record(
 def completed(
     replicas: Sequence[int], isr: Sequence[int], adding: Sequence[int], removing: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Replicas and ISR at the end of a reassignment; None where there is none, or it cannot end yet."""
+    """Return the replicas and the ISR at the end of a reassignment; None where there is none, or it cannot end yet."""
     if not adding and not removing:
         return None
     left = tuple(each for each in isr if each not in removing)
@@ -119,7 +123,7 @@ class _Election:
         return tuple(each for each in candidates if each not in self.isr and each not in self.change.unclean_shutdown)
 
     def run(self) -> dict[str, Any]:
-        """The fields that change."""
+        """Return the fields of the record that change."""
         partition, value = self.partition, dict[str, Any]()
         leader, unclean = self._elect()
         if leader != partition.leader:
@@ -148,7 +152,7 @@ class _Election:
         return value
 
     def _assignment(self) -> dict[str, Any]:
-        """What changes in who has the partition, and where."""
+        """The changed fields of the assignment: directories, replicas, removing and adding replicas."""
         partition, value = self.partition, dict[str, Any]()
         if self.image.metadata_version >= levels.DIRECTORIES:
             known = dict(zip(partition.replicas, partition.directories, strict=True)) | dict(self.change.directories)
@@ -166,7 +170,7 @@ class _Election:
         return value
 
     def _elect(self) -> tuple[int, bool]:
-        """The new leader, and whether it may lack committed records."""
+        """The elected leader, or NO_LEADER, and whether that leader may lack committed records."""
         replicas, leader = self.replicas, self.partition.leader
         preferred = self.change.election is Election.PREFERRED
         order = (replicas[0], leader, *replicas[1:]) if preferred else (leader, *replicas)

@@ -1,4 +1,4 @@
-"""Adding partitions to topics. Source: ControllerApis, ReplicationControlManager; KIP-195."""
+"""CreatePartitions: more partitions for existing topics. Source: ControllerApis, ReplicationControlManager; KIP-195."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.placement import place
-from kcli.metadata.result import RECORDS_PER_REQUEST_MAX, Error, ErrorCode, Refused, Result
+from kcli.metadata.result import RECORDS_PER_REQUEST_MAX, Error, Refused, Result
 from kcli.metadata.topic_control import (
     TopicAnswer,
     TopicContext,
@@ -15,11 +15,13 @@ from kcli.metadata.topic_control import (
     led_partitions,
     new_partition_record,
 )
+from kcli.protocol.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MorePartitions:
-    """A topic that is to have `count` partitions; assignments: the brokers of each new one."""
+    """A topic that is to have `count` partitions in total. assignments: the brokers of each new partition, None to let
+    the controller place them."""
 
     name: str
     count: int
@@ -34,10 +36,11 @@ def create_partitions(
     *,
     validate_only: bool = False,
 ) -> Result[list[TopicAnswer]]:
-    """Add partitions to topics, by no more than so many records.
+    """Add partitions to topics, with at most `records_max` records.
 
-    Errors of a topic: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
-    INVALID_REPLICATION_FACTOR, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR behind the last record.
+    validate_only: return the same answers, but no records. Errors of a topic: INVALID_REQUEST,
+    UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
+    THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SERVER_ERROR beyond `records_max`.
     """
     by_name: dict[str, list[MorePartitions]] = {}
     for topic in topics:
@@ -57,20 +60,20 @@ def create_partitions(
     return Result([] if validate_only else records, answers)
 
 
-def _add(image: MetadataImage, wanted: MorePartitions, context: TopicContext, records_max: int) -> list[Record]:
-    topic = image.topics.get(wanted.name)
+def _add(image: MetadataImage, request: MorePartitions, context: TopicContext, records_max: int) -> list[Record]:
+    topic = image.topics.get(request.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     count = len(topic.partitions)
-    if wanted.count == count:
+    if request.count == count:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
-    if wanted.count < count:
-        reason = f"The topic {topic.name} currently has {count} partition(s); {wanted.count} would not be an increase."
+    if request.count < count:
+        reason = f"The topic {topic.name} currently has {count} partition(s); {request.count} would not be an increase."
         raise Refused(ErrorCode.INVALID_PARTITIONS, reason)
-    additional = wanted.count - count
-    if wanted.assignments is not None and len(wanted.assignments) != additional:
+    additional = request.count - count
+    if request.assignments is not None and len(request.assignments) != additional:
         reason = (
-            f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} assignment(s) "
+            f"Attempted to add {additional} additional partition(s), but only {len(request.assignments)} assignment(s) "
             "were specified."
         )
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
@@ -79,10 +82,10 @@ def _add(image: MetadataImage, wanted: MorePartitions, context: TopicContext, re
     if additional > records_max:
         raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
     factor = len(next(iter(topic.partitions.values())).replicas)
-    if wanted.assignments is None:
+    if request.assignments is None:
         partitions = led_partitions(image, place(image, additional, factor, context.random), factor)
     else:
         partitions = [
-            chosen_partition(image, count + i, brokers, factor) for i, brokers in enumerate(wanted.assignments)
+            chosen_partition(image, count + i, brokers, factor) for i, brokers in enumerate(request.assignments)
         ]
     return [new_partition_record(image, topic, count + i, partition) for i, partition in enumerate(partitions)]

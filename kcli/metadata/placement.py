@@ -1,8 +1,9 @@
-"""Which brokers get the replicas of new partitions, and in which of their directories.
+"""Placement of the replicas of new partitions on brokers and log directories.
 
-Brokers are taken from rack to rack, each partition beginning one further, so that leaders and replicas spread evenly; a
-fenced broker never comes first. A broker with one directory gets the replica there; one with several chooses later
-(KIP-858). Source: StripedReplicaPlacer, ClusterControlManager; KIP-36 (racks), KIP-1066 (cordoned directories).
+Replicas go to brokers of one rack after another, and each partition starts one rack further, so that leaders and
+replicas spread evenly; the first replica is never on a fenced broker. On a broker with one log directory the replica is
+placed there; a broker with several chooses the directory later (KIP-858). Source: StripedReplicaPlacer,
+ClusterControlManager; KIP-36 (racks), KIP-1066 (cordoned directories).
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from uuid import UUID
 
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, Partition
-from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
 
 
 def place(image: MetadataImage, partitions: int, replication_factor: int, random: Random) -> list[list[int]]:
-    """Brokers for each of so many new partitions. Raises Refused(INVALID_REPLICATION_FACTOR)."""
+    """Return the brokers of each new partition. partitions: their number. Raises
+    Refused(INVALID_REPLICATION_FACTOR)."""
     usable = [each for each in image.brokers.values() if not each.in_controlled_shutdown]
     brokers = [each for each in usable if each.has_uncordoned_directory]
     if replication_factor <= 0:
@@ -43,7 +46,8 @@ def place(image: MetadataImage, partitions: int, replication_factor: int, random
 
 @dataclass(slots=True)
 class _Ring:
-    """Brokers of a rack in turn: each once an epoch, beginning one further in the next."""
+    """Brokers of a rack, each taken at most once per epoch (one placed partition); each epoch starts one broker
+    further."""
 
     brokers: list[int] = field(default_factory=list)
     offset: int = 0
@@ -90,7 +94,8 @@ class _Racks:
         return placed
 
     def _partition(self, replication_factor: int) -> list[int]:
-        """The leader from the first rack that has a broker which may lead, the others from rack to rack behind it."""
+        """The brokers of one partition: the leader from the first rack that has an unfenced broker, then one broker of
+        each rack after another."""
         count = len(self._racks)
         brokers: list[int] = []
         first = self._offset % count
@@ -116,7 +121,8 @@ class _Racks:
 
 
 def check_assignment(image: MetadataImage, brokers: list[int], replication_factor: int | None) -> None:
-    """A list of brokers that a client chose for one partition. Raises Refused(INVALID_REPLICA_ASSIGNMENT)."""
+    """Check the brokers that a client has chosen for one partition. replication_factor: their required number, None for
+    any. Raises Refused(INVALID_REPLICA_ASSIGNMENT)."""
 
     def refuse(reason: str) -> Refused:
         return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {reason}")
@@ -138,7 +144,7 @@ def check_assignment(image: MetadataImage, brokers: list[int], replication_facto
 
 
 def new_partition(image: MetadataImage, brokers: list[int]) -> Partition | None:
-    """A partition on these brokers; None where none of them may lead."""
+    """Return a new partition on these brokers, led by the first active one; None where none of them is active."""
     isr = tuple(each for each in brokers if is_active(image, each))
     if not isr:
         return None
@@ -147,13 +153,14 @@ def new_partition(image: MetadataImage, brokers: list[int]) -> Partition | None:
 
 
 def is_active(image: MetadataImage, broker_id: int) -> bool:
-    """A broker that may lead and be in sync."""
+    """Whether the broker is registered, and may lead and be in ISRs."""
     broker = image.brokers.get(broker_id)
     return broker is not None and broker.active
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> UUID:
-    """Where a broker puts a new replica, as far as that is known."""
+    """Return the directory of a new replica on the broker: its only one, UNASSIGNED where it has several, MIGRATING
+    where its registration has none."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         return UNASSIGNED
@@ -163,7 +170,7 @@ def default_directory(image: MetadataImage, broker_id: int) -> UUID:
 
 
 def is_online(image: MetadataImage, broker_id: int, directory: UUID) -> bool:
-    """Does the broker, as it registered, have that directory?"""
+    """Whether the broker's registration has that directory, or the directory id stands for an unknown one."""
     broker = image.brokers.get(broker_id)
     if broker is None or directory == LOST:
         return False

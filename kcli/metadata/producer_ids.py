@@ -1,18 +1,21 @@
-"""Producer ids, given out to brokers in blocks. Source: ProducerIdControlManager, ProducerIdsBlock; KIP-730."""
+"""AllocateProducerIds: blocks of producer ids for brokers. Source: ProducerIdControlManager, ProducerIdsBlock;
+KIP-730."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from kcli.metadata.image import MetadataImage
-from kcli.metadata.result import ErrorCode, Refused, Result
+from kcli.metadata.result import Refused, Result
+from kcli.protocol.error_code import ErrorCode
 
 BLOCK_SIZE: Final = 1000
 LONG_MAX: Final = (1 << 63) - 1
 
 
 def next_block(image: MetadataImage, broker_id: int, broker_epoch: int) -> Result[range]:
-    """The next ids for a broker, of no other broker ever. Raises Refused(UNKNOWN_SERVER_ERROR) when there are none."""
+    """Allocate the next block of producer ids to a broker; no id is allocated twice. Raises
+    Refused(UNKNOWN_SERVER_ERROR) where all ids are used up."""
     first = max(image.next_producer_id, 0)
     if first > LONG_MAX - BLOCK_SIZE:
         reason = "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit"

@@ -1,12 +1,12 @@
-"""Client quotas: set and looked up.
+"""AlterClientQuotas and DescribeClientQuotas.
 
     entity                    quotas
-    user, client-id, or both  producer_byte_rate, consumer_byte_rate (whole bytes a second), request_percentage,
+    user, client-id, or both  producer_byte_rate, consumer_byte_rate (integer, bytes per second), request_percentage,
                               controller_mutation_rate
-    ip                        connection_creation_rate (whole, a second)
+    ip                        connection_creation_rate (integer, connections per second)
 
-An entity without a name is the default of all. Source: ClientQuotaControlManager, ClientQuotasImage, QuotaConfig;
-KIP-546, KIP-612 (ip).
+An entity type with a null name is the default for all names of that type. Source: ClientQuotaControlManager,
+ClientQuotasImage, QuotaConfig; KIP-546, KIP-612 (ip).
 """
 
 from __future__ import annotations
@@ -19,24 +19,30 @@ from typing import Final
 from kcli.metadata.changes import QuotaEntity
 from kcli.metadata.image import MetadataImage, Record, quota_entity
 from kcli.metadata.quota_order import all_in_order, altered_in_order, names_in_order, quotas_in_order
-from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused, Result
+from kcli.metadata.result import NO_ERROR, Error, Refused, Result
+from kcli.protocol.error_code import ErrorCode
 
-LONG_MAX: Final = 9.223372e18  # as Kafka compares: with a float
+LONG_MAX: Final = 9.223372e18  # Kafka compares with Long.MAX_VALUE as a float
 INT_MAX: Final = 2**31 - 1
 
-# name: the largest value of those that must be whole numbers
+# name: the largest value and the Java type of a quota that must be an integer, None for others
 CLIENT_QUOTAS: Final = {
     "producer_byte_rate": (LONG_MAX, "LONG"),
     "consumer_byte_rate": (LONG_MAX, "LONG"),
     "request_percentage": None,
     "controller_mutation_rate": None,
 }
+TYPES: Final = ("user", "client-id", "ip")
+TYPES_MAX: Final = 1000
+"""Entities of more types, of which at most three are known, are answered last, with their types in the request's order:
+the order of Kafka's map takes a part of a second."""
 IP_QUOTAS: Final = {"connection_creation_rate": (float(INT_MAX), "INT")}
 
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """New values of an entity's quotas; None takes one back. Entity types and names as they came."""
+    """New values of an entity's quotas. entity: entity types and names, as in the request. quotas: keys and values,
+    None to delete a quota."""
 
     entity: Sequence[tuple[str, str | None]]
     quotas: Sequence[tuple[str, float | None]]
@@ -49,14 +55,20 @@ def alter_client_quotas(
     resolves: Callable[[str], bool],
     validate_only: bool = False,
 ) -> Result[list[tuple[dict[str, str | None], Error]]]:
-    """Alter quotas; an entity is altered as a whole or refused (INVALID_REQUEST). The answer: entities and errors.
+    """Alter the quotas of entities, each as a whole or not at all (error INVALID_REQUEST). Return the entities with
+    their errors, in Kafka's order.
 
-    resolves: is that an address, or the name of a host?
+    resolves(text): whether the text is an IP address or a resolvable host name. validate_only: return the same answers,
+    but no records.
     """
     records: list[Record] = []
     answers: dict[QuotaEntity, tuple[dict[str, str | None], Error]] = {}
+    long: list[tuple[dict[str, str | None], Error]] = []
     for alteration in alterations:
-        names = names_in_order(dict(alteration.entity))
+        if len(names := dict(alteration.entity)) > TYPES_MAX:
+            long.append((names, _unknown_type(names).error))
+            continue
+        names = names_in_order(names)
         entity = quota_entity(names)
         try:
             if entity in answers:
@@ -67,7 +79,7 @@ def alter_client_quotas(
             continue
         records += new
         answers[entity] = names, NO_ERROR
-    return Result([] if validate_only else records, [answers[entity] for entity in altered_in_order(answers)])
+    return Result([] if validate_only else records, [*(answers[entity] for entity in altered_in_order(answers)), *long])
 
 
 def _alter(
@@ -97,12 +109,12 @@ def _alter(
 
 
 def _limits(names: Mapping[str, str | None], resolves: Callable[[str], bool]) -> Mapping[str, tuple[float, str] | None]:
-    """The quotas that an entity may have."""
+    """The quotas that an entity may have, with their limits. Raises Refused(INVALID_REQUEST) for an invalid entity."""
     if not names:
         raise _invalid("Invalid empty client quota entity")
     for kind, name in names.items():
-        if kind not in ("user", "client-id", "ip"):
-            raise _invalid(f"Unhandled client quota entity type: {kind}")
+        if kind not in TYPES:
+            raise _unknown_type(names)
         if name == "":
             raise _invalid(f"Empty {kind} not supported")
     if "ip" not in names:
@@ -113,6 +125,10 @@ def _limits(names: Mapping[str, str | None], resolves: Callable[[str], bool]) ->
     if address is not None and not resolves(address):
         raise _invalid(f"{address} is not a valid IP or resolvable host.")
     return IP_QUOTAS
+
+
+def _unknown_type(names: Iterable[str]) -> Refused:
+    return _invalid(f"Unhandled client quota entity type: {next(kind for kind in names if kind not in TYPES)}")
 
 
 def _check(key: str, value: float, limits: Mapping[str, tuple[float, str] | None]) -> None:
@@ -131,7 +147,7 @@ def _check(key: str, value: float, limits: Mapping[str, tuple[float, str] | None
 
 
 def _entity_text(names: Mapping[str, str | None]) -> str:
-    """As ClientQuotaEntity prints itself."""
+    """The text of Kafka's ClientQuotaEntity.toString."""
     parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in quota_entity(names))
     return f"ClientQuotaEntity(entries={{{parts}}})"
 
@@ -141,7 +157,7 @@ def _invalid(message: str) -> Refused:
 
 
 class MatchType(IntEnum):
-    """How a filter's component looks at an entity's name: as the protocol has it."""
+    """The condition of a filter component on an entity's name, by its number in the protocol."""
 
     EXACT = 0
     DEFAULT = 1
@@ -150,7 +166,8 @@ class MatchType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilterComponent:
-    """What an entity type's name must be. SPECIFIED: any name, the default too."""
+    """A condition on the name of an entity type. match_type EXACT: the name equals `match`; DEFAULT: the entity is the
+    default; SPECIFIED: any name, or the default."""
 
     entity_type: str
     match_type: int
@@ -160,9 +177,10 @@ class FilterComponent:
 def describe_client_quotas(
     image: MetadataImage, components: Iterable[FilterComponent], *, strict: bool
 ) -> list[tuple[QuotaEntity, list[tuple[str, float]]]]:
-    """Entities that have every component, with their quotas, in Kafka's order; strict: and nothing else.
+    """Return the entities that match all components, with their quotas, in Kafka's order.
 
-    Raises Refused(INVALID_REQUEST, UNSUPPORTED_VERSION).
+    strict: leave out entities with entity types that no component names. Raises Refused(INVALID_REQUEST),
+    Refused(UNSUPPORTED_VERSION).
     """
     exact: dict[str, str | None] = {}
     any_name: set[str] = set()
@@ -185,11 +203,11 @@ def describe_client_quotas(
     ]
 
 
-def _check_component(component: FilterComponent, seen: set[str]) -> None:
+def _check_component(component: FilterComponent, kinds_before: set[str]) -> None:
     kind, match = component.entity_type, component.match
     if not kind:
         raise _invalid("Invalid empty entity type.")
-    if kind in seen:
+    if kind in kinds_before:
         raise _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
     if kind not in ("user", "client-id", "ip"):
         raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")

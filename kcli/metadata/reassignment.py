@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments: a partition moves to other brokers, or an unfinished move is taken back.
+"""AlterPartitionReassignments: begin to move a partition to other brokers, or cancel an unfinished move.
 
-    begin    replicas become the target's, then those that go; adding and removing say which are which
-    go on    the leader brings those that are added into the ISR (isr_control.py)
-    end      with the change that has them all in sync, see partition_change.py; at once where none is to be added
+    begin    replicas become the target replicas, followed by those to remove; the fields adding and removing list which
+    proceed  the leader adds the new replicas to the ISR as they catch up (isr_control.py)
+    end      with the change that has all of them in the ISR (partition_change.py); at once where none is added
 
 Source: ReplicationControlManager, PartitionReassignmentReplicas, PartitionReassignmentRevert; KIP-455, KIP-860.
 """
@@ -19,14 +19,15 @@ from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import Partition, Topic
 from kcli.metadata.partition_change import Change
 from kcli.metadata.placement import check_assignment
-from kcli.metadata.result import NO_ERROR, RECORDS_PER_REQUEST_MAX, Error, ErrorCode, Refused, Result
+from kcli.metadata.result import NO_ERROR, RECORDS_PER_REQUEST_MAX, Error, Refused, Result
+from kcli.protocol.error_code import ErrorCode
 
 SERVER_ERROR: Final = "The server experienced an unexpected error when processing the request."
 
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """Where a partition is to go; None: nowhere, it stays where it was."""
+    """The target of one partition. replicas: broker ids; None cancels the partition's reassignment."""
 
     partition: int
     replicas: Sequence[int] | None
@@ -40,17 +41,18 @@ def alter_partition_reassignments(
     may_change_factor: bool = True,
     records_max: int = RECORDS_PER_REQUEST_MAX,
 ) -> Result[list[tuple[str, list[PartitionAnswer]]]]:
-    """Begin to move partitions, or take moves back.
+    """Begin or cancel reassignments.
 
-    Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
-    NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_SERVER_ERROR behind 10,000 of them.
+    may_change_factor: whether the target may have another number of replicas. records_max: the largest number of
+    records of the request. Errors of a partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_SERVER_ERROR beyond `records_max`.
     """
     defaults = broker_defaults(broker_properties)
     records: list[Record] = []
     answers = []
-    for name, wanted in topics:
+    for name, reassignments in topics:
         answered = []
-        for each in wanted:
+        for each in reassignments:
             error = NO_ERROR
             try:
                 record = _alter(image, name, each, defaults, may_change_factor=may_change_factor)
@@ -67,31 +69,37 @@ def alter_partition_reassignments(
 
 
 def _alter(
-    image: MetadataImage, name: str, wanted: Reassignment, defaults: Mapping[str, str], *, may_change_factor: bool
+    image: MetadataImage,
+    name: str,
+    requested: Reassignment,
+    defaults: Mapping[str, str],
+    *,
+    may_change_factor: bool,
 ) -> Record | None:
     topic = image.topics.get(name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
-    partition = topic.partitions.get(wanted.partition)
+    partition = topic.partitions.get(requested.partition)
     if partition is None:
-        reason = f"Unable to find partition {name}:{wanted.partition}."
+        reason = f"Unable to find partition {name}:{requested.partition}."
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason)
-    if wanted.replicas is None:
-        change = _cancel(image, topic, wanted.partition, defaults)
+    if requested.replicas is None:
+        change = _cancel(image, topic, requested.partition, defaults)
     else:
-        target = tuple(wanted.replicas)
+        target = tuple(requested.replicas)
         check_assignment(image, list(target), None)
         if not may_change_factor:
             _check_factor(partition, target)
         change = begin(partition, target)
-    return change_partition(image, topic, wanted.partition, change, defaults)
+    return change_partition(image, topic, requested.partition, change, defaults)
 
 
 def begin(partition: Partition, target: tuple[int, ...]) -> Change:
-    """The change that a move begins with, and where it is none but a new order, ends.
+    """Return the change that begins a reassignment; where the target only orders the replicas anew, that ends it too.
 
-    Of a move that is not over the new one keeps those that it adds, unless they go again, and nothing else. (Kafka
-    keeps both lists where the new one is empty: such a move ends with other replicas than were asked for, or never.)
+    Where an earlier reassignment is unfinished, its adding replicas that are in the new target stay adding replicas;
+    all else of it is dropped. (Kafka keeps an earlier list, adding or removing, where the new one is empty: then the
+    reassignment ends with other replicas than the target, or never.)
     """
     removing = tuple(sorted(set(partition.replicas) - set(target)))
     adding = tuple(sorted(set(target) - set(partition.replicas)))
@@ -107,7 +115,8 @@ def _check_factor(partition: Partition, target: tuple[int, ...]) -> None:
 
 
 def _cancel(image: MetadataImage, topic: Topic, number: int, defaults: Mapping[str, str]) -> Change:
-    """Back to the replicas that there were. Those that were added may be all that is in sync."""
+    """The change that cancels a reassignment: back to the replicas without the adding ones. Where only adding replicas
+    are in the ISR, this takes an unclean leader election, which the topic must allow."""
     partition = topic.partitions[number]
     adding = partition.adding_replicas
     if not adding and not partition.removing_replicas:

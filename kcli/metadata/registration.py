@@ -1,10 +1,10 @@
-"""Brokers and controllers as they registered in the metadata log.
+"""The registrations of brokers and controllers in the metadata log.
 
-    RegisterBrokerRecord            a broker came up, under a new epoch (the record's offset) and a new incarnation
-    BrokerRegistrationChangeRecord  fenced, in controlled shutdown: 1 yes, -1 no, 0 as it is; directories
-    FenceBrokerRecord, Unfence...   the same before BrokerRegistrationChangeRecord was there
-    UnregisterBrokerRecord          the broker is gone
-    RegisterControllerRecord        a controller came up
+    RegisterBrokerRecord            a broker has started, with a new epoch (the record's offset) and incarnation id
+    BrokerRegistrationChangeRecord  fenced, in controlled shutdown: 1 yes, -1 no, 0 unchanged; log directories
+    FenceBrokerRecord, Unfence...   fenced or unfenced, in logs older than BrokerRegistrationChangeRecord
+    UnregisterBrokerRecord          the broker is removed from the cluster
+    RegisterControllerRecord        a controller has started
 
 Source: BrokerRegistration, ControllerRegistration; KIP-631, KIP-841 (controlled shutdown), KIP-858 (directories),
 KIP-919 (controllers), KIP-1066 (cordoned directories).
@@ -21,7 +21,7 @@ from kcli.metadata.partition import to_uuid
 
 
 class Endpoint(NamedTuple):
-    """Where a listener is reached. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """The address of a listener. security_protocol: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     name: str
     host: str
@@ -30,7 +30,7 @@ class Endpoint(NamedTuple):
 
 
 class VersionRange(NamedTuple):
-    """Which levels of a feature a node supports, both ends included."""
+    """The levels of a feature that a node supports, both ends included."""
 
     min: int
     max: int
@@ -38,8 +38,8 @@ class VersionRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A registered broker. `directories`: ids of its log directories, in Kafka's order; `cordoned`: those that take no
-    new replicas, None where the broker never said."""
+    """A registered broker. directories: ids of its log directories, sorted as Kafka does. cordoned: ids of the log
+    directories that take no new replicas, None where the broker has never reported them."""
 
     id: int
     epoch: int
@@ -55,7 +55,7 @@ class Broker:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Broker:
-        """From a RegisterBrokerRecord. Raises BadValue for what is no uuid."""
+        """Return the broker of a RegisterBrokerRecord. Raises BadValue for a text that is no UUID."""
         cordoned = record.get("cordonedLogDirs")
         return cls(
             id=record["brokerId"],
@@ -73,16 +73,16 @@ class Broker:
 
     @property
     def active(self) -> bool:
-        """Neither fenced nor on its way down: it may lead and join the in-sync replicas."""
+        """Whether the broker may lead partitions and join ISRs: neither fenced nor in controlled shutdown."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
     def has_uncordoned_directory(self) -> bool:
-        """New replicas have a place here."""
+        """Whether the broker has a log directory for new replicas."""
         return not self.directories or self.cordoned is None or not set(self.directories) <= set(self.cordoned)
 
     def changed(self, record: dict[str, Any]) -> Broker:
-        """This broker after a BrokerRegistrationChangeRecord. Raises BadValue for what is no uuid."""
+        """Return the broker after a BrokerRegistrationChangeRecord. Raises BadValue for a text that is no UUID."""
         fenced, shutdown = record.get("fenced", 0), record.get("inControlledShutdown", 0)
         directories, cordoned = record.get("logDirs"), record.get("cordonedLogDirs")
         return replace(
@@ -106,7 +106,7 @@ class Controller:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Controller:
-        """From a RegisterControllerRecord. Raises BadValue for what is no uuid."""
+        """Return the controller of a RegisterControllerRecord. Raises BadValue for a text that is no UUID."""
         return cls(
             id=record["controllerId"],
             incarnation_id=to_uuid(record["incarnationId"]),
@@ -117,7 +117,7 @@ class Controller:
 
 
 def sorted_uuids(texts: list[str] | tuple[str, ...]) -> tuple[UUID, ...]:
-    """Uuids in Java's order: as two signed halves."""
+    """Return the UUIDs in the order of Java's UUID.compareTo: by two signed 64-bit halves."""
     return tuple(sorted((to_uuid(text) for text in texts), key=_java_order))
 
 

@@ -1,14 +1,16 @@
-"""Brokers and controllers come up and go down. What a node of Kafka 4.3 with both roles writes, and when:
+"""Registration, fencing and shutdown of brokers, and registration of controllers. The records for a node of Kafka 4.3
+with both roles:
 
     start            RegisterControllerRecord
-                     RegisterBrokerRecord, fenced; behind an unclean shutdown what that means for its partitions
-                     BrokerRegistrationChangeRecord (unfenced), and a leader for each partition that has none
-                     BrokerRegistrationChangeRecord (cordoned directories), where they are not as before
-    clean shutdown   BrokerRegistrationChangeRecord (in controlled shutdown), no leader and no ISR for its partitions
+                     changes of its partitions where it leaves ISRs and ELRs, then RegisterBrokerRecord, fenced
+                     BrokerRegistrationChangeRecord (unfenced), then elections of partitions without a leader
+                     BrokerRegistrationChangeRecord (cordoned directories), where they have changed
+    clean shutdown   BrokerRegistrationChangeRecord (in controlled shutdown), then changes that take the broker out of
+                     the leadership and the ISR of its partitions
                      BrokerRegistrationChangeRecord (fenced)
 
-A broker's epoch is the offset of its RegisterBrokerRecord's batch. The shutdown before was clean where the broker says
-which epoch it had then, as its `.kafka_cleanshutdown` file does. Source: ClusterControlManager,
+A broker's epoch is the offset of the first record of its registration. Its last shutdown was clean where the broker
+reports the epoch that it had then, from its `.kafka_cleanshutdown` file. Source: ClusterControlManager,
 ReplicationControlManager; KIP-841 (controlled shutdown), KIP-966 (unclean shutdowns), KIP-1066.
 """
 
@@ -20,16 +22,17 @@ from typing import Any
 from uuid import UUID
 
 from kcli.metadata import metadata_version as levels
-from kcli.metadata.election import broker_comes, broker_goes, broker_is_unregistered, broker_was_killed
+from kcli.metadata.election import broker_is_unfenced, broker_is_unregistered, broker_leaves_isrs, broker_was_killed
 from kcli.metadata.image import KRAFT_VERSION, METADATA_VERSION, MetadataImage, Record
 from kcli.metadata.partition import from_uuid
 from kcli.metadata.registration import Broker, Controller, Endpoint, VersionRange
-from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.result import Refused
 from kcli.metadata.snapshot import ELR_VERSION, broker_record, controller_record
+from kcli.protocol.error_code import ErrorCode
 
 NO_EPOCH = -1
 UNKNOWN_EPOCH = -2
-"""Of a broker that never registered: no epoch that one may say it had."""
+"""Stands for the epoch of a broker that never registered, and equals no epoch that a broker may report."""
 RESERVED_IDS = 100
 SECURITY_PROTOCOLS = range(4)
 """PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."""
@@ -37,7 +40,8 @@ NO_LEVEL = VersionRange(0, 0)
 
 
 def register_controller(image: MetadataImage, controller: Controller) -> list[Record]:
-    """A controller has come up. Raises Refused(UNKNOWN_SERVER_ERROR) as register_broker does."""
+    """Return the record of a controller's registration; none below the metadata.version that has it. Raises
+    Refused(UNKNOWN_SERVER_ERROR) for an unknown security protocol."""
     if image.metadata_version < levels.CONTROLLER_REGISTRATION:
         return []
     _check_endpoints(controller.endpoints)
@@ -53,14 +57,15 @@ def register_broker(
     kraft_version: int = 0,
     has_session: bool = False,
 ) -> list[Record]:
-    """A broker has come up, or tells of itself anew; the last record has its epoch.
+    """Return the records of a broker's registration: after a start, or again by the same incarnation. The last one is
+    its RegisterBrokerRecord.
 
-    broker: with its new epoch, which is the offset that the first of these records will have; an incarnation that is
-    registered keeps its epoch. previous_epoch: the one that it had when it was last shut down cleanly, NO_EPOCH where
-    it does not know, None where it cannot tell. has_session: was the registered incarnation heard of lately?
+    broker: with its new epoch, which is the offset that the first of these records will have; a registered incarnation
+    keeps its epoch. previous_epoch: the epoch that the broker had at its last clean shutdown, NO_EPOCH where it knows
+    none, None where its request has no such field. has_session: whether the registered incarnation has a session.
 
-    Raises Refused: DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION; UNSUPPORTED_VERSION where it does not support
-    what the cluster's features say; UNKNOWN_SERVER_ERROR for a security protocol that there is not: no Kafka node could
+    Raises Refused: DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION; UNSUPPORTED_VERSION where the broker does not
+    support a finalized feature level; UNKNOWN_SERVER_ERROR for an unknown security protocol, as no Kafka node could
     read the record.
     """
     _check_endpoints(broker.endpoints)
@@ -81,7 +86,7 @@ def register_broker(
         if epoch != previous_epoch and image.features.get(ELR_VERSION, 0) > 0:
             records = broker_was_killed(image, broker.id, broker_properties)
         else:
-            records = broker_goes(image, broker.id, broker_properties)
+            records = broker_leaves_isrs(image, broker.id, broker_properties)
         fresh = replace(broker, fenced=True, in_controlled_shutdown=False, cordoned=None)
     else:
         fresh = replace(
@@ -136,39 +141,43 @@ def _check_levels(finalized: Mapping[str, int], supported: Mapping[str, VersionR
 
 
 def unregister_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """A broker is taken out of the cluster. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
+    """Return the records that remove a broker from the cluster. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     value = {"brokerId": broker_id, "brokerEpoch": broker.epoch}
     return [*broker_is_unregistered(image, broker_id, broker_properties), ("UnregisterBrokerRecord", 0, value)]
 
 
 def unfence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """A registered broker has caught up with the metadata log: it may lead."""
+    """Return the records that unfence a broker, and elect leaders of partitions that have none. Raises
+    Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     if not broker.fenced:
         return []
-    return [_change(broker, 0, fenced=-1), *broker_comes(image, broker_id, broker_properties)]
+    return [_change(broker, 0, fenced=-1), *broker_is_unfenced(image, broker_id, broker_properties)]
 
 
 def fence_broker(image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]) -> list[Record]:
-    """A broker has gone, or was not heard of for too long."""
+    """Return the records that fence a broker, and take it out of the leadership and the ISR of its partitions. Raises
+    Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     if broker.fenced:
         return []
-    return [*broker_goes(image, broker_id, broker_properties), _change(broker, 0, fenced=1)]
+    return [*broker_leaves_isrs(image, broker_id, broker_properties), _change(broker, 0, fenced=1)]
 
 
 def begin_controlled_shutdown(
     image: MetadataImage, broker_id: int, broker_properties: Mapping[str, str]
 ) -> list[Record]:
-    """A broker is about to go: it gives its leaderships away."""
+    """Return the records that begin a broker's controlled shutdown: it loses the leadership and the ISR of its
+    partitions. Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     records = [] if broker.in_controlled_shutdown else [_change(broker, 1, inControlledShutdown=1)]
-    return [*records, *broker_goes(image, broker_id, broker_properties)]
+    return [*records, *broker_leaves_isrs(image, broker_id, broker_properties)]
 
 
 def cordon_directories(image: MetadataImage, broker_id: int, directories: Sequence[UUID]) -> list[Record]:
-    """Which of its directories take no new replicas, as a broker says at its first heartbeat and when they change."""
+    """Return the record of a broker's cordoned log directories, which take no new replicas, where they have changed.
+    Raises Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     known = broker.cordoned
     if image.metadata_version < levels.CORDONED_DIRECTORIES or (known is not None and set(known) == set(directories)):
@@ -179,18 +188,19 @@ def cordon_directories(image: MetadataImage, broker_id: int, directories: Sequen
 def directories_offline(
     image: MetadataImage, broker_id: int, directories: Collection[UUID], broker_properties: Mapping[str, str]
 ) -> list[Record]:
-    """Some of a broker's log directories have failed: it leads nothing in them any more."""
+    """Return the records for failed log directories of a broker: its replicas in them lose leadership and ISR. Raises
+    Refused(BROKER_ID_NOT_REGISTERED)."""
     broker = _registered(image, broker_id)
     failed = [each for each in broker.directories if each in directories]
     if image.metadata_version < levels.DIRECTORIES or not failed:
         return []
     online = [from_uuid(each) for each in broker.directories if each not in failed]
-    records = broker_goes(image, broker_id, broker_properties, failed)
+    records = broker_leaves_isrs(image, broker_id, broker_properties, failed)
     return [*records, _change(broker, 2, logDirs=online)]
 
 
 def check_epoch(image: MetadataImage, broker_id: int, epoch: int) -> Broker:
-    """The broker, if it is registered under that epoch. Raises Refused(STALE_BROKER_EPOCH)."""
+    """Return the registered broker. Raises Refused(STALE_BROKER_EPOCH) where it is not registered with that epoch."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")

@@ -1,12 +1,13 @@
-"""A snapshot: the records that make the image again, as Kafka writes them into a `.checkpoint` file.
+"""The records of a metadata snapshot, which rebuild the image, as Kafka writes them into a `.checkpoint` file.
 
     features          metadata.version first
     brokers, controllers
     topics            each with its partitions
     configurations, client quotas, producer ids, access control entries, SCRAM credentials, delegation tokens
 
-Every record is of the version that metadata.version allows; what older levels cannot say is left out. Control records
-(header, footer, voters) and batches are the writer's. Source: MetadataImage.write and the Image classes beside it.
+Every record has the version that metadata.version allows; fields and records that an older level does not have are left
+out. Control records (header, footer, voters) and batches are left to the writer of the file. Source:
+MetadataImage.write and the Image classes beside it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ELR_VERSION = "eligible.leader.replicas.version"
 
 
 def snapshot(image: MetadataImage) -> Iterator[Record]:
-    """The records of a snapshot of the image."""
+    """Yield the records of a snapshot of the image."""
     level = image.metadata_version
     yield from _features(image)
     for broker in image.brokers.values():
@@ -63,7 +64,8 @@ def _topic(topic: Topic, level: int, *, has_elr: bool) -> Iterator[Record]:
 
 
 def partition_record(topic: Topic, number: int, partition: Partition, level: int, *, has_elr: bool) -> Record:
-    """The whole state of a partition; has_elr: the cluster keeps eligible leader replicas."""
+    """Return the PartitionRecord of a partition's whole state. level: of metadata.version. has_elr: whether the cluster
+    has ELR enabled."""
     value: dict[str, Any] = {
         "partitionId": number,
         "topicId": from_uuid(topic.id),
@@ -85,7 +87,7 @@ def partition_record(topic: Topic, number: int, partition: Partition, level: int
 
 
 def broker_record(broker: Broker, level: int) -> Record:
-    """A broker's registration, as it is now."""
+    """Return the RegisterBrokerRecord of a broker's current state. level: of metadata.version."""
     value: dict[str, Any] = {
         "brokerId": broker.id,
         "incarnationId": from_uuid(broker.incarnation_id),
@@ -106,7 +108,7 @@ def broker_record(broker: Broker, level: int) -> Record:
 
 
 def controller_record(controller: Controller) -> Record:
-    """A controller's registration."""
+    """Return the RegisterControllerRecord of a controller."""
     value = {
         "controllerId": controller.id,
         "incarnationId": from_uuid(controller.incarnation_id),

@@ -1,8 +1,8 @@
-"""Creating topics.
+"""Creation of topics.
 
-A topic is checked as a whole and refused as a whole; the other topics of a request are created all the same, in one
-batch with it: its TopicRecord, its ConfigRecords, its PartitionRecords. Source: ControllerApis,
-ReplicationControlManager, ControllerConfigurationValidator.
+Each topic of a request is created or refused as a whole, independently of the request's other topics; the records of
+all created topics are one batch: for each its TopicRecord, its ConfigRecords, its PartitionRecords. Source:
+ControllerApis, ReplicationControlManager, ControllerConfigurationValidator.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from kcli.log.config import InvalidConfig, broker_defaults, validate_topic_confi
 from kcli.metadata.image import TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import Partition, Topic, from_uuid
 from kcli.metadata.placement import check_assignment, new_partition, place
-from kcli.metadata.result import NO_ERROR, RECORDS_PER_REQUEST_MAX, TOO_MANY_RECORDS, Error, ErrorCode, Refused, Result
+from kcli.metadata.result import NO_ERROR, RECORDS_PER_REQUEST_MAX, TOO_MANY_RECORDS, Error, Refused, Result
 from kcli.metadata.snapshot import ELR_VERSION, partition_record
 from kcli.metadata.topic_names import CLUSTER_METADATA, colliding, fault, utf16_length
+from kcli.protocol.error_code import ErrorCode
 
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
 CONFIG_VALUE_LENGTH_MAX: Final = 32_767
 RESERVED_IDS: Final = 100
-"""Uuids below are Kafka's own: the metadata topic, directories that are none."""
+"""UUIDs below this number are reserved by Kafka, such as those of the metadata topic and of lost directories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicContext:
-    """What a controller knows beside the image.
+    """The configuration and the state that the controller has beside the image.
 
-    broker_properties: of server.properties and of the brokers' dynamic configuration, under the brokers' names.
-    charge: counts partitions that are about to come or go against the client's quota; False refuses them.
+    num_partitions, replication_factor: the defaults. broker_properties: server.properties with the brokers' dynamic
+    configurations, under the brokers' names. remote_storage: whether tiered storage is enabled. new_id: returns a new
+    topic id. charge(n): charges n partitions to create or delete to the client's quota; False refuses them.
     """
 
     num_partitions: int = 1
@@ -48,7 +50,8 @@ class TopicContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create. -1: the default; assignments: (partition, its brokers), instead of both numbers."""
+    """A topic to create. num_partitions, replication_factor: -1 for the default. assignments: each partition's number
+    and broker ids, instead of both."""
 
     name: str
     num_partitions: int = -1
@@ -59,7 +62,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAnswer:
-    """What became of a topic. Where it failed, nothing but name and error counts."""
+    """The result of one topic's creation, deletion or change. With an error, only name, id and error are set."""
 
     name: str | None
     error: Error = NO_ERROR
@@ -72,20 +75,20 @@ class TopicAnswer:
 def create_topics(
     image: MetadataImage, topics: Sequence[NewTopic], context: TopicContext, *, validate_only: bool = False
 ) -> Result[list[TopicAnswer]]:
-    """Create topics; `validate_only`: only say what would become of them.
+    """Create topics. validate_only: return the same answers, but no records.
 
     Errors of a topic: INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_CONFIG,
     INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT, THROTTLING_QUOTA_EXCEEDED. Raises
     Refused(POLICY_VIOLATION) for a request of more than 10,000 partitions.
     """
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for topic in topics:
-        seen[topic.name] = seen.get(topic.name, 0) + 1
-    wanted = [each for each in topics if seen[each.name] == 1 and each.name != CLUSTER_METADATA]
-    _check_total(wanted, context.num_partitions)
+        counts[topic.name] = counts.get(topic.name, 0) + 1
+    single = [each for each in topics if counts[each.name] == 1 and each.name != CLUSTER_METADATA]
+    _check_total(single, context.num_partitions)
     answers: list[TopicAnswer] = []
     records: list[Record] = []
-    for topic in wanted:
+    for topic in single:
         try:
             answer, its_records = _create(image, topic, context)
         except Refused as refused:
@@ -95,11 +98,11 @@ def create_topics(
         records += its_records
     if len(records) > RECORDS_PER_REQUEST_MAX:
         raise Refused(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS)
-    for name, count in seen.items():
+    for name, count in counts.items():
         if count > 1:
             error = Error(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             answers.append(TopicAnswer(name=name, error=error))
-    if seen.get(CLUSTER_METADATA) == 1:
+    if counts.get(CLUSTER_METADATA) == 1:
         error = Error(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {CLUSTER_METADATA} is prohibited.")
         answers.append(TopicAnswer(name=CLUSTER_METADATA, error=error))
     return Result([] if validate_only else records, answers)
@@ -115,8 +118,8 @@ def _check_total(topics: Iterable[NewTopic], default: int) -> None:
 
 
 def excess(topics: Iterable[tuple[int, int]]) -> str | None:
-    """Why so many topics are not created at once, None where they may be. topics: of each the partitions and the
-    configurations that it is to have."""
+    """Return why these topics are too many for one request; None where they are not. topics: the number of partitions
+    and of configurations of each."""
     partitions = records = 0
     for its_partitions, its_configs in topics:
         partitions += its_partitions
@@ -149,7 +152,8 @@ def _create(image: MetadataImage, topic: NewTopic, context: TopicContext) -> tup
 
 
 def new_topic_id(image: MetadataImage, new_id: Callable[[], UUID]) -> UUID:
-    """An id that is none of Kafka's own, is not taken, and does not begin with a dash: tools would see an option."""
+    """Return a topic id that is neither reserved nor taken, and whose text does not begin with a dash, which
+    command-line tools would take for an option."""
     while True:
         topic_id = new_id()
         if topic_id.int >= RESERVED_IDS and topic_id not in image.topics_by_id and from_uuid(topic_id)[0] != "-":
@@ -212,7 +216,8 @@ def _assigned(image: MetadataImage, topic: NewTopic) -> list[Partition]:
 def chosen_partition(
     image: MetadataImage, number: int, brokers: list[int], replication_factor: int | None
 ) -> Partition:
-    """A partition on the brokers that a client chose. Raises Refused(INVALID_REPLICA_ASSIGNMENT)."""
+    """Return a new partition on the brokers that a client has chosen. replication_factor: required, None for any.
+    Raises Refused(INVALID_REPLICA_ASSIGNMENT)."""
     check_assignment(image, brokers, replication_factor)
     partition = new_partition(image, brokers)
     if partition is None:
@@ -242,7 +247,8 @@ def _placed(image: MetadataImage, topic: NewTopic, context: TopicContext) -> lis
 
 
 def led_partitions(image: MetadataImage, assignments: Sequence[list[int]], factor: int) -> list[Partition]:
-    """Partitions on the brokers that were chosen for them. Raises Refused(INVALID_REPLICATION_FACTOR)."""
+    """Return new partitions on the brokers that `place` has chosen. Raises Refused(INVALID_REPLICATION_FACTOR) where a
+    partition would have no active broker to lead it."""
     partitions = []
     for brokers in assignments:
         partition = new_partition(image, brokers)
@@ -257,6 +263,6 @@ def led_partitions(image: MetadataImage, assignments: Sequence[list[int]], facto
 
 
 def new_partition_record(image: MetadataImage, topic: Topic, number: int, partition: Partition) -> Record:
-    """The record that creates a partition."""
+    """Return the PartitionRecord that creates the partition."""
     has_elr = image.features.get(ELR_VERSION, 0) > 0
     return partition_record(topic, number, partition, image.metadata_version, has_elr=has_elr)

@@ -1,34 +1,60 @@
-"""Deleting topics, each given by its name or by its id.
+"""Deletion of topics, each named by its name or by its id.
 
-One RemoveTopicRecord a topic, behind which its partitions and its configuration are gone. Source: ControllerApis,
+Each topic takes one RemoveTopicRecord, which removes its partitions and its configuration too. Source: ControllerApis,
 ReplicationControlManager; KIP-516 (ids).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import Topic, from_uuid
-from kcli.metadata.result import Error, ErrorCode, Refused, Result
+from kcli.metadata.result import Error, Refused, Result
 from kcli.metadata.topic_control import TopicAnswer, TopicContext
+from kcli.protocol.error_code import ErrorCode
+
+
+class Rights(NamedTuple):
+    """The names of the topics that a request may describe, and of those that it may delete; None for all."""
+
+    describable: Container[str] | None = None
+    deletable: Container[str] | None = None
+
+    def describes(self, name: str) -> bool:
+        """Whether the request may describe the topic."""
+        return self.describable is None or name in self.describable
+
+    def deletes(self, name: str) -> bool:
+        """Whether the request may delete the topic."""
+        return self.deletable is None or name in self.deletable
+
+
+ALL_RIGHTS: Final = Rights()
 
 
 def delete_topics(
-    image: MetadataImage, topics: Sequence[tuple[str | None, UUID | None]], context: TopicContext
+    image: MetadataImage,
+    topics: Sequence[tuple[str | None, UUID | None]],
+    context: TopicContext,
+    rights: Rights = ALL_RIGHTS,
 ) -> Result[list[TopicAnswer]]:
-    """Delete topics, each a name or an id.
+    """Delete topics. topics: the name or the id of each, the other None.
 
-    Errors of a topic: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, THROTTLING_QUOTA_EXCEEDED. Raises
-    Refused(TOPIC_DELETION_DISABLED).
+    The answer about a topic that the request may not describe is the same whether it exists or not, unless the request
+    knows its id.
+
+    Errors of a topic: TOPIC_AUTHORIZATION_FAILED, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID,
+    THROTTLING_QUOTA_EXCEEDED. Raises Refused(TOPIC_DELETION_DISABLED).
     """
     if not context.deletion_enabled:
         raise Refused(ErrorCode.TOPIC_DELETION_DISABLED)
     answers: list[TopicAnswer] = []
     records: list[Record] = []
-    for found in _find(image, topics):
+    for found in _find(image, topics, rights):
         if isinstance(found, TopicAnswer):
             answers.append(found)
         elif context.charge(len(found.partitions)):
@@ -39,8 +65,10 @@ def delete_topics(
     return Result(records, answers)
 
 
-def _find(image: MetadataImage, topics: Sequence[tuple[str | None, UUID | None]]) -> Iterator[Topic | TopicAnswer]:
-    """The topics that are meant, and what is answered for the others."""
+def _find(
+    image: MetadataImage, topics: Sequence[tuple[str | None, UUID | None]], rights: Rights
+) -> Iterator[Topic | TopicAnswer]:
+    """Yield the topics to delete, and the answers to entries that are refused."""
     invalid = ErrorCode.INVALID_REQUEST
     for name, topic_id in topics:
         if name is None and topic_id is None:
@@ -49,27 +77,47 @@ def _find(image: MetadataImage, topics: Sequence[tuple[str | None, UUID | None]]
             yield _refused(name, topic_id, invalid, "You may not specify both topic name and topic id.")
     names = Counter(name for name, topic_id in topics if name is not None and topic_id is None)
     ids = Counter(topic_id for name, topic_id in topics if topic_id is not None and name is None)
-    named = {topic.id for name in names if (topic := image.topics.get(name)) is not None and names[name] == 1}
+    once = (name for name in names if names[name] == 1)
+    rights_of = {name: (rights.describes(name), rights.deletes(name)) for name in once}
+    may = (name for name in rights_of if all(rights_of[name]))
+    named = {topic.id for name in may if (topic := image.topics.get(name)) is not None}
     for topic_id, count in ids.items():
-        topic = image.topics_by_id.get(topic_id)
         if count > 1:
             yield _refused(None, topic_id, invalid, "Duplicate topic id.")
-        elif topic is None:
-            yield _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        elif topic_id not in named:
-            yield topic
+        elif isinstance(found := _by_id(image, topic_id, rights), TopicAnswer) or topic_id not in named:
+            yield found
     for name, count in names.items():
-        topic = image.topics.get(name)
         if count > 1:
             yield _refused(name, None, invalid, "Duplicate topic name.")
-        elif topic is None:
-            message = "This server does not host this topic-partition."
-            yield _refused(name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-        elif topic.id in ids:
-            message = "The provided topic name maps to an ID that was already supplied."
-            yield _refused(name, topic.id, invalid, message)
         else:
-            yield topic
+            found = _by_name(image, name, rights)
+            if isinstance(found, Topic) and found.id in ids:
+                message = "The provided topic name maps to an ID that was already supplied."
+                found = _refused(name, found.id, invalid, message)
+            yield found
+
+
+def _by_id(image: MetadataImage, topic_id: UUID, rights: Rights) -> Topic | TopicAnswer:
+    topic = image.topics_by_id.get(topic_id)
+    if topic is None:
+        return _refused(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    if not rights.deletes(topic.name):
+        return _denied(topic.name if rights.describes(topic.name) else None, topic_id)
+    return topic
+
+
+def _by_name(image: MetadataImage, name: str, rights: Rights) -> Topic | TopicAnswer:
+    if not rights.describes(name):
+        return _denied(name, None)
+    topic = image.topics.get(name)
+    if topic is None:
+        message = "This server does not host this topic-partition."
+        return _refused(name, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    return topic if rights.deletes(name) else _denied(name, None)
+
+
+def _denied(name: str | None, topic_id: UUID | None) -> TopicAnswer:
+    return _refused(name, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 
 
 def _refused(name: str | None, topic_id: UUID | None, code: ErrorCode, message: str | None) -> TopicAnswer:

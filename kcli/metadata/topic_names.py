@@ -1,7 +1,8 @@
-"""Names of topics: which are legal, which are taken, which are Kafka's own.
+"""Validation of topic names, and collisions between them.
 
-A partition's directory is named after its topic, so a name is at most 249 of `a-z A-Z 0-9 . _ -`, and neither `.` nor
-`..`. Metrics turn `.` into `_`, so names that differ only there collide. Source: Topic, ReplicationControlManager.
+A partition's directory is named after its topic, so a name has at most 249 characters of `a-z A-Z 0-9 . _ -`, and is
+neither `.` nor `..`. Metrics replace `.` by `_`, so names that differ only in these collide. Source: Topic,
+ReplicationControlManager.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Final
 CLUSTER_METADATA: Final = "__cluster_metadata"
 LENGTH_MAX: Final = 249
 LEGAL: Final = frozenset(string.ascii_letters + string.digits + "._-")
-"""The characters of a name."""
+"""The characters that a topic name may have."""
 
 
 def fault(name: str) -> str | None:
-    """What is wrong with a name, as Kafka says it; None for a legal one."""
+    """Return why a topic name is invalid, in Kafka's words; None for a valid one."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -32,12 +33,13 @@ def fault(name: str) -> str | None:
 
 
 def utf16_length(text: str) -> int:
-    """As Java counts characters."""
+    """Return the length of the text as Java's String.length counts it: in UTF-16 code units."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
 def colliding(name: str, names: Iterable[str]) -> str | None:
-    """One of `names` that differs from this name only by `.` against `_`, or not at all."""
+    """Return one of `names` that equals this name once `.` is replaced by `_`; None where there is none, or where the
+    name has neither character."""
     if "." not in name and "_" not in name:
         return None
     unified = name.replace(".", "_")

@@ -1,4 +1,4 @@
-"""What raft is told of its node: Kafka's names without `controller.quorum.`, its defaults."""
+"""The configuration of a raft node: Kafka's names without `controller.quorum.`, and Kafka's defaults."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Final
 from kcli.raft.voters import Endpoints
 
 FETCH_WAIT_MAX_MS: Final = 500
-"""How long a leader may keep a Fetch that finds nothing; half a fetch timeout where that is less, not so in Kafka."""
+"""The longest time, in ms, that a leader keeps a Fetch at the log end; half a fetch timeout where that is less (Kafka
+always waits 500 ms)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftConfig:
-    """Of one node. voters: static ones, host and port by id; empty with dynamic ones. bootstrap_servers: empty means
-    the static voters. listener: the first of controller.listener.names. endpoints: of this node as a controller, for
-    the VotersRecord and for BeginQuorumEpoch. can_become_voter: has the role controller.
+    """The configuration of one node; times in ms, sizes in bytes.
+
+    voters: the static voters, host and port by id; empty with dynamic voters. bootstrap_servers: empty stands for the
+    static voters. listener: the first of controller.listener.names. endpoints: this node's controller listeners, for
+    the VotersRecord and for BeginQuorumEpoch. can_become_voter: whether the node has the role controller.
     """
 
     node_id: int

@@ -1,10 +1,10 @@
-"""To whom a request may be sent now: one at a time to each node, and none for a while after a failure.
+"""The connections to other nodes: each has at most one request in flight, and backs off after a failure.
 
     ready       -> awaiting      a request is sent
-    awaiting    -> ready         its answer was of use, or controller.quorum.request.timeout.ms are over
-                -> backing off   it was not: for controller.quorum.retry.backoff.ms
+    awaiting    -> ready         its answer was usable, or controller.quorum.request.timeout.ms are over
+                -> backing off   its answer was not usable: for controller.quorum.retry.backoff.ms
 
-An answer to a request that is not awaited any more is ignored. Source: RequestManager.
+The answer to a request that is no longer in flight is ignored. Source: RequestManager.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from kcli.raft.messages import Node
 
 @dataclass(slots=True)
 class _Connection:
-    """awaits: the correlation of the request that is not answered; None while backing off. until_ms: of either."""
+    """The connection to a node that is not ready. awaits: the correlation id of the request in flight; None while it
+    backs off. until_ms: when the wait or the backoff ends."""
 
     awaits: int | None
     until_ms: int
 
 
 class Connections:
-    """See above. A node that is not in it is ready."""
+    """The connections by node id; a node without one is ready. bootstrap: the servers to learn the leader from."""
 
     def __init__(
         self, bootstrap: Sequence[Node], request_timeout_ms: int, retry_backoff_ms: int, chance: random.Random
@@ -37,24 +38,24 @@ class Connections:
         self._connections: dict[int, _Connection] = {}
 
     def reset(self) -> None:
-        """Forget all that is awaited."""
+        """Forget the requests in flight to all nodes: their answers will be ignored."""
         self._connections.clear()
 
     def forget(self, node_id: int) -> None:
-        """Forget what is awaited of one."""
+        """Forget the request in flight to one node."""
         self._connections.pop(node_id, None)
 
     def sent(self, node_id: int, correlation: int, now_ms: int) -> None:
-        """A request is on its way."""
+        """Note that a request was sent."""
         self._connections[node_id] = _Connection(correlation, now_ms + self._request_timeout_ms)
 
     def expects(self, node_id: int, correlation: int) -> bool:
-        """Is that answer awaited?"""
+        """Whether an answer belongs to the request in flight."""
         connection = self._connections.get(node_id)
         return connection is not None and connection.awaits == correlation
 
     def answered(self, node_id: int, correlation: int, now_ms: int, *, success: bool) -> None:
-        """An answer was taken in."""
+        """End a request; without success the node backs off."""
         if not self.expects(node_id, correlation):
             return
         if success:
@@ -63,31 +64,31 @@ class Connections:
             self._connections[node_id] = _Connection(None, now_ms + self._retry_backoff_ms)
 
     def is_ready(self, node_id: int, now_ms: int) -> bool:
-        """May a request be sent?"""
+        """Whether the node may be sent a request."""
         connection = self._connections.get(node_id)
         return connection is None or now_ms >= connection.until_ms
 
     def is_backing_off(self, node_id: int, now_ms: int) -> bool:
-        """Did the last one fail just now?"""
+        """Whether the node backs off."""
         connection = self._connections.get(node_id)
         return connection is not None and connection.awaits is None and now_ms < connection.until_ms
 
     def has_timed_out(self, node_id: int, now_ms: int) -> bool:
-        """Is the answer overdue?"""
+        """Whether the request in flight is older than controller.quorum.request.timeout.ms."""
         connection = self._connections.get(node_id)
         return connection is not None and connection.awaits is not None and now_ms >= connection.until_ms
 
     def wait_ms(self, node_id: int, now_ms: int) -> int:
-        """Until one may be sent."""
+        """The milliseconds until the node may be sent a request."""
         connection = self._connections.get(node_id)
         return 0 if connection is None else max(0, connection.until_ms - now_ms)
 
     def has_any_in_flight(self, now_ms: int) -> bool:
-        """Is an answer awaited, of whomever?"""
+        """Whether a request to any node is in flight."""
         return any(each.awaits is not None and now_ms < each.until_ms for each in self._connections.values())
 
     def ready_bootstrap(self, now_ms: int) -> Node | None:
-        """One of controller.quorum.bootstrap.servers, by chance, to which a request may be sent; none is in flight."""
+        """A bootstrap server that is ready, chosen by chance; None where there is none, or any request is in flight."""
         if self.has_any_in_flight(now_ms) or not self.bootstrap:
             return None
         first = self._random.randrange(len(self.bootstrap))
@@ -95,7 +96,7 @@ class Connections:
         return next((each for each in order if self.is_ready(each.id, now_ms)), None)
 
     def bootstrap_wait_ms(self, now_ms: int) -> int:
-        """Until `ready_bootstrap` may be asked again."""
+        """The milliseconds until `ready_bootstrap` may find a server."""
         wait_ms = self._retry_backoff_ms
         for each in self._connections.values():
             if now_ms >= each.until_ms:

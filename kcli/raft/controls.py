@@ -1,8 +1,8 @@
-"""What the log's control records say: who votes, and kraft.version, at each offset and now.
+"""The voters and kraft.version at each offset of the log, from its control records.
 
-A record counts as soon as it is in the log, committed or not, until it is truncated. Those of a snapshot are at the
-offset before it; those of one that formatting left (offset 0) at -1. Source: KRaftControlRecordStateMachine,
-VoterSetHistory, TreeMapLogHistory; KIP-853.
+A record counts as soon as it is in the log, committed or not, until it is truncated. Those of a snapshot count from the
+offset before its end; those of the snapshot that formatting leaves (offset 0) from -1. Source:
+KRaftControlRecordStateMachine, VoterSetHistory, TreeMapLogHistory; KIP-853.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ CONTROL: Final = 0x20
 HEADER_BYTES: Final = 61
 LENGTH_FROM: Final = 12
 _HEADER: Final = struct.Struct(">qi9xh34xi").unpack_from
-"""Of a batch: base offset, length, attributes, number of records."""
+"""Unpacks the header of a batch: base offset, length, attributes, number of records."""
 NOT_LOADED: Final = -1
 
 T = TypeVar("T")
 
 
 class History(Generic[T]):
-    """Values by the offset from which on they count, in order."""
+    """Values in order, each with the offset from which on it counts."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[int, T]] = []
 
     @property
     def last(self) -> tuple[int, T] | None:
-        """The last one and its offset."""
+        """The last value, with its offset; None where there is none."""
         return self.entries[-1] if self.entries else None
 
     def add(self, offset: int, value: T) -> None:
-        """From that offset on."""
+        """Add a value that counts from `offset` on."""
         assert not self.entries or self.entries[-1][0] < offset, "offsets grow"
         self.entries.append((offset, value))
 
     def at(self, offset: int) -> T | None:
-        """What counts at that offset."""
+        """The value that counts at `offset`; None where there is none."""
         return next((value for begin, value in reversed(self.entries) if begin <= offset), None)
 
     def truncate_new(self, end_offset: int) -> None:
-        """The log ends there now."""
+        """Drop the values from `end_offset` on, where the log now ends."""
         self.entries = [each for each in self.entries if each[0] < end_offset]
 
     def truncate_old(self, start_offset: int) -> None:
-        """A snapshot has what is before that offset."""
+        """Drop the values that no longer count at `start_offset`, where the log now begins."""
         old = [each for each in self.entries if each[0] <= start_offset]
         self.entries = self.entries[max(0, len(old) - 1) :]
 
 
 class Controls:
-    """See above."""
+    """The histories of voters and of kraft.version. static_voters: those of controller.quorum.voters."""
 
     def __init__(self, static_voters: VoterSet, log: RaftLog) -> None:
         self.static_voters = static_voters
@@ -72,18 +72,19 @@ class Controls:
 
     @property
     def voters(self) -> VoterSet:
-        """Who votes now."""
+        """The voters at the end of the log."""
         last = self.voter_history.last
         return self.static_voters if last is None else last[1]
 
     @property
     def kraft_version(self) -> int:
-        """Its level now."""
+        """The level of kraft.version at the end of the log."""
         last = self.version_history.last
         return 0 if last is None else last[1]
 
     def load(self) -> None:
-        """Follow the log to its end, from the latest snapshot on where it does not have what was before."""
+        """Read the control records behind those read before; from the latest snapshot on, where the log begins behind
+        them."""
         latest = self._log.latest_snapshot
         if latest is not None and (self._next_offset == NOT_LOADED or self._next_offset < self._log.start_offset):
             self.voter_history.entries.clear()
@@ -98,7 +99,8 @@ class Controls:
             self._next_offset = self._log.end_offset
 
     def appended(self, records: Records) -> None:
-        """These came into the log behind what was there, whole or up to a batch of them."""
+        """Add the control records of batches that a follower appended. The log may have accepted only the first of the
+        batches."""
         end_offset = self._log.end_offset
         for offset, control in in_records(records, end_offset):
             if offset >= self._next_offset:
@@ -106,7 +108,7 @@ class Controls:
         self._next_offset = end_offset
 
     def skip(self) -> None:
-        """What came into the log last has no control records."""
+        """Go to the end of the log, as the batches appended last have no control records."""
         self._next_offset = self._log.end_offset
 
     def _take(self, offset: int, control: ControlRecord) -> None:
@@ -116,18 +118,18 @@ class Controls:
             self.version_history.add(offset, control.value["kRaftVersion"])
 
     def truncate_new(self, end_offset: int) -> None:
-        """The log was truncated to that offset."""
+        """Forget the control records from `end_offset` on, where the log was truncated."""
         self.voter_history.truncate_new(end_offset)
         self.version_history.truncate_new(end_offset)
         self._next_offset = min(self._next_offset, end_offset)
 
     def truncate_old(self, start_offset: int) -> None:
-        """There is a snapshot of what is before that offset."""
+        """Forget the control records that a snapshot at `start_offset` has."""
         self.voter_history.truncate_old(start_offset)
         self.version_history.truncate_old(start_offset)
 
     def snapshot_header(self, offset: int) -> list[Pair]:
-        """What a snapshot up to `offset` says of kraft.version and voters behind the time in its header."""
+        """The control records in the header of a snapshot at `offset`, behind the one with the time."""
         version = self.version_history.at(offset - 1) or 0
         voters = self.voter_history.at(offset - 1)
         records = [kraft_version(version)] if version else []
@@ -135,8 +137,8 @@ class Controls:
 
 
 def in_records(records: Records, end_offset: int | None = None) -> Iterator[tuple[int, ControlRecord]]:
-    """The control records of whole batches, with their offsets; of those before end_offset. Raises FormatError for
-    damaged ones."""
+    """The control records of whole batches, with their offsets, up to the batch at end_offset. Raises FormatError for
+    damaged records."""
     data, position = bytes(records), 0
     while position + HEADER_BYTES <= len(data):
         base_offset, length, attributes, count = _HEADER(data, position)
@@ -151,7 +153,7 @@ def in_records(records: Records, end_offset: int | None = None) -> Iterator[tupl
 
 
 def _records(data: bytes, position: int, base_offset: int, count: int) -> Iterator[tuple[int, ControlRecord]]:
-    """Control records are not compressed."""
+    """The records of a control batch, which is never compressed."""
     for _ in range(count):
         length, position = _varint(data, position)
         behind = position + length
@@ -171,17 +173,17 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def of_kinds(controls: Iterable[ControlRecord]) -> list[ControlRecord]:
-    """Those that matter here."""
+    """The KRaftVersion and KRaftVoters records of those given."""
     return [each for each in controls if each.type in (ControlType.KRAFT_VERSION, ControlType.KRAFT_VOTERS)]
 
 
 def batch(records: Sequence[Pair], timestamp_ms: int) -> bytearray:
-    """A batch of control records, to be appended by the leader."""
+    """A batch of control records, for the leader to append."""
     return write_batch(records, timestamp_ms, attributes=CONTROL)
 
 
 def leader_change(leader_id: int, voters: Iterable[int], granting_voters: Iterable[int]) -> Pair:
-    """The record that begins an epoch."""
+    """The LeaderChange record, which begins an epoch."""
     fields = {
         "leaderId": leader_id,
         "voters": [{"voterId": each} for each in voters],
@@ -191,12 +193,12 @@ def leader_change(leader_id: int, voters: Iterable[int], granting_voters: Iterab
 
 
 def kraft_version(level: int) -> Pair:
-    """kraft.version is `level` from here on."""
+    """A KRaftVersion record: kraft.version is `level` from its offset on."""
     return _pair(ControlType.KRAFT_VERSION, {"kRaftVersion": level})
 
 
 def kraft_voters(voters: VoterSet) -> Pair:
-    """These are the voters from here on."""
+    """A KRaftVoters record: these are the voters from its offset on."""
     return _pair(ControlType.KRAFT_VOTERS, voters.value())
 
 

@@ -1,6 +1,6 @@
-"""What all parts of a raft node share: its state and how that changes, the log, whom it may send to, who waits.
+"""The node that all parts of raft work on: its state and the changes of state, its log, connections, waiting fetches.
 
-Each change of state follows the table on top of the package. Where the epoch, the vote or the leader change,
+Each change of state follows the table in the docstring of kcli.raft. Where the epoch, the vote or the leader change,
 quorum-state is saved first. Source: QuorumState, KafkaRaftClient (transitionTo…, onBecome…, maybeTransition,
 maybeSendRequest).
 """
@@ -12,15 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft import controls
-from kcli.raft.candidate import Candidate
 from kcli.raft.config import RaftConfig
 from kcli.raft.connections import Connections
 from kcli.raft.controls import Controls
 from kcli.raft.election import NEVER, NOBODY, Election, Votes, is_in_reach, next_epoch, parse_election
-from kcli.raft.errors import ErrorCode
-from kcli.raft.follower import Follower
-from kcli.raft.leader import Leader
 from kcli.raft.log import QuorumStore, RaftLog
 from kcli.raft.messages import (
     Answer,
@@ -31,9 +28,12 @@ from kcli.raft.messages import (
     Token,
     VoterAnswer,
 )
-from kcli.raft.prospective import Prospective
-from kcli.raft.resigned import Resigned
-from kcli.raft.unattached import Unattached
+from kcli.raft.states.candidate import Candidate
+from kcli.raft.states.follower import Follower
+from kcli.raft.states.leader import Leader
+from kcli.raft.states.prospective import Prospective
+from kcli.raft.states.resigned import Resigned
+from kcli.raft.states.unattached import Unattached
 from kcli.raft.voters import (
     SUPPORTED_KRAFT_VERSIONS,
     Endpoint,
@@ -51,7 +51,8 @@ FIRST_BOOTSTRAP_ID: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A Fetch that found nothing. otherwise: what it is answered with when its time is over."""
+    """A Fetch at the end of the log, which waits for records. otherwise: its answer if none are appended before the
+    deadline."""
 
     token: Token
     request: Fetch
@@ -61,8 +62,11 @@ class Parked:
 
 @dataclass(slots=True)
 class Core:
-    """See above. `out` collects what the present call is to return; flushed_offset: how far the log is on disk;
-    committed_offset: how far it is known to be committed, by whichever state."""
+    """A raft node.
+
+    out: the outcome of the call that is under way. flushed_offset: the log below it is on disk. committed_offset:
+    records below it are known to be committed, by whichever state. refetch: answers a parked Fetch.
+    """
 
     config: RaftConfig
     log: RaftLog
@@ -92,7 +96,7 @@ class Core:
         self.connections = Connections(bootstrap, config.request_timeout_ms, config.retry_backoff_ms, self.chance)
 
     def start(self, now_ms: int) -> None:
-        """Take up the state that quorum-state and the log tell of."""
+        """Enter the state that follows from quorum-state and the log."""
         self.controls.load()
         self.flushed_offset = self.log.end_offset
         if self.log.latest_snapshot is not None:
@@ -114,7 +118,7 @@ class Core:
         if leader_id == self.key.id:
             others = set(self.controls.voters.ids) - {self.key.id}
             return Resigned(epoch, leader_id, self.config.endpoints, others, deadline_ms)
-        lost = leader_id != NOBODY or self.log.last_epoch == epoch  # somebody else was elected
+        lost = leader_id != NOBODY or self.log.last_epoch == epoch  # another node was elected
         if voted is not None and voted.admits(self.key) and self.is_voter and not lost:
             return Candidate(epoch, self._votes(), deadline_ms, self.key)
         endpoints = self.controls.voters.endpoints(leader_id)
@@ -122,46 +126,46 @@ class Core:
             return self._follower(epoch, leader_id, endpoints, voted, None, now_ms)
         return Unattached(epoch, deadline_ms, leader_id, voted)
 
-    # what it is
+    # queries
 
     @property
     def is_voter(self) -> bool:
-        """Is it one of the voters, as the log has them now?"""
+        """Whether this node is one of the voters that the log names now."""
         return self.controls.voters.is_voter(self.key)
 
     @property
     def is_only_voter(self) -> bool:
-        """Is it the one and only?"""
+        """Whether this node is the only voter."""
         return self.controls.voters.is_only_voter(self.key)
 
     @property
     def voter(self) -> VoterNode:
-        """What the VotersRecord is to say of it."""
+        """This node as a VotersRecord has it."""
         return VoterNode(self.key, self.config.endpoints, *SUPPORTED_KRAFT_VERSIONS)
 
     @property
     def has_remote_leader(self) -> bool:
-        """Does another one lead?"""
+        """Whether the leader is known, and another node."""
         return self.state.leader_id not in (NOBODY, self.key.id)
 
     @property
     def must_flush(self) -> bool:
-        """May it not yet say how far its log goes? What it fetches from, it must not lose."""
+        """Whether this node must not fetch yet: a voter's Fetch at N says that it has everything below N on disk."""
         return (self.is_voter or self.config.can_become_voter) and self.flushed_offset < self.log.end_offset
 
     @property
     def log_end(self) -> OffsetAndEpoch:
-        """The end of its log."""
+        """The log's end offset, and the epoch of its last record."""
         return OffsetAndEpoch(self.log.end_offset, self.log.last_epoch)
 
     def answer(self, token: Token, answer: Answer) -> None:
-        """One more answer."""
+        """Add an answer to the outcome."""
         self.out.answers.append((token, answer))
 
     # changes of state
 
     def to_unattached(self, epoch: int, now_ms: int, leader_id: int = NOBODY) -> None:
-        """A higher epoch; or this one, of a prospective that gives up."""
+        """Become unattached in a higher epoch, or, as a prospective that gives up, in its own."""
         old = self.state
         assert epoch > old.epoch or (epoch == old.epoch and isinstance(old, Prospective)), "epochs grow"
         if not self.is_voter:
@@ -177,7 +181,7 @@ class Core:
         self.connections.reset()
 
     def add_vote(self, candidate: ReplicaKey, now_ms: int) -> None:
-        """Vote for that candidate in this epoch, durably, unless it has."""
+        """Vote for `candidate` in this epoch, durably, unless this node has voted in it."""
         old = self.state
         if isinstance(old, Unattached | Prospective) and old.voted is None:
             assert candidate.id != self.key.id, "its own vote makes it a candidate"
@@ -189,7 +193,7 @@ class Core:
             self._become(new, now_ms)
 
     def to_prospective(self, now_ms: int) -> None:
-        """An election timeout or fetch timeout is over."""
+        """Become prospective after an election timeout or a fetch timeout. A sole voter goes on to be the leader."""
         assert self.is_voter, "observers are not elected"
         assert not isinstance(self.state, Leader | Prospective), "it is past that"
         state = self._prospective(self.state, self.state.voted, now_ms)
@@ -211,16 +215,17 @@ class Core:
         )
 
     def give_up_prospect(self, state: Prospective, now_ms: int) -> None:
-        """It would not be elected: back to the leader that it had, or wait for one."""
+        """End a pre-vote without a majority: follow the last leader, if its endpoints are known; else become
+        unattached."""
         if state.leader_id != NOBODY and state.leader_endpoints:
             self.to_follower(state.epoch, state.leader_id, state.leader_endpoints, now_ms)
         else:
             self.to_unattached(state.epoch, now_ms, state.leader_id)
 
     def to_candidate(self, now_ms: int) -> None:
-        """Vote for itself in a new epoch."""
+        """Become a candidate: vote for this node in a new epoch."""
         old = self.state
-        assert isinstance(old, Prospective), "who asks first"
+        assert isinstance(old, Prospective), "a pre-vote comes before a vote"
         deadline_ms = now_ms + self._election_timeout_ms()
         state = Candidate(next_epoch(old.epoch), self._votes(), deadline_ms, self.key, old.high_watermark)
         self._become(state, now_ms)
@@ -233,7 +238,8 @@ class Core:
             self.connections.reset()
 
     def to_leader(self, old: Candidate, now_ms: int) -> None:
-        """Begin the epoch, with a LeaderChange record; with kraft.version 1 and voters where the log lacks them."""
+        """Become the leader, and append the LeaderChange record; with kraft.version 1 also a VotersRecord, where the
+        log lacks one or this voter has changed."""
         assert old.votes.is_won, "a majority has voted for it"
         voters, version, offset = self.controls.voters, self.controls.kraft_version, self.log.end_offset
         fetch_timeout_ms = self.config.fetch_timeout_ms
@@ -255,7 +261,7 @@ class Core:
         self.append_controls(state, controls.batch(records, now_ms), now_ms)
 
     def to_resigned(self, now_ms: int) -> None:
-        """Lead no more; the epoch stays."""
+        """Resign as leader; the epoch stays."""
         old = self.state
         assert isinstance(old, Leader), "only a leader resigns"
         others = set(self.controls.voters.ids) - {self.key.id}
@@ -269,14 +275,14 @@ class Core:
         self.connections.reset()
 
     def to_follower(self, epoch: int, leader_id: int, endpoints: Endpoints, now_ms: int) -> None:
-        """There is a leader."""
+        """Follow the leader of this epoch or of a higher one."""
         old = self.state
-        assert endpoints, "it is known where"
-        assert leader_id != self.key.id, "who has more votes than this one knows of"
+        assert endpoints, "the endpoints of the leader are known"
+        assert leader_id != self.key.id, "a node does not follow itself"
         assert epoch >= old.epoch, "epochs grow"
         voted = old.voted if epoch == old.epoch else None
         new = self._follower(epoch, leader_id, endpoints, voted, old.high_watermark, now_ms)
-        if isinstance(old, Follower) and epoch == old.epoch:  # words alone do not put an election off
+        if isinstance(old, Follower) and epoch == old.epoch:  # only an answered Fetch restarts the fetch timeout
             new.fetch_deadline_ms = old.fetch_deadline_ms
         self._become(new, now_ms)
         self.connections.reset()
@@ -305,7 +311,7 @@ class Core:
             self.serve_parked(now_ms)
 
     def _save(self, election: Election) -> None:
-        """Before anything is said because of it."""
+        """Write quorum-state, if it has changed, before any message that follows from the change."""
         if election != self._saved:
             self.store.save(election.state(self.controls.kraft_version, self.controls.voters.ids))
             self._saved = election
@@ -317,23 +323,26 @@ class Core:
     def _votes(self) -> Votes:
         return Votes(self.controls.voters.keys, self.key.id)
 
-    # what another node says of the leader
+    # claims of other nodes about the leader
 
     def is_in_reach(self, epoch: int) -> bool:
-        """May this epoch, which another node has named, be taken over? See kcli.raft.election."""
+        """Whether this node may take over `epoch`, which another node has named (kcli.raft.election). Adds a doubt if
+        not."""
         if epoch <= self.state.epoch or is_in_reach(epoch, self.state.epoch):
             return True
         self.doubt(f"epoch {epoch:,} is passed over: it is out of reach of epoch {self.state.epoch:,}")
         return False
 
-    def heard_of(self, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> None:
-        """Follow a leader that is new, or better known now; no endpoints: it is not known where it is, or who.
+    def learn_leader(self, leader_id: int, epoch: int, endpoints: Endpoints, now_ms: int) -> None:
+        """Handle the leader and epoch that another node has named: follow a new leader, or note its additional
+        endpoints.
 
-        Anybody can name a leader, and whoever is told of it passes it on: nothing of it ends this node (Kafka's voter
-        stops at a contradiction). A leader that has answered a Fetch leads for certain, as there is only one of an
-        epoch: another one, or another place, is passed over. Before that, what was heard last counts. Where this node
-        itself is said to lead an epoch of which it knows nothing, its quorum-state may have been lost: it goes to that
-        epoch, and votes for nobody in it.
+        endpoints: the leader's; empty: the leader or its endpoints are not known. Any client can name a leader, and
+        nodes repeat the names that they received, so a contradiction is ignored (Kafka's voter stops). A leader that
+        has answered a Fetch of this node leads for certain, as each epoch has one leader: another leader, or another
+        endpoint, is then ignored. Before that, the last one named counts. Where another node names this node as the
+        leader of an epoch that it does not know, its quorum-state may have been lost: it enters that epoch, and votes
+        for no candidate in it.
         """
         state, own = self.state, leader_id == self.key.id
         if not self.is_in_reach(epoch):
@@ -352,8 +361,11 @@ class Core:
             self.to_follower(epoch, leader_id, endpoints, now_ms)
 
     def answered_by(self, state: Follower, source: Node, answer: Answer, now_ms: int) -> Follower:
-        """Who answers a Fetch of this epoch leads it, and is where it was asked, whatever was heard. Returns the state,
-        which is another one where somebody else was taken for the leader."""
+        """Note that the node which answered a Fetch of this epoch is its leader, at the address to which the Fetch was
+        sent.
+
+        Returns the follower's state, a new one where this node had followed another leader.
+        """
         leader_id = state.leader_id if answer.leader_id < 0 else answer.leader_id
         endpoints = answer.endpoints or (Endpoint(self.config.listener, source.host, source.port),)
         if leader_id not in (state.leader_id, self.key.id):
@@ -367,7 +379,7 @@ class Core:
         return self.state
 
     def _is_news(self, leader_id: int, endpoints: Endpoints) -> bool:
-        """Is that to be believed of the leader of this epoch, and more than is known?"""
+        """Whether another node's claim about the leader of this epoch is credible, and new to this node."""
         state = self.state
         is_same = leader_id == state.leader_id and self._place(endpoints) == self._place(state.leader_endpoints)
         is_certain = isinstance(state, Leader | Resigned) or (isinstance(state, Follower) and state.has_fetched)
@@ -380,18 +392,18 @@ class Core:
     def _place(self, endpoints: Endpoints) -> Endpoint | None:
         return address_or_first(endpoints, self.config.listener)
 
-    def doubt(self, what: str) -> None:
-        """Another node has said something that cannot be."""
-        self.out.doubts.append(what)
+    def doubt(self, claim: str) -> None:
+        """Add to the outcome that another node has made a claim that cannot be true. what: the claim, for the log."""
+        self.out.doubts.append(claim)
 
-    def endpoints_of(self, leader_id: int, told: Endpoints) -> Endpoints:
-        """Where a leader is reached: as told, else as the voters have it."""
-        return told or self.controls.voters.endpoints(leader_id)
+    def endpoints_of(self, leader_id: int, endpoints: Endpoints) -> Endpoints:
+        """The leader's endpoints: those in the message, else those in the VotersRecord."""
+        return endpoints or self.controls.voters.endpoints(leader_id)
 
     # the log
 
     def append_controls(self, leader: Leader, batch: bytearray, now_ms: int) -> int:
-        """Append a batch of control records. Returns the offset of the last one."""
+        """Append a batch of control records. Returns the offset of its last record."""
         self.log.append_as_leader(batch, leader.epoch)
         self.controls.load()
         leader.set_voters(self.controls.voters)
@@ -399,13 +411,15 @@ class Core:
         return self.log.end_offset - 1
 
     def appended(self, leader: Leader, now_ms: int) -> None:
-        """The leader's log has become longer: fetches that wait can have it, and it may be on disk already."""
+        """After the leader's append: compute the high watermark anew, and answer the parked fetches below the log's
+        end."""
         if leader.move_high_watermark():
             self.committed(leader, now_ms)
         self.serve_parked(now_ms, behind=self.log.end_offset)
 
     def committed(self, leader: Leader, now_ms: int) -> None:
-        """The leader's high watermark has moved."""
+        """After the leader's high watermark has risen: end a change of voters that is now committed, answer the parked
+        fetches."""
         assert leader.high_watermark is not None, "it has moved"
         self.move_committed(leader.high_watermark)
         change = leader.change
@@ -414,13 +428,14 @@ class Core:
         self.serve_parked(now_ms)
 
     def move_committed(self, offset: int) -> None:
-        """All before it is committed; a new leader may know of less for a while."""
+        """Raise the committed offset to `offset`, if that is higher: a new leader's high watermark may be lower for a
+        while."""
         if offset > self.committed_offset:
             self.committed_offset = offset
             self.log.update_high_watermark(offset)
 
     def serve_parked(self, now_ms: int, behind: int | None = None) -> None:
-        """Answer the fetches that wait; `behind`: only those of what is before that offset."""
+        """Answer the parked fetches; with `behind`, only those at an offset below it."""
         parked, self.parked = self.parked, []
         due: list[Parked] = []
         for each in parked:
@@ -432,7 +447,7 @@ class Core:
     # changes of voters
 
     def finish_change(self, leader: Leader, *, timed_out: bool = False) -> None:
-        """The change of voters is committed, or its time is over. A leader that was removed resigns."""
+        """End the change of voters that is committed or out of time. A leader that was removed resigns."""
         change = leader.change
         if timed_out:
             self.change_ended(leader, ErrorCode.REQUEST_TIMED_OUT)
@@ -442,7 +457,7 @@ class Core:
             leader.is_resigning = True
 
     def change_ended(self, leader: Leader, error: ErrorCode, message: str | None = None) -> None:
-        """Answer whoever asked for the change that is under way."""
+        """Answer the request whose change of voters ends here."""
         change, leader.change = leader.change, None
         if change is not None and change.token is not None:
             self.answer(change.token, VoterAnswer(top_error=error, message=message))

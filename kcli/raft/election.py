@@ -1,14 +1,13 @@
-"""Who is leader, for whom a node has voted, and how its own election goes.
+"""The content of quorum-state, the votes of an election, and how far an epoch may jump.
 
 An epoch is an int32, and every election needs a larger one than the last. A request that anybody can send names an
 epoch, so one frame could use up all of them: Kafka's voter takes 2^31 - 1 over, adds one, writes -2^31 and ends. Here
 
-    reach        an epoch heard from another node is taken over only within `reach` of the own one: a 1,024th of what is
-                 left. No number of frames brings a node to the largest epoch, and an honest quorum never makes such a
-                 leap: it would be two million elections that this node has not heard of
-    beyond it    the request is answered with the own, lower epoch and no vote; the answer is passed over. Both are what
-                 a message that was lost would come to, which Raft allows for. Kafka's voters take such an answer for a
-                 late one
+    reach        a node takes over an epoch that another node names only within `reach` of its own: a 1,024th of the
+                 epochs that are left. No number of frames brings a node to the largest epoch, and an honest quorum
+                 never makes such a leap: it would be two million elections that this node has missed
+    beyond it    a request is answered with the lower epoch of this node and no vote; an answer is ignored. To the other
+                 node both are as if the message was lost, which Raft allows for
     the last     a node whose epoch is EPOCH_MAX cannot begin an election: `next_epoch` raises NoEpochLeft
 
 Source: ElectionState, EpochElection.
@@ -25,7 +24,7 @@ from kcli.raft.voters import ReplicaKey, replica_key
 
 NOBODY: Final = -1
 NEVER: Final = 1 << 62
-"""A wait without end."""
+"""The deadline of a wait without an end, ms."""
 
 
 EPOCH_MAX: Final = (1 << 31) - 1
@@ -33,7 +32,7 @@ REACH_SHIFT: Final = 10
 
 
 def is_in_reach(epoch: int, own: int) -> bool:
-    """May a node whose epoch is `own` take over `epoch`, which another one named? See above."""
+    """Whether a node whose epoch is `own` may take over `epoch`, which another node named."""
     return epoch < EPOCH_MAX and epoch - own <= max(1, EPOCH_MAX - own >> REACH_SHIFT)
 
 
@@ -45,14 +44,14 @@ def next_epoch(epoch: int) -> int:
 
 
 class Election(NamedTuple):
-    """What quorum-state keeps of an epoch. leader_id: NOBODY where none is known."""
+    """What quorum-state keeps of an epoch: its leader (NOBODY: not known), the candidate that this node voted for."""
 
     epoch: int
     leader_id: int = NOBODY
     voted: ReplicaKey | None = None
 
     def state(self, kraft_version: int, voters: Sequence[int]) -> QuorumState:
-        """The file: version 0 with kraft.version 0, version 1 from kraft.version 1 on."""
+        """The content of the file: version 0 with kraft.version 0, version 1 with kraft.version 1."""
         voted_id = NOBODY if self.voted is None else self.voted.id
         if kraft_version:
             directory = (self.voted or ReplicaKey(NOBODY)).written_directory
@@ -63,13 +62,13 @@ class Election(NamedTuple):
 
 
 def parse_election(state: QuorumState) -> Election:
-    """What a quorum-state file says."""
+    """The election in the content of a quorum-state file."""
     voted = None if state.voted_id == NOBODY else replica_key(state.voted_id, state.voted_directory_id)
     return Election(state.leader_epoch, state.leader_id, voted)
 
 
 class Votes:
-    """The votes of one election, by voter."""
+    """The votes of one election, by voter; the node's own vote is granted."""
 
     def __init__(self, voters: Sequence[ReplicaKey], own_id: int) -> None:
         self._votes: dict[int, bool | None] = dict.fromkeys((each.id for each in voters), None)
@@ -77,28 +76,28 @@ class Votes:
         self.record(own_id, granted=True)
 
     def record(self, voter_id: int, *, granted: bool) -> None:
-        """What a voter has answered; what others say does not count."""
+        """Record the answer of a voter; one of another node is ignored."""
         if voter_id in self._votes:
             self._votes[voter_id] = granted
 
     @property
     def granting(self) -> list[int]:
-        """Who has voted for it."""
+        """The voters that have granted their vote."""
         return [each for each, vote in self._votes.items() if vote]
 
     @property
     def unanswered(self) -> list[ReplicaKey]:
-        """Whose vote is open."""
+        """The voters that have not answered."""
         return [self._keys[each] for each, vote in self._votes.items() if vote is None]
 
     @property
     def is_won(self) -> bool:
-        """Is there a majority for it?"""
+        """Whether a majority has granted its vote."""
         return len(self.granting) >= self._majority
 
     @property
     def is_lost(self) -> bool:
-        """Can there be none any more?"""
+        """Whether a majority is no longer possible."""
         return len(self.granting) + len(self.unanswered) < self._majority
 
     @property
@@ -107,7 +106,8 @@ class Votes:
 
 
 def may_vote(election: Election, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:
-    """Would one that has no leader to fetch from vote for that candidate? up_to_date: its log is not behind."""
+    """Whether a node without a leader to fetch from may vote for a candidate. up_to_date: the candidate's log is not
+    behind its own."""
     if pre_vote:
         return up_to_date
     if election.voted is not None:

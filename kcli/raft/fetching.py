@@ -1,24 +1,25 @@
-"""A follower's side of Fetch (1) and FetchSnapshot (59): what the leader's answers do to its log.
+"""A follower's side of Fetch (1) and FetchSnapshot (59): how it applies the leader's answers to its log.
 
-    diverging   truncate to where the logs part; never below the high watermark
-    snapshot    fetch that one piece by piece, then drop the log and go on behind it
-    records     append; the high watermark is the leader's, as far as the log goes
+    diverging   truncate the log to the offset where it diverges from the leader's, never below the high watermark
+    snapshot    fetch that snapshot piece by piece, then drop the log and go on behind the snapshot
+    records     append; the high watermark is the leader's, at most the log's end
 
 Source: KafkaRaftClient, handleFetchResponse, handleFetchSnapshotResponse; KIP-595, KIP-630.
 """
 
 from __future__ import annotations
 
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft.core import Core
-from kcli.raft.errors import ErrorCode, RaftFault
-from kcli.raft.follower import Follower
+from kcli.raft.errors import RaftFault
 from kcli.raft.log import truncation_offset
 from kcli.raft.messages import FetchAnswer, FetchSnapshotAnswer, Node, OffsetAndEpoch
+from kcli.raft.states.follower import Follower
 from kcli.raft.votes import common_answer
 
 
 def fetch_answered(core: Core, source: Node, answer: FetchAnswer, now_ms: int) -> bool:
-    """Returns whether it was of use. Raises RaftFault."""
+    """Handle the answer to a Fetch. Returns whether it was usable. Raises RaftFault."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
         return handled
@@ -61,7 +62,8 @@ def _append(core: Core, state: Follower, answer: FetchAnswer) -> None:
 
 
 def _follow_high_watermark(core: Core, state: Follower, offset: int) -> None:
-    """As far as this log goes. Another leader may know of less: it stays then."""
+    """Raise the high watermark to the leader's, at most to the log's end. A new leader's may be lower: it is ignored
+    then."""
     offset = min(offset, core.log.end_offset)
     if state.high_watermark is None or offset > state.high_watermark:
         state.high_watermark = offset
@@ -69,7 +71,8 @@ def _follow_high_watermark(core: Core, state: Follower, offset: int) -> None:
 
 
 def snapshot_answered(core: Core, answer: FetchSnapshotAnswer, now_ms: int) -> bool:
-    """Returns whether it was of use. Raises RaftFault."""
+    """Write the piece of a snapshot in an answer; after the last piece the log begins at the snapshot's end. Returns
+    whether the answer was usable. Raises RaftFault."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
         return handled
@@ -86,7 +89,7 @@ def snapshot_answered(core: Core, answer: FetchSnapshotAnswer, now_ms: int) -> b
         return False
     writer = state.snapshot
     if writer is None or writer.id != answer.snapshot or writer.size != answer.position:
-        raise RaftFault(f"a piece of snapshot {answer.snapshot} at {answer.position:,} that was not asked for")
+        raise RaftFault(f"a piece of snapshot {answer.snapshot} at {answer.position:,} that was not requested")
     writer.append(answer.data)
     if writer.size == answer.size:
         writer.freeze()

@@ -1,7 +1,7 @@
-"""What raft needs of a node's disk: its copy of the log with its snapshots, and quorum-state.
+"""The protocols for a node's files: its copy of the log with its snapshots, and quorum-state.
 
-Everything takes place at once, in the order of the calls, except that what was appended may be flushed later: then
-`Raft.flushed` is told. Source: RaftLog, RawSnapshotWriter, QuorumStateStore.
+Every call takes effect at once and in order, except that appended batches may be flushed later: then the caller of raft
+calls `Raft.flushed`. Source: RaftLog, RawSnapshotWriter, QuorumStateStore.
 """
 
 from __future__ import annotations
@@ -16,110 +16,110 @@ from kcli.raft.messages import OffsetAndEpoch, Records
 
 
 class SnapshotWriter(Protocol):
-    """A snapshot that is fetched, not yet one of the log's."""
+    """A snapshot that is being fetched from the leader."""
 
     @property
     def id(self) -> OffsetAndEpoch:
-        """Which snapshot it becomes."""
+        """The snapshot's end offset and epoch."""
 
     @property
     def size(self) -> int:
-        """Bytes of it so far."""
+        """The bytes written so far."""
 
     def append(self, data: Records) -> None:
-        """More of it."""
+        """Write the next bytes."""
 
     def freeze(self) -> None:
-        """It is whole: sync it and make it one of the log's snapshots."""
+        """Sync the complete snapshot, and add it to the log's snapshots."""
 
     def close(self) -> None:
-        """Remove it, unless it was frozen."""
+        """Remove the snapshot, unless it was frozen."""
 
 
 class RaftLog(Protocol):
-    """The copy of the log. last_epoch: of its last record; of the latest snapshot where it has no record; else 0.
-
-    Snapshots: those of the directory; None where there are none.
-    """
+    """This node's copy of the metadata log, and the snapshots beside it."""
 
     @property
     def start_offset(self) -> int:
-        """Where it begins."""
+        """The offset of the first record; the log's end where there is none."""
 
     @property
     def end_offset(self) -> int:
-        """Behind its last record."""
+        """The offset that the next record gets."""
 
     @property
     def last_epoch(self) -> int:
-        """See above."""
+        """The epoch of the last record; of the latest snapshot where the log has no record; else 0."""
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
-        """See above."""
+        """The snapshot with the lowest offset; None where there is none."""
 
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None:
-        """See above."""
+        """The snapshot with the highest offset; None where there is none."""
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The largest epoch at or below `epoch`, and where it ends; the end and last_epoch for an epoch above that.
+        """The largest epoch at or below `epoch`, and its end offset; for an epoch above the last one the last one.
 
-        Before the first epoch known: `epoch` itself and where the first one begins.
+        For an epoch before the first one: `epoch` itself and the offset where the first one begins.
         """
 
     def read(self, offset: int, max_bytes: int) -> Records:
-        """Whole batches from that which has `offset` on, at least one if there is any."""
+        """Whole batches from the one with `offset` on, of at most max_bytes; at least one batch, if there is one."""
 
     def append_as_leader(self, batch: Records, epoch: int) -> None:
-        """Append a batch, with offsets from the end on and `epoch` put into it."""
+        """Append a batch, whose offsets continue the log, with `epoch` as its leader epoch."""
 
     def append_as_follower(self, records: Records, epoch: int) -> None:
-        """Append batches as they are; up to one that is cut off, damaged, or of an epoch above `epoch`: it and what
-        follows it are left out."""
+        """Append batches as they are, up to the first that is incomplete, damaged, or of an epoch above `epoch`."""
 
     def begin_epoch(self, epoch: int) -> None:
-        """The epoch begins at the end: remembered in leader-epoch-checkpoint."""
+        """Note in leader-epoch-checkpoint that `epoch` begins at the end of the log."""
 
     def truncate(self, offset: int) -> None:
-        """Remove what is at `offset` and behind it."""
+        """Remove the records from `offset` on."""
 
     def truncate_to_latest_snapshot(self) -> bool:
-        """Where the latest snapshot is ahead of the log's end (epoch, then offset): drop all of the log, go on there,
-        forget older snapshots, set the high watermark there. Was it so?"""
+        """Drop the whole log where the latest snapshot is ahead of its end (by epoch, then offset).
+
+        The log then begins at the snapshot's offset, where its high watermark is too; older snapshots go. Returns
+        whether the snapshot was ahead.
+        """
 
     def update_high_watermark(self, offset: int) -> None:
-        """All before it is committed."""
+        """Note that the records below `offset` are committed."""
 
     def controls(self, from_offset: int) -> Iterable[tuple[int, ControlRecord]]:
-        """The KRaftVersion and KRaftVoters records at from_offset and behind it, with their offsets (see
+        """The KRaftVersion and KRaftVoters records from from_offset on, with their offsets (see
         kcli.raft.controls.in_records)."""
 
     def snapshot_controls(self, snapshot: OffsetAndEpoch) -> Iterable[ControlRecord]:
-        """Those of a snapshot."""
+        """The KRaftVersion and KRaftVoters records of a snapshot."""
 
     def snapshot_size(self, snapshot: OffsetAndEpoch) -> int | None:
         """The bytes of a snapshot; None where there is no such snapshot."""
 
     def read_snapshot(self, snapshot: OffsetAndEpoch, position: int, max_bytes: int) -> Records:
-        """Some bytes of a snapshot that is there."""
+        """At most max_bytes of a snapshot from byte `position` on."""
 
     def begin_snapshot(self, snapshot: OffsetAndEpoch) -> SnapshotWriter | None:
-        """Begin to write a snapshot; None where it is there already."""
+        """Begin to write a snapshot that is fetched; None where the log has it already."""
 
 
 class QuorumStore(Protocol):
-    """quorum-state."""
+    """The quorum-state file."""
 
     def load(self) -> QuorumState | None:
-        """What it says; None where there is none."""
+        """The file's content; None where there is no file."""
 
     def save(self, state: QuorumState) -> None:
-        """Durable when this returns."""
+        """Write the file; it is durable when this returns."""
 
 
 class Validity(Enum):
-    """What is to be said to one whose log ends at an offset with an epoch."""
+    """How a replica's log, by its end offset and last epoch, relates to this one: a beginning of it, diverging, or
+    below its start."""
 
     VALID = auto()
     DIVERGING = auto()
@@ -127,7 +127,11 @@ class Validity(Enum):
 
 
 def validate(log: RaftLog, offset: int, epoch: int) -> tuple[Validity, OffsetAndEpoch]:
-    """Is a log that ends so a beginning of this one? Else where they part, or which snapshot it needs."""
+    """Compare a log that ends at `offset` with `epoch` to this one.
+
+    Returns, with VALID, the offset and epoch themselves; with DIVERGING this log's last epoch at or below `epoch`, and
+    its end; with SNAPSHOT the snapshot to fetch.
+    """
     if log.start_offset == 0 and offset == 0:
         return Validity.VALID, OffsetAndEpoch(0, 0)
     earliest, latest = log.earliest_snapshot, log.latest_snapshot
@@ -143,7 +147,7 @@ def validate(log: RaftLog, offset: int, epoch: int) -> tuple[Validity, OffsetAnd
 
 
 def truncation_offset(log: RaftLog, diverging: OffsetAndEpoch) -> int:
-    """Where to cut, when the leader's log ends `diverging.epoch` at `diverging.offset`."""
+    """The offset to truncate this log to, where the leader's log ends `diverging.epoch` at `diverging.offset`."""
     if diverging.epoch == 0:
         return min(diverging.offset, log.end_offset)
     local = log.end_offset_for_epoch(diverging.epoch)

@@ -1,21 +1,21 @@
-"""Who votes changes: AddRaftVoter (80), RemoveRaftVoter (81), UpdateRaftVoter (82), and the upgrade to kraft.version 1.
+"""Changes of voters: AddRaftVoter (80), RemoveRaftVoter (81), UpdateRaftVoter (82), and the upgrade to kraft.version 1.
 
-    add      ask the new voter with ApiVersions which kraft.version it can do; it must have caught up with the log as an
-             observer; append the voters with it; answer when that is committed, or appended (ack_when_committed)
-    remove   append the voters without it; answer when that is committed; a leader that is none any more then resigns
-    update   append what is new of a voter; while kraft.version is 0, remember it for the upgrade
+    add      request the new voter's levels of kraft.version with ApiVersions; it must have caught up with the log as
+             an observer; append a VotersRecord with it; answer when that is committed, or appended (ack_when_committed)
+    remove   append a VotersRecord without the voter; answer when that is committed; a leader that was removed resigns
+    update   append a VotersRecord with the voter's new endpoints or levels; while kraft.version is 0, keep them in
+             memory until the upgrade
 
-One change at a time, and none before the voters of the last one and a record of this epoch are committed. Source:
+One change at a time, and none before the last VotersRecord and a record of this epoch are committed. Source:
 AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, LeaderState; KIP-853, KIP-1186.
 """
 
 from __future__ import annotations
 
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft import controls
 from kcli.raft.core import Core
-from kcli.raft.errors import ErrorCode, InvalidUpdateVersion, NotLeader
-from kcli.raft.follower import Follower
-from kcli.raft.leader import Leader, VoterChange
+from kcli.raft.errors import InvalidUpdateVersion, NotLeader
 from kcli.raft.messages import (
     AddRaftVoter,
     Answer,
@@ -30,16 +30,22 @@ from kcli.raft.messages import (
 )
 from kcli.raft.outgoing import send
 from kcli.raft.serving import refuse_follower
+from kcli.raft.states.follower import Follower
+from kcli.raft.states.leader import Leader, VoterChange
 from kcli.raft.voters import ReplicaKey, VoterNode, VoterSet, address
 from kcli.raft.votes import common_answer, has_other_cluster
 
 _DONE_BY_ADD = (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND)
-"""Answers to a node that joins by itself after which it waits before it asks again."""
+"""Errors in an answer to AddRaftVoter after which an observer that joins by itself waits a fetch timeout before the
+next one."""
 
 
 def handle_add(core: Core, token: Token, request: AddRaftVoter, now_ms: int) -> None:
-    """Errors: as of Fetch, UNSUPPORTED_VERSION with kraft.version 0, REQUEST_TIMED_OUT while something has to be waited
-    for, DUPLICATE_VOTER, INVALID_REQUEST."""
+    """Begin to add a voter: send it ApiVersions.
+
+    Errors: as of Fetch, UNSUPPORTED_VERSION with kraft.version 0, REQUEST_TIMED_OUT while another change or the high
+    watermark is waited for, DUPLICATE_VOTER, INVALID_REQUEST.
+    """
     leader = _leader(core, token, request.cluster_id)
     if leader is None:
         return
@@ -74,7 +80,8 @@ def handle_add(core: Core, token: Token, request: AddRaftVoter, now_ms: int) -> 
 
 
 def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms: int) -> bool:
-    """The new voter has said what it can do. Returns whether it was of use."""
+    """Continue to add a voter, which has answered ApiVersions: append the VotersRecord. Returns whether the answer was
+    usable."""
     leader = core.state
     if not isinstance(leader, Leader):
         return True
@@ -88,7 +95,7 @@ def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms:
     key, level, versions = change.voter.key, core.controls.kraft_version, answer.kraft_versions
     if versions is None or not versions[0] <= level <= versions[1]:
         least, most = versions or (0, 0)
-        # Kafka leaves the parenthesis open where the node has told a range.
+        # Kafka omits the closing parenthesis where the node has a range of levels.
         found = f"(min: {least}, max: {most}" + (")" if versions is None else "")
         reason = (
             f"Aborted add voter operation for {_key(key)} since the kraft.version range {found} "
@@ -110,7 +117,7 @@ def versions_answered(core: Core, send: Send, answer: ApiVersionsAnswer, now_ms:
 
 
 def add_unanswered(core: Core, send: Send) -> bool:
-    """No answer came; where it was the new voter's, it cannot be added now. Returns that it was of no use."""
+    """Give up adding the voter that did not answer ApiVersions; nothing happens for another request. Returns False."""
     leader = core.state
     if isinstance(send.request, ApiVersions) and isinstance(leader, Leader):
         change = leader.change
@@ -125,7 +132,7 @@ def _abort(core: Core, leader: Leader, error: ErrorCode) -> None:
 
 
 def handle_remove(core: Core, token: Token, request: RemoveRaftVoter, now_ms: int) -> None:
-    """Errors: as of AddRaftVoter, and VOTER_NOT_FOUND, for the last voter too."""
+    """Remove a voter. Errors: as of AddRaftVoter, and VOTER_NOT_FOUND, also for the last voter."""
     leader = _leader(core, token, request.cluster_id)
     if leader is None:
         return
@@ -147,7 +154,11 @@ def handle_remove(core: Core, token: Token, request: RemoveRaftVoter, now_ms: in
 
 
 def handle_update(core: Core, token: Token, request: UpdateRaftVoter, now_ms: int) -> None:
-    """Errors: as of Fetch, REQUEST_TIMED_OUT while something has to be waited for, INVALID_REQUEST, VOTER_NOT_FOUND."""
+    """Update a voter's endpoints and levels of kraft.version.
+
+    Errors: as of Fetch, REQUEST_TIMED_OUT while another change or the high watermark is waited for, INVALID_REQUEST,
+    VOTER_NOT_FOUND.
+    """
     core.answer(token, _updated(core, request, now_ms))
 
 
@@ -189,14 +200,14 @@ def _update(core: Core, request: UpdateRaftVoter, now_ms: int) -> ErrorCode:
     else:
         leader.volatile_voters = updated
     if request.voter.id != core.key.id:
-        leader.heard_of(request.voter, now_ms)
+        leader.note_following(request.voter, now_ms)
     return ErrorCode.NONE
 
 
 def upgrade_kraft_version(core: Core, epoch: int, level: int, now_ms: int, *, validate_only: bool) -> bool:
-    """Raise kraft.version; the voters go into the log with it. Returns whether there was, or would be, anything to do.
+    """Raise kraft.version, and append the voters with it. Returns False where it is at `level` already.
 
-    Raises NotLeader, InvalidUpdateVersion.
+    validate_only: append nothing. Raises NotLeader, InvalidUpdateVersion.
     """
     leader = core.state
     if not isinstance(leader, Leader) or leader.epoch != epoch:
@@ -228,7 +239,7 @@ def upgrade_kraft_version(core: Core, epoch: int, level: int, now_ms: int, *, va
 
 
 def join_answered(core: Core, answer: VoterAnswer, now_ms: int) -> bool:
-    """The leader has said whether this observer becomes a voter. Returns whether it was of use."""
+    """Handle the leader's answer to this observer's AddRaftVoter or RemoveRaftVoter. Returns whether it was usable."""
     if answer.top_error not in _DONE_BY_ADD:
         return False
     if isinstance(core.state, Follower):
@@ -237,7 +248,7 @@ def join_answered(core: Core, answer: VoterAnswer, now_ms: int) -> bool:
 
 
 def update_answered(core: Core, answer: Answer, now_ms: int) -> bool:
-    """The leader knows what is new of this voter. Returns whether it was of use."""
+    """Handle the leader's answer to this voter's UpdateRaftVoter. Returns whether it was usable."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
         return handled
@@ -250,7 +261,7 @@ def update_answered(core: Core, answer: Answer, now_ms: int) -> bool:
 
 
 def _leader(core: Core, token: Token, cluster_id: str | None) -> Leader | None:
-    """The leader's state, where this node is it; else the request is answered."""
+    """The leader's state. Where this node does not lead: answers the request and returns None."""
     if has_other_cluster(core, cluster_id):
         reason = f'The given id "{cluster_id}" doesn\'t match the cluster id "{core.config.cluster_id}"'
         _refuse(core, token, ErrorCode.INCONSISTENT_CLUSTER_ID, reason)
@@ -263,7 +274,7 @@ def _leader(core: Core, token: Token, cluster_id: str | None) -> Leader | None:
 
 
 def _committed_voters(core: Core, token: Token, leader: Leader, doing: str, now_ms: int) -> VoterSet | None:
-    """The voters, where they may be changed now; else the request is answered."""
+    """The voters, where they may be changed now. Where they may not: answers the request and returns None."""
     last, committed = core.controls.voter_history.last, leader.high_watermark
     if _is_pending(core, leader, now_ms):
         error, reason = ErrorCode.REQUEST_TIMED_OUT, "for leader to handle previous voter change request"
@@ -298,7 +309,7 @@ def _refuse(core: Core, token: Token, error: ErrorCode, message: str | None) -> 
 
 
 def _key(key: ReplicaKey) -> str:
-    """As Java prints a ReplicaKey."""
+    """A ReplicaKey as Java prints it."""
     return f"ReplicaKey(id={key.id}, directoryId={key.directory_id or '<undefined>'})"
 
 
@@ -307,6 +318,6 @@ def _keys(voters: VoterSet) -> str:
 
 
 def _endpoints(request: AddRaftVoter) -> str:
-    """As Java prints Endpoints."""
+    """Endpoints as Java prints them."""
     each = ", ".join(f"ListenerName({name})={host}/<unresolved>:{port}" for name, host, port in request.endpoints)
     return f"Endpoints(endpoints={{{each}}})"

@@ -1,12 +1,12 @@
-"""What raft nodes ask each other, and answer: the fields of Kafka's messages that matter, for the only partition.
+"""The requests and answers of raft nodes, with the fields of Kafka's messages that raft uses, for the only partition.
 
-    Answer   top_error: of the whole response, which then says nothing else; error: of the partition
-             leader_id (-1: none), epoch: whom the node knows as leader; endpoints: where the leader is reached, all its
-             listeners in an answer given, that of the connection's listener in one received
+    Answer   top_error: of the whole response, which then has no other field; error: of the partition
+             leader_id (-1: none), epoch: the leader that the node knows; endpoints: the leader's, all its listeners in
+             an answer sent, that of the connection's listener in one received
 
-Directories are 22 characters; None stands for the one of zeros. Whether a request is about `__cluster_metadata`
-partition 0 is for the caller to see. Schemas: Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), Fetch (1),
-FetchSnapshot (59), AddRaftVoter (80), RemoveRaftVoter (81), UpdateRaftVoter (82), ApiVersions (18).
+Directory ids have 22 characters; None stands for the one of zeros. The caller checks that a request is for partition 0
+of `__cluster_metadata`. Schemas: Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), Fetch (1), FetchSnapshot (59),
+AddRaftVoter (80), RemoveRaftVoter (81), UpdateRaftVoter (82), ApiVersions (18).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kcli.raft.errors import ErrorCode
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft.voters import Endpoints, ReplicaKey
 
 Token = int
-"""Names a request whose answer is due."""
+"""The number of a request that is to be answered."""
 
 Records = bytes | bytearray | memoryview
-"""Whole batches one behind another; from another node the last may be cut off."""
+"""Whole batches, end to end; in an answer of another node the last one may be incomplete."""
 
 
 class OffsetAndEpoch(NamedTuple):
@@ -33,20 +33,21 @@ class OffsetAndEpoch(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """Which log is further: by epoch, then by offset."""
+        """The key to order logs by: epoch, then offset."""
         return self.epoch, self.offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What all have. cluster_id: None is not checked."""
+    """The base of all requests. cluster_id: the sender's cluster id; None: it is not checked."""
 
     cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote(Request):
-    """Vote, or would you, for `replica` in `epoch`? last: the end of its log. voter: who is asked."""
+    """`replica`, whose log ends at `last`, requests the vote of `voter` in `epoch`. pre_vote: it requests only whether
+    the voter would grant it."""
 
     voter: ReplicaKey | None
     replica: ReplicaKey
@@ -57,7 +58,7 @@ class Vote(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginQuorumEpoch(Request):
-    """I lead this epoch. endpoints: all of the leader's."""
+    """The leader of `epoch` makes itself known. endpoints: all of the leader's."""
 
     voter: ReplicaKey | None
     leader_id: int
@@ -67,7 +68,7 @@ class BeginQuorumEpoch(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndQuorumEpoch(Request):
-    """I lead this epoch no more. preferred_successors: who should be elected, best first."""
+    """The leader of `epoch` has resigned. preferred_successors: the voters, best candidate first."""
 
     leader_id: int
     epoch: int
@@ -77,7 +78,7 @@ class EndQuorumEpoch(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch(Request):
-    """What comes at `offset`? The log of `replica` (id -1: nobody's) ends there, with last_fetched_epoch."""
+    """A fetch of the log at `offset`, where the log of `replica` (id -1: no replica) ends with last_fetched_epoch."""
 
     replica: ReplicaKey
     epoch: int
@@ -90,7 +91,7 @@ class Fetch(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSnapshot(Request):
-    """What does that snapshot have at `position`?"""
+    """A fetch of a snapshot from byte `position` on."""
 
     replica: ReplicaKey
     epoch: int
@@ -101,7 +102,7 @@ class FetchSnapshot(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddRaftVoter(Request):
-    """Make that replica a voter (KIP-853; ack_when_committed: KIP-1186)."""
+    """Make a replica a voter (KIP-853; ack_when_committed: KIP-1186)."""
 
     voter: ReplicaKey
     endpoints: Endpoints
@@ -111,14 +112,14 @@ class AddRaftVoter(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveRaftVoter(Request):
-    """Make that replica a voter no more."""
+    """Make a replica an observer."""
 
     voter: ReplicaKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateRaftVoter(Request):
-    """What a voter says of itself. min_version and max_version: of kraft.version."""
+    """A voter's endpoints and levels of kraft.version, from min_version to max_version."""
 
     epoch: int
     voter: ReplicaKey
@@ -129,12 +130,13 @@ class UpdateRaftVoter(Request):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersions(Request):
-    """Which levels of kraft.version can you do?"""
+    """Ask a node for the levels of kraft.version that it supports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What all have, see above; also the whole answer to BeginQuorumEpoch, EndQuorumEpoch, UpdateRaftVoter."""
+    """The base of all answers, with the fields in the module's docstring. The answers to BeginQuorumEpoch,
+    EndQuorumEpoch and UpdateRaftVoter have no others."""
 
     top_error: ErrorCode = ErrorCode.NONE
     error: ErrorCode = ErrorCode.NONE
@@ -145,14 +147,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteAnswer(Answer):
-    """To Vote."""
+    """The answer to Vote."""
 
     granted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchAnswer(Answer):
-    """To Fetch: records; or where the logs part, or a snapshot to fetch first."""
+    """The answer to Fetch: records, or where the logs diverge, or the snapshot to fetch first."""
 
     high_watermark: int = -1
     log_start_offset: int = -1
@@ -163,7 +165,7 @@ class FetchAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchSnapshotAnswer(Answer):
-    """To FetchSnapshot: `data` at `position` of the snapshot's `size` bytes."""
+    """The answer to FetchSnapshot: `data` at `position` of the snapshot's `size` bytes."""
 
     snapshot: OffsetAndEpoch | None = None
     size: int = 0
@@ -173,20 +175,22 @@ class FetchSnapshotAnswer(Answer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterAnswer(Answer):
-    """To AddRaftVoter and RemoveRaftVoter: only `top_error` and why. message None: that which the code always has."""
+    """The answer to AddRaftVoter and RemoveRaftVoter: `top_error` and a message; None: the default message of that
+    error."""
 
     message: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsAnswer(Answer):
-    """To ApiVersions: least and most of kraft.version; None where the node does not know of it."""
+    """The answer to ApiVersions: least and most level of kraft.version; None where the node does not support the
+    feature."""
 
     kraft_versions: tuple[int, int] | None = None
 
 
 class Node(NamedTuple):
-    """Where to send to. Those of controller.quorum.bootstrap.servers have ids from -2 down."""
+    """A node's id and address. Those of controller.quorum.bootstrap.servers have ids from -2 down."""
 
     id: int
     host: str
@@ -195,7 +199,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A request to send; hand it back to `Raft.answered` with the answer, or None if there was none in time."""
+    """A request to send. Its answer goes to `Raft.answered` with it; None if no answer comes in time."""
 
     to: Node
     request: Request
@@ -204,7 +208,8 @@ class Send:
 
 @dataclass(slots=True)
 class Outcome:
-    """What is to be done: answer these, send these; doubts: what others have said that cannot be, to be logged."""
+    """What the caller of raft must do: send the answers and messages, and log the doubts, which are claims of other
+    nodes that cannot be true."""
 
     answers: list[tuple[Token, Answer]] = field(default_factory=list)
     messages: list[Send] = field(default_factory=list)

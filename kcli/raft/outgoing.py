@@ -1,4 +1,5 @@
-"""What a node asks others for by itself: votes, records, who leads. Source: KafkaRaftClient, maybeSendRequest etc."""
+"""The requests that a node sends by itself: Vote to the voters, Fetch to the leader or to a bootstrap server. Source:
+KafkaRaftClient, maybeSendRequest etc."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def send(core: Core, to: Node, request: Request, now_ms: int) -> tuple[bool, int]:
-    """Send it, if the node may be sent to. Returns whether, and how long to wait before the next."""
+    """Send a request to a node, if it may be sent one now. Returns whether it was sent, and the ms until the node may
+    be sent another request."""
     if not core.connections.is_ready(to.id, now_ms):
         return False, core.connections.wait_ms(to.id, now_ms)
     core.correlation += 1
@@ -26,12 +28,12 @@ def send(core: Core, to: Node, request: Request, now_ms: int) -> tuple[bool, int
 
 
 def send_all(core: Core, requests: Iterable[tuple[Node, Request]], now_ms: int) -> int:
-    """Send all that may be sent. Returns how long to wait."""
+    """Send those requests whose nodes may be sent one now. Returns the ms until one of them may be sent the next."""
     return min((send(core, to, request, now_ms)[1] for to, request in requests), default=NEVER)
 
 
-def ask_for_votes(core: Core, votes: Votes, now_ms: int, *, pre_vote: bool) -> int:
-    """Ask those who have not answered. Returns how long to wait."""
+def send_votes(core: Core, votes: Votes, now_ms: int, *, pre_vote: bool) -> int:
+    """Send Vote to the voters that have not answered. Returns the ms until one of them may be sent another request."""
     if votes.is_lost:
         return NEVER
     nodes = [(each, voter_node(core, each.id)) for each in votes.unanswered]
@@ -51,7 +53,7 @@ def _vote(core: Core, voter: ReplicaKey, *, pre_vote: bool) -> Vote:
 
 
 def fetch_from_any(core: Core, now_ms: int) -> int:
-    """Ask one of the bootstrap servers. Returns how long to wait."""
+    """Send Fetch to one of the bootstrap servers, chosen by chance. Returns the ms until another may be sent."""
     node = core.connections.ready_bootstrap(now_ms)
     if node is None or core.must_flush:
         return max(1, core.connections.bootstrap_wait_ms(now_ms))
@@ -59,7 +61,7 @@ def fetch_from_any(core: Core, now_ms: int) -> int:
 
 
 def fetch_request(core: Core) -> Fetch:
-    """What it has to ask for."""
+    """A Fetch at the end of this node's log."""
     end = core.log_end
     high_watermark = core.state.high_watermark
     return Fetch(
@@ -75,6 +77,6 @@ def fetch_request(core: Core) -> Fetch:
 
 
 def voter_node(core: Core, voter_id: int) -> Node | None:
-    """Where a voter is reached."""
+    """The address of a voter; None where its endpoints lack the listener."""
     where = address(core.controls.voters.endpoints(voter_id), core.config.listener)
     return None if where is None else Node(voter_id, where.host, where.port)

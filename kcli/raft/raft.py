@@ -1,16 +1,17 @@
-"""Raft: one node of the quorum, as its broker or controller sees it.
+"""Raft: one node of the quorum, as its broker or controller calls it.
 
-    start(now_ms)                       take up what quorum-state and the log say; a sole voter leads when this returns
-    handle(token, request, now_ms)      a request has come; its answer names the token, in this outcome or a later one
-    answered(send, answer, now_ms)      what was sent is answered; None: it is not, and will not be
-    tick(now_ms)                        deadline_ms() has come
-    append(batches, now_ms)             the leader's: batches of records into the log
-    flushed(offset, now_ms)             the log is on disk up to there (as it was when that flush began)
+    start(now_ms)                       enter the state by quorum-state and the log; a sole voter then leads
+    handle(token, request, now_ms)      a request of another node; its answer names the token, now or in a later outcome
+    answered(send, answer, now_ms)      the answer to a request of this node; None: it will not be answered
+    tick(now_ms)                        the time that deadline_ms() named has come
+    append(batches, now_ms)             on the leader: append batches of records to the log
+    flushed(offset, now_ms)             all of the log below `offset` is on disk
 
-All give an Outcome: answer its answers and send its messages, in whatever order. After each, `committed_offset`,
-`leader_id`, `epoch` may be other than before: all before the committed offset may be applied. Where
-`log.end_offset` is above what was flushed last, flush, and tell. Times are milliseconds since 1970 that never go back.
-Any call may raise RaftFault, FormatError or what the log and the store raise: then the node must stop.
+Each returns an Outcome, whose answers and messages the caller sends, in any order. Afterwards `committed_offset`,
+`leader_id` and `epoch` may have changed: records below the committed offset may be applied. Where `log.end_offset` is
+above the offset last given to `flushed`, the caller flushes the log and calls `flushed`. Times are milliseconds since
+1970 and never go back. Each call may raise RaftFault, FormatError, or what the log and the store raise: then the node
+must stop.
 
 Source: KafkaRaftClient.
 """
@@ -28,8 +29,6 @@ from kcli.raft.controls import Controls
 from kcli.raft.core import Core, State
 from kcli.raft.election import NEVER, NOBODY, next_epoch
 from kcli.raft.errors import NotLeader
-from kcli.raft.follower import Follower
-from kcli.raft.leader import Leader
 from kcli.raft.log import QuorumStore, RaftLog
 from kcli.raft.messages import (
     AddRaftVoter,
@@ -53,20 +52,23 @@ from kcli.raft.messages import (
     VoteAnswer,
     VoterAnswer,
 )
-from kcli.raft.resigned import Resigned
-from kcli.raft.unattached import Unattached
+from kcli.raft.polling import poll
+from kcli.raft.states.follower import Follower
+from kcli.raft.states.leader import Leader
+from kcli.raft.states.resigned import Resigned
+from kcli.raft.states.unattached import Unattached
 from kcli.raft.voters import Endpoints, ReplicaKey, VoterSet
 
 ELECTED_WITHIN_MS: Final = 1500
-"""Who was told that the leader has resigned, and can be elected, is."""
+"""The time within which a voter that has received EndQuorumEpoch is elected, if it can be."""
 STEPS_MAX: Final = 8
-"""More changes of state than one event can bring about."""
+"""A bound above the number of changes of state that one event can cause."""
 PEER_DIED_STEP_MS: Final = 100
-"""Between the elections of the voters that are left: long enough for one to be over."""
+"""The time between the elections that the remaining voters begin after `peer_died`: one election takes less."""
 
 
 class Raft:
-    """See above. state: one of the states of kcli.raft, to be looked at only."""
+    """A raft node without I/O and without a clock; the calls are in the module's docstring."""
 
     def __init__(self, config: RaftConfig, log: RaftLog, store: QuorumStore, chance: random.Random) -> None:
         self._core = Core(config, log, store, chance)
@@ -74,90 +76,92 @@ class Raft:
         self._deadline_ms = NEVER
         self._now_ms = 0
 
-    # what it is
+    # state
 
     @property
     def state(self) -> State:
-        """See above."""
+        """The state that the node is in, to be read only."""
         return self._core.state
 
     @property
     def key(self) -> ReplicaKey:
-        """Which replica this is."""
+        """The replica that this node is: its id and the id of its log's directory."""
         return self._core.key
 
     @property
     def epoch(self) -> int:
-        """The epoch that it knows of."""
+        """The latest epoch that the node knows."""
         return self._core.state.epoch
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads this epoch; None where that is not known. A leader that has resigned is still named."""
+        """The leader of this epoch, also after it has resigned; None where the leader is not known."""
         leader_id = self._core.state.leader_id
         return None if leader_id == NOBODY else leader_id
 
     @property
     def leader_endpoints(self) -> Endpoints:
-        """Where the leader is reached; empty where that is not known."""
+        """The leader's endpoints, by listener; empty where they are not known."""
         return self._core.state.leader_endpoints
 
     @property
     def is_leader(self) -> bool:
-        """Does it lead? It may act on what is committed once the high watermark is above `epoch_start_offset`."""
+        """Whether this node leads. It may act on committed records once the high watermark is above
+        `epoch_start_offset`."""
         return isinstance(self._core.state, Leader)
 
     @property
     def epoch_start_offset(self) -> int | None:
-        """Of the leader: where the LeaderChange record of its epoch is."""
+        """On the leader: the offset of the LeaderChange record that began its epoch; else None."""
         state = self._core.state
         return state.epoch_start_offset if isinstance(state, Leader) else None
 
     @property
     def high_watermark(self) -> int | None:
-        """As this state knows it; None until then, of a leader: until its epoch's first record is committed."""
+        """The high watermark as this state knows it. None: not known yet; on a leader, until its LeaderChange record is
+        committed."""
         return self._core.state.high_watermark
 
     @property
     def committed_offset(self) -> int:
-        """All before it is committed, and may be applied; 0 until more is known. It only moves on."""
+        """Records below this offset are committed and may be applied; 0 until the node knows more. Never goes back."""
         return self._core.committed_offset
 
     @property
     def flushed_offset(self) -> int:
-        """How far its log is on disk, as it was told."""
+        """All of the log below this offset is on disk, by the calls of `flushed`."""
         return self._core.flushed_offset
 
     @property
     def voters(self) -> VoterSet:
-        """Who votes."""
+        """The voters, by the last VotersRecord of the log, committed or not; else those of controller.quorum.voters."""
         return self._core.controls.voters
 
     @property
     def is_voter(self) -> bool:
-        """Is it one of them?"""
+        """Whether this node is one of the voters."""
         return self._core.is_voter
 
     @property
     def kraft_version(self) -> int:
-        """The level of kraft.version, with a change that is under way."""
+        """The level of kraft.version; on a leader that is upgrading it, the new level."""
         state = self._core.state
         requested = state.requested_kraft_version if isinstance(state, Leader) else None
         return self._core.controls.kraft_version if requested is None else requested
 
     @property
     def controls(self) -> Controls:
-        """What the control records say, at each offset: for snapshots."""
+        """The voters and kraft.version at each offset of the log, which snapshots need."""
         return self._core.controls
 
     @property
     def is_following(self) -> bool:
-        """Does it fetch from a leader that has not resigned, as far as it knows?"""
+        """Whether the node fetches from a leader which it does not know to have resigned."""
         return isinstance(self._core.state, Follower)
 
     @property
     def is_shut_down(self) -> bool:
-        """`shutdown` was called, and nothing holds it up any more."""
+        """Whether the shutdown that `shutdown` began is complete."""
         core, state = self._core, self._core.state
         if not core.is_shutting_down:
             return False
@@ -165,22 +169,22 @@ class Raft:
             return True
         if isinstance(state, Resigned):
             voters, majority = core.controls.voters.ids, core.controls.voters.majority
-            told = len(voters) - 1 - len(state.unacknowledged)
-            if told >= majority or len(voters) - len(state.unreachable) < majority:
-                return True  # the others need no vote of it, or there are none to elect anybody
-            if state.told_ms is not None and self._now_ms >= state.told_ms + ELECTED_WITHIN_MS:
+            acknowledged = len(voters) - 1 - len(state.unacknowledged)
+            if acknowledged >= majority or len(voters) - len(state.unreachable) < majority:
+                return True  # enough voters have acknowledged EndQuorumEpoch, or too few are reachable
+            if state.notified_ms is not None and self._now_ms >= state.notified_ms + ELECTED_WITHIN_MS:
                 return True
         return self._now_ms >= core.shutdown_deadline_ms
 
-    # what happens
+    # events
 
     def start(self, now_ms: int) -> Outcome:
-        """See above. To be called once, first; all that is in the log then counts as flushed."""
+        """Start the node: call it once, before all else. Everything in the log counts as flushed."""
         self._core.start(now_ms)
         return self._finish(now_ms)
 
     def handle(self, token: Token, request: Request, now_ms: int) -> Outcome:
-        """See above. The requests are those of kcli.raft.messages, but ApiVersions."""
+        """Handle a request of another node: any of kcli.raft.messages but ApiVersions."""
         core = self._core
         match request:
             case Fetch():
@@ -204,7 +208,7 @@ class Raft:
         return self._finish(now_ms)
 
     def answered(self, send: Send, answer: Answer | None, now_ms: int) -> Outcome:
-        """See above."""
+        """Handle the answer to a request that this node sent. answer None: it will not be answered."""
         core = self._core
         if core.connections.expects(send.to.id, send.correlation):
             success = self._take(send, answer, now_ms)
@@ -238,15 +242,15 @@ class Raft:
         raise AssertionError(f"{type(answer).__name__} does not answer {type(request).__name__}")
 
     def tick(self, now_ms: int) -> Outcome:
-        """See above."""
+        """Do what is due by now."""
         return self._finish(now_ms)
 
     def deadline_ms(self) -> int | None:
-        """When `tick` is wanted; None: never, as things are."""
+        """When to call `tick` next; None: nothing will be due by time alone."""
         return None if self._deadline_ms >= NEVER else self._deadline_ms
 
     def append(self, batches: Sequence[Records], now_ms: int) -> Outcome:
-        """Append batches without control records, each with its offsets from the log's end on. Raises NotLeader."""
+        """Append batches without control records; their offsets continue the log. Raises NotLeader."""
         core, state = self._core, self._core.state
         if not isinstance(state, Leader):
             raise NotLeader(f"node {core.key.id} does not lead epoch {state.epoch}")
@@ -257,7 +261,8 @@ class Raft:
         return self._finish(now_ms)
 
     def flushed(self, offset: int, now_ms: int) -> Outcome:
-        """See above."""
+        """Record that the log below `offset` is on disk: a leader may raise its high watermark, a voter may fetch
+        further."""
         core, state = self._core, self._core.state
         core.flushed_offset = max(core.flushed_offset, min(offset, core.log.end_offset))
         if isinstance(state, Leader) and state.flushed(core.flushed_offset):
@@ -265,25 +270,27 @@ class Raft:
         return self._finish(now_ms)
 
     def upgrade_kraft_version(self, epoch: int, level: int, now_ms: int, *, validate_only: bool = False) -> Outcome:
-        """Raise kraft.version, if it is not there yet. Raises NotLeader, InvalidUpdateVersion."""
+        """Raise kraft.version to `level`, unless it is there. Raises NotLeader, InvalidUpdateVersion."""
         membership.upgrade_kraft_version(self._core, epoch, level, now_ms, validate_only=validate_only)
         return self._finish(now_ms)
 
     def resign(self, epoch: int, now_ms: int) -> Outcome:
-        """Lead that epoch no more, if it does."""
+        """Resign as leader of `epoch`; nothing happens where this node does not lead it."""
         state = self._core.state
         if isinstance(state, Leader) and state.epoch == epoch:
             state.is_resigning = True
         return self._finish(now_ms)
 
     def shutdown(self, now_ms: int, timeout_ms: int) -> Outcome:
-        """Resign, if it leads, and go on until `is_shut_down`, which it is after timeout_ms at the latest."""
+        """Begin to shut down; a leader resigns. `is_shut_down` says when that is complete: after timeout_ms at the
+        latest."""
         self._core.is_shutting_down = True
         self._core.shutdown_deadline_ms = now_ms + timeout_ms
         return self._finish(now_ms)
 
     def peer_died(self, node_id: int, now_ms: int) -> Outcome:
-        """The process of that node is gone. Where it led, the voters elect another one, one after another."""
+        """Note that the process of a node has ended. If it was the leader, the remaining voters begin elections early,
+        one voter after another."""
         core, state = self._core, self._core.state
         if isinstance(state, Follower) and state.leader_id == node_id and core.is_voter:
             left = [each for each in core.controls.voters.ids if each != node_id]
@@ -293,7 +300,8 @@ class Raft:
         return self._finish(now_ms)
 
     def stand_for_election(self, now_ms: int) -> Outcome:
-        """Do not wait for a leader of whom nothing was heard since the start: who knows better says so (pre-vote)."""
+        """Begin an election at once, unless this node has fetched from a leader since its start. Voters that have a
+        leader refuse the pre-vote, which ends the election."""
         core, state = self._core, self._core.state
         if isinstance(state, Resigned) and not core.is_shutting_down:
             core.to_unattached(next_epoch(state.epoch), now_ms)
@@ -305,16 +313,16 @@ class Raft:
         return self._finish(now_ms)
 
     def snapshot_written(self, snapshot: OffsetAndEpoch) -> None:
-        """The log has a snapshot more, written by this node."""
+        """Take note of a snapshot that this node has written."""
         self._core.controls.truncate_old(snapshot.offset)
 
     def _finish(self, now_ms: int) -> Outcome:
-        """Do what the state wants done now, and when it wants to be asked again."""
+        """Do all that is due in the node's state, and compute the next deadline. Returns the outcome of the call."""
         core, self._now_ms = self._core, now_ms
         parked_ms = serving.expire_parked(core, now_ms)
         for _ in range(STEPS_MAX):
             state = core.state
-            wait_ms = state.poll(core, now_ms)
+            wait_ms = poll(core, now_ms)
             if wait_ms > 0 and core.state is state:
                 break
         self._deadline_ms = min(parked_ms, now_ms + max(1, wait_ms))

@@ -1,25 +1,25 @@
-"""A leader's side of Fetch (1) and FetchSnapshot (59): a Fetch at N acknowledges everything below N.
+"""The leader's side of Fetch (1) and FetchSnapshot (59). A Fetch at N acknowledges everything below N.
 
-A Fetch that finds nothing new waits, at most its max_wait_ms, until there is a record or the high watermark moves. An
-answer has at most controller.quorum.fetch.max.bytes, a piece of a snapshot controller.quorum.fetch.snapshot.max.bytes,
-whatever the request asks for.
-Source: KafkaRaftClient, handleFetchRequest, tryCompleteFetchRequest, handleFetchSnapshotRequest.
+A Fetch at the end of the log waits, at most its max_wait_ms, until a record is appended or the high watermark rises. An
+answer has at most controller.quorum.fetch.max.bytes, a piece of a snapshot at most
+controller.quorum.fetch.snapshot.max.bytes, whatever the request asks for. Source: KafkaRaftClient, handleFetchRequest,
+tryCompleteFetchRequest, handleFetchSnapshotRequest.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft.core import Core, Parked
-from kcli.raft.errors import ErrorCode
-from kcli.raft.leader import Leader
 from kcli.raft.log import Validity, validate
 from kcli.raft.messages import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, OffsetAndEpoch, Token
+from kcli.raft.states.leader import Leader
 from kcli.raft.votes import has_other_cluster
 
 
 def refuse_follower(core: Core, epoch: int) -> ErrorCode:
-    """What is wrong with a request that only the leader of `epoch` may answer."""
+    """The error for a request that only the leader of `epoch` may answer; else NONE."""
     state = core.state
     if epoch < state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -31,8 +31,11 @@ def refuse_follower(core: Core, epoch: int) -> ErrorCode:
 
 
 def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
-    """Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE,
-    UNKNOWN_SERVER_ERROR for another node with this one's id; top: INCONSISTENT_CLUSTER_ID."""
+    """Answer a Fetch, or park it.
+
+    Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE,
+    UNKNOWN_SERVER_ERROR for another node with this one's id; for the whole response INCONSISTENT_CLUSTER_ID.
+    """
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, FetchAnswer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
         return
@@ -54,7 +57,7 @@ def handle_fetch(core: Core, token: Token, request: Fetch, now_ms: int) -> None:
 
 
 def refetch(core: Core, parked: Parked, now_ms: int) -> None:
-    """There may be something new for a fetch that has waited; or this node does not lead any more."""
+    """Answer a parked Fetch: records have come, the high watermark has risen, or this node no longer leads."""
     if isinstance(core.state, Leader):
         core.answer(parked.token, _try(core, parked.request, now_ms))
     else:
@@ -115,7 +118,7 @@ def _empty(core: Core, error: ErrorCode) -> FetchAnswer:
 
 
 def expire_parked(core: Core, now_ms: int) -> int:
-    """Answer the fetches whose time is over. Returns when the next one's is."""
+    """Answer the parked fetches whose max_wait_ms is over. Returns the deadline of the next one, ms."""
     due = [each for each in core.parked if each.deadline_ms <= now_ms]
     core.parked = [each for each in core.parked if each.deadline_ms > now_ms]
     for each in due:
@@ -124,7 +127,8 @@ def expire_parked(core: Core, now_ms: int) -> int:
 
 
 def handle_fetch_snapshot(core: Core, token: Token, request: FetchSnapshot, now_ms: int) -> None:
-    """Errors: as of Fetch, and SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE."""
+    """Answer a FetchSnapshot with a piece of a snapshot. Errors: as of Fetch, SNAPSHOT_NOT_FOUND,
+    POSITION_OUT_OF_RANGE."""
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, FetchSnapshotAnswer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
         return
@@ -151,5 +155,5 @@ def _piece(
         return replace(answer, error=ErrorCode.POSITION_OUT_OF_RANGE)
     max_bytes = min(max(request.max_bytes, 0), core.config.fetch_snapshot_max_bytes)
     data = core.log.read_snapshot(snapshot, position, max_bytes)
-    state.heard_of(request.replica, now_ms)
+    state.note_following(request.replica, now_ms)
     return replace(answer, snapshot=snapshot, size=size, position=position, data=data)

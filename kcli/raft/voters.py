@@ -1,8 +1,8 @@
-"""Who votes: a replica is a node's id and the id of the directory of its log (KIP-853); static voters have only ids.
+"""The voters. A replica is a node's id and the id of its log's directory (KIP-853); static voters have only ids.
 
-    key          a voter without a directory is that node with whatever directory
-    endpoints    where it is reached, by listener
-    versions     the levels of kraft.version that it can do
+    key          a key without a directory names that node, with whatever directory
+    endpoints    host and port by listener
+    versions     the levels of kraft.version that the voter supports
 
 Source: ReplicaKey, VoterSet, Endpoints; VotersRecord.json.
 """
@@ -14,35 +14,35 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 NO_DIRECTORY: Final = "A" * 22
-"""What is written where the directory is not known."""
+"""The directory id that is written where the directory is not known: zeros in base64."""
 
 SUPPORTED_KRAFT_VERSIONS: Final = (0, 1)
-"""The levels of kraft.version that this node can do."""
+"""The least and the most level of kraft.version that this node supports."""
 
 
 class ReplicaKey(NamedTuple):
-    """Which replica of the log. directory_id: None where it is not known."""
+    """A replica of the metadata log. directory_id None: not known."""
 
     id: int
     directory_id: str | None = None
 
     @property
     def written_directory(self) -> str:
-        """The directory as messages and records have it."""
+        """The directory id as messages and records write it: zeros where it is not known."""
         return NO_DIRECTORY if self.directory_id is None else self.directory_id
 
     def admits(self, other: ReplicaKey) -> bool:
-        """Is `other` the replica that this key names?"""
+        """Whether `other` is the replica that this key names."""
         return self.id == other.id and self.directory_id in (None, other.directory_id)
 
 
 def replica_key(node_id: int, directory_id: str | None) -> ReplicaKey:
-    """The key, from an id and a directory as messages and records have them."""
+    """The key for an id and a directory id as messages and records write them."""
     return ReplicaKey(node_id, None if directory_id == NO_DIRECTORY else directory_id)
 
 
 class Endpoint(NamedTuple):
-    """Where a node listens under that name."""
+    """The host and port of one listener of a node."""
 
     listener: str
     host: str
@@ -53,18 +53,18 @@ Endpoints = tuple[Endpoint, ...]
 
 
 def address(endpoints: Endpoints, listener: str) -> Endpoint | None:
-    """The endpoint with that listener's name."""
+    """The endpoint of a listener; None where there is none of that name."""
     return next((each for each in endpoints if each.listener == listener), None)
 
 
 def address_or_first(endpoints: Endpoints, listener: str) -> Endpoint | None:
-    """The same; where no endpoint has that name, the first one."""
+    """The endpoint of a listener; the first one where there is none of that name, None where there are none."""
     return address(endpoints, listener) or (endpoints[0] if endpoints else None)
 
 
 @dataclass(frozen=True, slots=True)
 class VoterNode:
-    """A voter. min_version and max_version: of kraft.version."""
+    """A voter. min_version and max_version: the levels of kraft.version that it supports."""
 
     key: ReplicaKey
     endpoints: Endpoints
@@ -74,13 +74,13 @@ class VoterNode:
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """The voters by id; equal where all they have is."""
+    """The voters by id. Two sets are equal if all fields of their voters are."""
 
     nodes: Mapping[int, VoterNode] = field(default_factory=dict)
 
     @classmethod
     def of(cls, nodes: Iterable[VoterNode]) -> VoterSet:
-        """A set of those."""
+        """The set of these voters."""
         return cls({each.key.id: each for each in sorted(nodes, key=lambda each: each.key.id)})
 
     @classmethod
@@ -90,58 +90,58 @@ class VoterSet:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The ids of the voters, in order."""
+        """The voters' ids, in order."""
         return tuple(self.nodes)
 
     @property
     def keys(self) -> list[ReplicaKey]:
-        """The voters, in order of their ids."""
+        """The voters' keys, in order of their ids."""
         return [each.key for each in self.nodes.values()]
 
     @property
     def majority(self) -> int:
-        """How many are one."""
+        """How many voters are a majority."""
         return len(self.nodes) // 2 + 1
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        """Is that replica one of them?"""
+        """Whether the replica is one of the voters."""
         node = self.nodes.get(key.id)
         return node is not None and node.key.admits(key)
 
     def is_only_voter(self, key: ReplicaKey) -> bool:
-        """Is that replica the one and only?"""
+        """Whether the replica is the only voter."""
         return len(self.nodes) == 1 and self.is_voter(key)
 
     def endpoints(self, node_id: int) -> Endpoints:
-        """Where that voter is reached; nothing for one that is not known."""
+        """The endpoints of a voter; empty for another node."""
         node = self.nodes.get(node_id)
         return () if node is None else node.endpoints
 
     def needs_update(self, node: VoterNode) -> bool:
-        """Is that one a voter of which something else is known?"""
+        """Whether `node` is a voter whose endpoints or levels differ from those in the set."""
         old = self.nodes.get(node.key.id)
         return old is not None and old.key.admits(node.key) and old != node
 
     def added(self, node: VoterNode) -> VoterSet | None:
-        """With one more voter; None where its id is taken."""
+        """The set with one more voter; None where its id is taken."""
         return None if node.key.id in self.nodes else VoterSet.of([*self.nodes.values(), node])
 
     def removed(self, key: ReplicaKey) -> VoterSet | None:
-        """Without that voter; None where there is no such voter, or no other."""
+        """The set without a voter; None where it is not in the set, or the last one."""
         old = self.nodes.get(key.id)
         if old is None or old.key != key or len(self.nodes) == 1:
             return None
         return VoterSet.of(each for each in self.nodes.values() if each is not old)
 
     def updated(self, node: VoterNode, *, whatever_directory: bool = False) -> VoterSet | None:
-        """With what is known now of a voter; None where there is no such voter."""
+        """The set with new fields of a voter; None where it is not in the set."""
         old = self.nodes.get(node.key.id)
         if old is None or not (whatever_directory or old.key.admits(node.key)):
             return None
         return VoterSet.of([*(each for each in self.nodes.values() if each is not old), node])
 
     def value(self) -> dict[str, Any]:
-        """The fields of the VotersRecord, without its version."""
+        """The fields of the VotersRecord, but its version."""
         return {
             "voters": [
                 {
@@ -159,7 +159,7 @@ class VoterSet:
 
 
 def parse_voters(value: Mapping[str, Any]) -> VoterSet:
-    """The voters of a VotersRecord's fields."""
+    """The voters in the fields of a VotersRecord."""
     return VoterSet.of(
         VoterNode(
             replica_key(voter["voterId"], voter["voterDirectoryId"]),

@@ -1,18 +1,17 @@
-"""Vote (52), BeginQuorumEpoch (53) and EndQuorumEpoch (54): asked, and answered.
+"""Vote (52), BeginQuorumEpoch (53) and EndQuorumEpoch (54): handling the requests, and the answers to them.
 
-An answer of a lower epoch than this node's says nothing any more; one of a higher epoch, or one that refuses for the
-epoch or for not being the leader, first of all tells who leads. One that tells nothing new is of no use: the node that
-gave it is left alone for controller.quorum.retry.backoff.ms (Kafka asks again at once). Source: KafkaRaftClient,
+The answer of a lower epoch than this node's is stale. An answer of a higher epoch, or one with FENCED_LEADER_EPOCH or
+NOT_LEADER_OR_FOLLOWER, names the leader, which this node follows first. After an answer that is not usable, its sender
+gets no request for controller.quorum.retry.backoff.ms (Kafka sends another one at once). Source: KafkaRaftClient,
 handleVoteRequest to handleEndQuorumEpochResponse, maybeHandleCommonResponse.
 """
 
 from __future__ import annotations
 
-from kcli.raft.candidate import Candidate
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft.core import Core
 from kcli.raft.election import NOBODY
-from kcli.raft.errors import ErrorCode, RaftFault
-from kcli.raft.follower import Follower
+from kcli.raft.errors import RaftFault
 from kcli.raft.messages import (
     Answer,
     BeginQuorumEpoch,
@@ -22,19 +21,24 @@ from kcli.raft.messages import (
     Vote,
     VoteAnswer,
 )
-from kcli.raft.prospective import Prospective
-from kcli.raft.resigned import Resigned
+from kcli.raft.states.candidate import Candidate
+from kcli.raft.states.follower import Follower
+from kcli.raft.states.prospective import Prospective
+from kcli.raft.states.resigned import Resigned
 from kcli.raft.voters import ReplicaKey
 
 
 def has_other_cluster(core: Core, cluster_id: str | None) -> bool:
-    """Is the request of a node of another cluster?"""
+    """Whether a request comes from a node of another cluster; one without a cluster id is not checked."""
     return cluster_id is not None and cluster_id != core.config.cluster_id
 
 
 def handle_vote(core: Core, token: Token, request: Vote, now_ms: int) -> None:
-    """Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, BROKER_NOT_AVAILABLE for an epoch that is out of
-    reach; top: INCONSISTENT_CLUSTER_ID."""
+    """Answer a Vote: grant it or not.
+
+    Errors: INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY, BROKER_NOT_AVAILABLE for an epoch out of reach; for
+    the whole response INCONSISTENT_CLUSTER_ID.
+    """
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, VoteAnswer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
         return
@@ -78,7 +82,8 @@ def _vote(core: Core, request: Vote, now_ms: int) -> tuple[ErrorCode, bool]:
 
 
 def refuse_voter(core: Core, remote_id: int, epoch: int) -> ErrorCode:
-    """What is wrong with a request that any replica may be asked."""
+    """The error for a request of a voter: FENCED_LEADER_EPOCH for an old epoch, INVALID_REQUEST for a negative id; else
+    NONE."""
     if epoch < core.state.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.INVALID_REQUEST if remote_id < 0 else ErrorCode.NONE
@@ -89,7 +94,7 @@ def _is_for_me(core: Core, voter: ReplicaKey | None) -> bool:
 
 
 def vote_answered(core: Core, source: Node, answer: VoteAnswer, now_ms: int) -> bool:
-    """Returns whether it was of use."""
+    """Count the vote in an answer. Returns whether the answer was usable."""
     state = core.state
     if answer.top_error is ErrorCode.UNSUPPORTED_VERSION and isinstance(state, Prospective):
         core.to_candidate(now_ms)
@@ -113,13 +118,13 @@ def vote_answered(core: Core, source: Node, answer: VoteAnswer, now_ms: int) -> 
 
 
 def handle_begin(core: Core, token: Token, request: BeginQuorumEpoch, now_ms: int) -> None:
-    """Errors: as of Vote."""
-    if _hears(core, token, request, now_ms):
+    """Answer a BeginQuorumEpoch: follow the leader that sent it. Errors: as of Vote."""
+    if _learn_from(core, token, request, now_ms):
         _answer(core, token, ErrorCode.NONE if _is_for_me(core, request.voter) else ErrorCode.INVALID_VOTER_KEY)
 
 
-def _hears(core: Core, token: Token, request: BeginQuorumEpoch | EndQuorumEpoch, now_ms: int) -> bool:
-    """Take over what a leader says of itself. False: the request is refused, and answered."""
+def _learn_from(core: Core, token: Token, request: BeginQuorumEpoch | EndQuorumEpoch, now_ms: int) -> bool:
+    """Follow the leader that a request comes from. Returns False where the request is refused; it is answered then."""
     epoch = request.epoch
     if has_other_cluster(core, request.cluster_id):
         core.answer(token, Answer(top_error=ErrorCode.INCONSISTENT_CLUSTER_ID))
@@ -131,20 +136,23 @@ def _hears(core: Core, token: Token, request: BeginQuorumEpoch | EndQuorumEpoch,
     if error is not ErrorCode.NONE:
         _answer(core, token, error)
         return False
-    core.heard_of(request.leader_id, epoch, core.endpoints_of(request.leader_id, request.endpoints), now_ms)
+    core.learn_leader(request.leader_id, epoch, core.endpoints_of(request.leader_id, request.endpoints), now_ms)
     return True
 
 
 def begin_answered(core: Core, answer: Answer, now_ms: int) -> bool:
-    """Returns whether it was of use."""
+    """Handle the answer to a BeginQuorumEpoch. Returns whether it was usable."""
     handled = common_answer(core, answer, now_ms)
     return answer.error is ErrorCode.NONE if handled is None else handled
 
 
 def handle_end(core: Core, token: Token, request: EndQuorumEpoch, now_ms: int) -> None:
-    """Errors: FENCED_LEADER_EPOCH, INVALID_REQUEST, BROKER_NOT_AVAILABLE; top: INCONSISTENT_CLUSTER_ID. The first of
-    the preferred successors begins an election at once, the others the later the further behind they are."""
-    if not _hears(core, token, request, now_ms):
+    """Answer an EndQuorumEpoch: the leader has resigned.
+
+    The first of its preferred successors begins an election at once, the others later, in their order. Errors:
+    FENCED_LEADER_EPOCH, INVALID_REQUEST, BROKER_NOT_AVAILABLE; for the whole response INCONSISTENT_CLUSTER_ID.
+    """
+    if not _learn_from(core, token, request, now_ms):
         return
     state = core.state
     if isinstance(state, Follower) and state.leader_id == request.leader_id:
@@ -156,7 +164,8 @@ def handle_end(core: Core, token: Token, request: EndQuorumEpoch, now_ms: int) -
 
 
 def _backoff_ms(position: int, count: int, backoff_max_ms: int) -> int:
-    """controller.quorum.election.backoff.max.ms, halved for each place before the last."""
+    """The time that the successor at `position` waits before its election: controller.quorum.election.backoff.max.ms,
+    halved for each place before the last."""
     if position == 0:
         return 0
     if position >= count:
@@ -165,7 +174,7 @@ def _backoff_ms(position: int, count: int, backoff_max_ms: int) -> int:
 
 
 def end_answered(core: Core, source: Node, answer: Answer, now_ms: int) -> bool:
-    """Returns whether it was of use."""
+    """Note that a voter has acknowledged this node's EndQuorumEpoch. Returns whether the answer was usable."""
     handled = common_answer(core, answer, now_ms)
     if handled is not None:
         return handled
@@ -183,7 +192,11 @@ def _answer(core: Core, token: Token, error: ErrorCode) -> None:
 
 
 def common_answer(core: Core, answer: Answer, now_ms: int) -> bool | None:
-    """What any answer may say. Returns whether it was of use; None: there is more to see in it. Raises RaftFault."""
+    """Handle the fields that every answer has: error, epoch, leader.
+
+    Returns whether the answer was usable; None: it has no such error, and the caller must handle the rest. Raises
+    RaftFault.
+    """
     if answer.top_error is not ErrorCode.NONE:
         if answer.top_error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise RaftFault("this node may not talk to the quorum: CLUSTER_AUTHORIZATION_FAILED")
@@ -194,10 +207,10 @@ def common_answer(core: Core, answer: Answer, now_ms: int) -> bool | None:
     if answer.epoch < state.epoch or error is ErrorCode.UNKNOWN_LEADER_EPOCH:
         return error is ErrorCode.NONE
     if answer.epoch > state.epoch or error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
-        core.heard_of(leader_id, answer.epoch, endpoints, now_ms)
+        core.learn_leader(leader_id, answer.epoch, endpoints, now_ms)
         return core.state is not state
     if leader_id != NOBODY and state.leader_id == NOBODY:
-        core.heard_of(leader_id, answer.epoch, endpoints, now_ms)
+        core.learn_leader(leader_id, answer.epoch, endpoints, now_ms)
         return None if error is ErrorCode.NONE else core.state is not state
     if error is ErrorCode.BROKER_NOT_AVAILABLE:
         return False

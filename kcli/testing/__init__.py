@@ -1,6 +1,6 @@
-"""Kafka for tests: a pytest plugin around `kcli serve`, and the broker that it hands to a test.
+"""Kafka for tests: a pytest plugin around the broker of `kcli serve`, and the `Kafka` object that it passes to a test.
 
-Nothing is loaded here: pytest imports this package in every run, also of those that have no use for it.
+The names of `__all__` are imported at their first use, since pytest imports this package in every run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HOMES = {"Fault": "faults", "Kafka": "kafka", "Record": "records", "Request": "
 
 
 def __getattr__(name: str) -> Any:
-    """What __all__ names, at its first use."""
+    """Import a name of `__all__` at its first use. Raises AttributeError for any other name."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     from importlib import import_module

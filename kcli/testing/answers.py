@@ -1,13 +1,13 @@
 """Error answers to any request, as valid responses of its version.
 
-An error is told where Kafka tells it: at each topic, partition, group, resource... that the request names, and at the
-top where the request names nothing that the response has errors for. An item of the response is made for an item of
-the request when it is known by the same things (name, partition, group...); other arrays are empty, offsets, epochs
-and ids that are not known are -1. Source: getErrorResponse of Kafka's request classes.
+The error code is where Kafka puts it: at each topic, partition, group, resource... of the request, or at the top of
+the response where the request has none of these. The response has an item for each item of the request with the same
+key fields (name, partition, group...); its other arrays are empty, and unknown offsets, epochs and ids are -1.
+Source: getErrorResponse of Kafka's request classes.
 
-    Produce         each partition                     Metadata       each topic; the brokers are told as always
+    Produce         each partition                     Metadata       each topic; the brokers are those of the cluster
     Fetch           each partition, those of its       OffsetFetch    the group
-                    session too                        LeaveGroup, OffsetDelete, DescribeLogDirs...    the top
+                    fetch session too                  LeaveGroup, OffsetDelete, DescribeLogDirs...    the top
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from functools import cache
 from types import NoneType
 from typing import Any, get_args
 
-from kcli.broker.network.messages import EPOCH, Entity, ErrorCode, Messages
+from kcli.broker.wire.messages import EPOCH, Message, Messages
+from kcli.protocol.error_code import ErrorCode
 from kcli.testing.wire import hints, item_of, without_none
 
 AT_TOP = {"leave_group", "offset_delete", "describe_log_dirs", "fetch_snapshot"}
 AT_TOP_FROM = {"add_partitions_to_txn": 4, "offset_fetch": 2}
 AT_TOP_TOO = {"elect_leaders", "alter_partition_reassignments"}
 NOT_ANSWERED = {"forgotten_topics_data"}
-COPIED = {"entity"}  # what an item is known by, though it is an array
+COPIED = {"entity"}  # key fields that are arrays
 SAME = {
     "topic": "name",
     "topic_name": "name",
@@ -43,30 +44,31 @@ UNKNOWN_NUMBERS |= {"controller_id"}
 
 
 def error_code(name: str) -> ErrorCode:
-    """An error by the name that Kafka gives it ("NOT_LEADER_OR_FOLLOWER"). Raises ValueError."""
+    """Return the error code of a name of Kafka ("NOT_LEADER_OR_FOLLOWER"). Raises ValueError for an unknown name."""
     try:
-        return ErrorCode[name.lower()]
+        return ErrorCode[name]
     except KeyError:
         raise ValueError(f"{name}: no error of Kafka 4.3's protocol") from None
 
 
-def error_answer(kind: Messages, api: str, request: Entity, error: ErrorCode) -> Entity:
-    """The response that tells the error. request: None for one that could not be read."""
+def error_answer(kind: Messages, api: str, request: Message | None, error: ErrorCode) -> Message:
+    """Return the response with the error code. api: kcli's name of the API. request: None if it could not be parsed."""
     at_top = api in AT_TOP or kind.version >= AT_TOP_FROM.get(api, kind.version + 1)
     if api == "offset_fetch" and hasattr(request, "groups"):
         at_top = False
     maker = _Maker(error, with_items=not at_top)
-    return maker.make(kind.response_type, request, is_top=True, too=api in AT_TOP_TOO)
+    response: Message = maker.make(kind.response_type, request, is_top=True, too=api in AT_TOP_TOO)
+    return response
 
 
 class _Maker:
     def __init__(self, error: ErrorCode, *, with_items: bool) -> None:
         self.error = error
         self.with_items = with_items
-        self.message = f"{error.name.upper()}, as a fault rule says"
+        self.message = f"{error.name}, as a fault rule says"
 
-    def make(self, cls: type, item: Any, *, is_top: bool = False, too: bool = False) -> Entity:
-        """An object for an item of the request, or for the request itself."""
+    def make(self, cls: type, item: Any, *, is_top: bool = False, too: bool = False) -> Any:
+        """Return the `cls` object of the response for an item of the request, or for the request itself (`is_top`)."""
         values: dict[str, Any] = {}
         own_error = _error_field(cls)
         known = _identity(item)
@@ -80,8 +82,8 @@ class _Maker:
             if dataclasses.is_dataclass(inner) and field.name in COPIED:
                 values[field.name] = tuple(_copied(inner, each) for each in getattr(item, field.name))
             elif inner is not None:
-                wanted = self.with_items and (is_top or own_error is None)
-                items = tuple(self._items(inner, item)) if wanted and dataclasses.is_dataclass(inner) else ()
+                has_own_items = self.with_items and (is_top or own_error is None)
+                items = tuple(self._items(inner, item)) if has_own_items and dataclasses.is_dataclass(inner) else ()
                 has_items = has_items or bool(items)
                 if items or field.default is dataclasses.MISSING:
                     values[field.name] = items
@@ -92,13 +94,13 @@ class _Maker:
             elif field.default is dataclasses.MISSING:
                 values[field.name] = _blank(field, hint)
         if own_error is not None:
-            is_told = not is_top or too or not has_items
-            values[own_error] = self.error if is_told else ErrorCode.none
-            if is_told and "error_message" in values:
+            has_error = not is_top or too or not has_items
+            values[own_error] = self.error if has_error else ErrorCode.NONE
+            if has_error and "error_message" in values:
                 values["error_message"] = self.message
         return cls(**values)
 
-    def _items(self, cls: Any, request: Any) -> Iterator[Entity]:
+    def _items(self, cls: Any, request: Any) -> Iterator[Any]:
         if not _tells_errors(cls):
             return
         names = {SAME.get(field.name, field.name) for field in dataclasses.fields(cls)} & KNOWN_BY
@@ -106,18 +108,18 @@ class _Maker:
         fitting = [each for each in found if _fits(each, names)]
         if not fitting:
             fitting = [each for deeper in found for item in deeper for each in _arrays(item) if _fits(each, names)]
-        seen = set()
+        known = set()
         for array in fitting:
             for item in array:
                 made = self.make(cls, _named(cls, item))
-                if not names or made not in seen:
-                    seen.add(made)
+                if not names or made not in known:
+                    known.add(made)
                     yield made
 
 
 @dataclasses.dataclass(frozen=True)
 class _Bare:
-    """An item of the request that is no object: a name, or a number."""
+    """An item of the request that is not a struct but a name, a number or a topic id."""
 
     known: dict[str, Any]
 
@@ -141,7 +143,7 @@ def _arrays(request: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _fits(array: tuple[Any, ...], names: set[str]) -> bool:
-    """Are the items known by what the response's items are known by?"""
+    """Whether the items of an array have the key fields `names` of the response's items."""
     first = array[0]
     if isinstance(first, str):
         return bool(names & {"name", "group_id", "key", "transactional_id"})
@@ -156,7 +158,7 @@ def _fits(array: tuple[Any, ...], names: set[str]) -> bool:
 
 
 def _identity(item: Any) -> dict[str, Any]:
-    """What an item is known by."""
+    """Return the key fields of an item, by name."""
     if isinstance(item, _Bare):
         return item.known
     if not dataclasses.is_dataclass(item):
@@ -165,7 +167,7 @@ def _identity(item: Any) -> dict[str, Any]:
     return {name: value for name, value in named if name in KNOWN_BY and not isinstance(value, tuple)}
 
 
-def _copied(cls: Any, item: Any) -> Entity:
+def _copied(cls: Any, item: Any) -> Any:
     return cls(**{field.name: getattr(item, field.name) for field in dataclasses.fields(cls)})
 
 
@@ -177,7 +179,7 @@ def _error_field(cls: type) -> str | None:
 
 @cache
 def _tells_errors(cls: type) -> bool:
-    """Is there an error code in objects of the class, however deep?"""
+    """Whether the class, or a struct at any depth in it, has an error code."""
     inner: list[Any] = [item_of(each) for each in hints(cls).values()]
     return _error_field(cls) is not None or any(dataclasses.is_dataclass(each) and _deeper(each) for each in inner)
 
@@ -187,7 +189,7 @@ def _deeper(cls: Any) -> bool:
 
 
 def _blank(field: dataclasses.Field[Any], hint: Any) -> Any:
-    """A value that says nothing."""
+    """Return the neutral value of a field: null, empty, 0, or -1 for an unknown offset, epoch or id."""
     kind = field.metadata.get("kafka_type", "")
     if kind == "records":
         return b""
@@ -196,7 +198,7 @@ def _blank(field: dataclasses.Field[Any], hint: Any) -> Any:
     if kind == "int64" or (kind in ("int32", "int16") and field.name in UNKNOWN_NUMBERS):
         return -1
     if kind == "error_code":
-        return ErrorCode.none
+        return ErrorCode.NONE
     inner = without_none(hint)
     if dataclasses.is_dataclass(inner):
         assert isinstance(inner, type), "a class"

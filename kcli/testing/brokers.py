@@ -1,8 +1,8 @@
-"""The brokers of a test run: shared ones by what tests want of them, and those of a test's own.
+"""The brokers of a test run: shared brokers, one for each configuration that tests want, and brokers of a single test.
 
-A shared broker is a host and a snapshot of its first state. Each test gets a copy of the snapshot and a node started on
-it, at a port of its own: what an earlier test left running cannot find it. Data is in shared memory where there is
-room: making a file takes microseconds there, on a disk that is most of the time of a restore.
+A shared broker is a host and a snapshot of its first state. For each test a node starts on a copy of the snapshot, at a
+new port, so that a client which an earlier test left running cannot reach it. Data is in shared memory if that has
+room: to create a file takes microseconds there, and most of the time of a restore on a disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -22,29 +22,41 @@ from kcli.testing import snapshot
 from kcli.testing.kafka import Kafka, Process, Snapshot
 from kcli.testing.plugin import KEEP, KEPT, MARKER, PROCESSES, USED
 
+if TYPE_CHECKING:
+    from kcli.testing.security import Kind
+
 SHOWN_REQUESTS, SHOWN_LOGS = 15, 5
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a directory of our own is made in it)
 ROOM_BYTES = 1 << 30
 PREFIX = "kcli-pytest-"
-WANTS = {"config", "process", "seed"}
+WANTS = {"acls", "config", "process", "security", "seed"}
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a test wants of its broker."""
+class BrokerSpec:
+    """The broker that a test wants: its configuration, where it runs, the topics and records of its seed, how clients
+    connect, and what they may do. security: None for plain text; acls: None where everybody may do everything."""
 
     config: Mapping[str, str]
     process: Process
     seed: Any
+    security: Kind | None
+    acls: tuple[str, ...] | None
 
     @property
     def key(self) -> str:
-        """The same for tests that can share a broker."""
-        return json.dumps([sorted(self.config.items()), self.process, self.seed], sort_keys=True, default=repr)
+        """A text that is equal for tests that can share a broker."""
+        wanted = [sorted(self.config.items()), self.process, self.seed, self.security, self.acls]
+        return json.dumps(wanted, sort_keys=True, default=repr)
+
+    def prepare(self, kafka: Kafka) -> None:
+        """Bring a broker that was just started into its first state."""
+        kafka.add_acls(*(self.acls or ()))
+        kafka.seed(self.seed)
 
 
 class Brokers:
-    """See above."""
+    """The brokers of a test run, and the rules for keeping their data."""
 
     def __init__(self, config: pytest.Config) -> None:
         _leave_asserts_alone(config)
@@ -57,11 +69,11 @@ class Brokers:
         self._home = _home(config)
 
     def shared(self, node: pytest.Item) -> Iterator[Kafka]:
-        """A test's Kafka, put back to its first state."""
-        wanted = self._wanted(node)
-        if wanted.key not in self._shared:
-            self._shared[wanted.key] = self._first_state(wanted)
-        kafka, first = self._shared[wanted.key]
+        """Yield the shared broker that a test wants, restored to its first state; stop it after the test."""
+        spec = self._spec_of(node)
+        if spec.key not in self._shared:
+            self._shared[spec.key] = self._first_state(spec)
+        kafka, first = self._shared[spec.key]
         kafka.restore(first, port=0)
         node.stash[USED] = kafka
         yield kafka
@@ -70,19 +82,19 @@ class Brokers:
         finally:
             self._keep_data(node, kafka)
 
-    def _first_state(self, wanted: Wanted) -> tuple[Kafka, Snapshot]:
-        kafka = self._new(wanted)
+    def _first_state(self, spec: BrokerSpec) -> tuple[Kafka, Snapshot]:
+        kafka = self._new(spec)
         kafka.start()
-        kafka.seed(wanted.seed)
+        spec.prepare(kafka)
         return kafka, kafka.snapshot_stopped()
 
     def own(self, node: Any) -> Iterator[Kafka]:
-        """A new Kafka for a test, or for the run."""
-        wanted = self._wanted(node)
-        kafka = self._new(wanted)
+        """Yield a new broker for a test or for the session; remove it at the end."""
+        spec = self._spec_of(node)
+        kafka = self._new(spec)
         try:
             kafka.start()
-            kafka.seed(wanted.seed)
+            spec.prepare(kafka)
             node.stash[USED] = kafka
             yield kafka
         finally:
@@ -90,42 +102,49 @@ class Brokers:
             self._keep_data(node, kafka)
             kafka.remove()
 
-    def _new(self, wanted: Wanted) -> Kafka:
+    def _new(self, spec: BrokerSpec) -> Kafka:
         self._count += 1
         root = self._home / str(self._count)
         root.mkdir()
-        return Kafka(root, process=wanted.process, config=wanted.config)
+        return Kafka(
+            root,
+            process=spec.process,
+            config=spec.config,
+            security=spec.security,
+            authorized=spec.acls is not None,
+        )
 
-    # what is kept
+    # data that is kept for analysis
 
     def failed(self, node: pytest.Item | pytest.Session) -> str:
-        """A test has failed. Returns what its report says."""
+        """Return the text for the report of a failed test, and have the broker's data kept."""
         kafka = node.stash[USED]
         kept = None if self._keep == "none" else self._kept_path(node)
         return describe(kafka, kept)
 
     def _kept_path(self, node: pytest.Item | pytest.Session) -> Path:
-        """Where the data goes."""
+        """Return the directory for the data of the test's broker, chosen at the first call."""
         if KEPT not in node.stash:
-            factory = cast("pytest.TempPathFactory", self._config._tmp_path_factory)  # type: ignore[attr-defined]  # noqa: SLF001
+            factory = cast("pytest.TempPathFactory", self._config._tmp_path_factory)  # type: ignore[attr-defined]  # noqa: SLF001 (where the tmp_path fixture has its factory)
             node.stash[KEPT] = factory.mktemp("kafka", numbered=True) / "data"
         return node.stash[KEPT]
 
     def _keep_data(self, node: pytest.Item | pytest.Session, kafka: Kafka) -> None:
-        """Copy the data of a stopped broker to where the report says that it is."""
+        """Copy the data of a stopped broker to the directory of `_kept_path`, if it is to be kept."""
         if self._keep == "all":
             self._kept_path(node)
         if KEPT in node.stash:
             snapshot.copy_tree(kafka.data_dir, node.stash[KEPT])
 
-    def _wanted(self, node: Any) -> Wanted:
-        """The ini file's and the command line's, then those of the marker that is nearest."""
+    def _spec_of(self, node: Any) -> BrokerSpec:
+        """Return what a test wants, by ini file and command line, overridden by its markers, the nearest last."""
         config = self._config
         process = config.getoption("--kafka-process") or config.getini("kafka_process")
         entries = dict(_entry(each) for each in config.getini("kafka_config"))
         seed: Any = config.getini("kafka_seed") or None
         if seed is not None:
             seed = str(config.rootpath / seed)
+        security, acls = None, None
         for marker in reversed(list(node.iter_markers(MARKER))):
             if marker.args or not set(marker.kwargs) <= WANTS:
                 raise pytest.UsageError(
@@ -133,15 +152,19 @@ class Brokers:
                 )
             entries |= {name: _text(value) for name, value in (marker.kwargs.get("config") or {}).items()}
             process = marker.kwargs.get("process") or process
+            security = marker.kwargs.get("security", security)
+            acls = marker.kwargs.get("acls", acls)
+            if isinstance(acls, str):
+                raise pytest.UsageError(f'{node.nodeid}: acls={acls!r}: a list of texts: ["alice read topic:orders"]')
             seed = marker.kwargs.get("seed", seed)
             if isinstance(seed, str | Path):
                 seed = str(node.path.parent / seed)
         if process not in PROCESSES:
             raise pytest.UsageError(f"{process}: a broker runs on a thread or in a child process: thread, child")
-        return Wanted(entries, process, seed)
+        return BrokerSpec(entries, process, seed, security, None if acls is None else tuple(acls))
 
     def close(self) -> None:
-        """End all shared brokers."""
+        """Close all shared brokers and remove the data of the run."""
         for kafka, _ in self._shared.values():
             kafka.close()
         self._shared.clear()
@@ -149,17 +172,19 @@ class Brokers:
 
 
 def _leave_asserts_alone(config: pytest.Config) -> None:
-    """pytest rewrites the assertions of every package that brings a plugin: 100 modules of kcli, whose assertions are
-    none of a test's business, for a second wherever no bytecode is written."""
+    """Exempt kcli and formats from pytest's assertion rewriting, which it does for every package with a plugin.
+
+    Without cached bytecode, rewriting the 100 modules takes a second of every run.
+    """
     marked: set[str] = getattr(config.pluginmanager.rewrite_hook, "_must_rewrite", set())
     marked -= {"kcli", "formats"}
 
 
 def _home(config: pytest.Config) -> Path:
-    """A directory for the data of this run's brokers. Those that runs left which were killed are removed."""
-    wanted = config.getini("kafka_data")
-    if wanted:
-        base = config.rootpath / wanted
+    """Return a new directory for the data of this run's brokers; remove the directories of runs that were killed."""
+    directory = config.getini("kafka_data")
+    if directory:
+        base = config.rootpath / directory
     else:
         base = SHARED_MEMORY if _has_room(SHARED_MEMORY) else Path(tempfile.gettempdir())
     for old in base.glob(f"{PREFIX}*-*"):
@@ -180,7 +205,7 @@ def _has_room(path: Path) -> bool:
 def _entry(line: str) -> tuple[str, str]:
     name, equals, value = line.partition("=")
     if not equals:
-        raise pytest.UsageError(f"kafka_config: {line}: name=value is wanted")
+        raise pytest.UsageError(f"kafka_config: {line}: expected name=value")
     return name.strip(), value.strip()
 
 
@@ -189,7 +214,10 @@ def _text(value: Any) -> str:
 
 
 def describe(kafka: Kafka, kept: Path | None) -> str:
-    """For the report of a failed test: where its data will be and how to look into it, fault rules, last requests."""
+    """Return the report on the broker of a failed test: data directory, commands for it, fault rules, last requests.
+
+    kept: where the data will be, None if it is not kept.
+    """
     lines = []
     if kept is not None:
         path = shlex.quote(str(kept))

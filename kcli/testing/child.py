@@ -1,4 +1,4 @@
-"""The child process of a test: a loop with Controls, and a thread that takes calls from the test's end of a pipe."""
+"""The child process of a broker: an event loop with Controls, and a thread that reads the test's calls from a pipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcli.testing.moving import MovingLoop
 
 def main(fd: int) -> None:
     """Serve calls from the socket `fd` until it is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the test run, which closes the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the test run, which then closes the pipe
     gc.freeze()
     loop = MovingLoop()
     controls = Controls(loop)
@@ -29,7 +29,7 @@ def _take_calls(pipe: Connection, controls: Controls, loop: MovingLoop) -> None:
         try:
             method, arguments = pipe.recv()
         except (EOFError, OSError):
-            os._exit(0)  # the test run has gone, and nobody wants to know any more
+            os._exit(0)  # the test run has ended: no shutdown in order is needed
         try:
             coroutine = getattr(controls, method)(*arguments)
             answer: tuple[Any, Exception | None] = asyncio.run_coroutine_threadsafe(coroutine, loop).result(), None
@@ -39,7 +39,7 @@ def _take_calls(pipe: Connection, controls: Controls, loop: MovingLoop) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or what it says where it cannot be pickled."""
+    """Return the error, or a RuntimeError with its text where it cannot be pickled."""
     import pickle
 
     try:

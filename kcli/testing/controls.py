@@ -1,6 +1,6 @@
-"""What a test can have a broker do. All of it runs on the broker's own event loop, in whichever process that is.
+"""The operations of a test on its broker. They run on the broker's event loop, in its thread or child process.
 
-Arguments and results are plain, or of this package's dataclasses: they go through a pipe where the broker is a child
+Arguments and results are plain values or dataclasses of this package, since they are pickled if the broker is a child
 process.
 """
 
@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import partial
 from inspect import isawaitable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kcli.broker.api import APIS, handler
-from kcli.broker.logs.partitions import Partition
-from kcli.broker.network.connection import Laid
-from kcli.broker.network.messages import Call, Entity, ErrorCode, Messages, RequestHeader, entity_reader, messages
+from kcli.broker.config.single_node import single_node_config
+from kcli.broker.dispatch.handlers import handler
 from kcli.broker.network.outgoing import read_region
 from kcli.broker.node import Node
-from kcli.broker.single_node import single_node_config
+from kcli.broker.partition.partitions import Partition
+from kcli.broker.wire.answers import Laid
+from kcli.broker.wire.apis import APIS
+from kcli.broker.wire.call import OWN, Call
+from kcli.broker.wire.messages import Message, Messages, RequestHeader, entity_reader, messages
 from kcli.errors import KcliError, UsageError
 from kcli.log.disk import Disk, DiskFile
-from kcli.log.live_segments import FileRegion
-from kcli.log.validator import AppendRefused
+from kcli.log.live.segments import FileRegion
+from kcli.log.live.validator import AppendRefused
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Acl
+from kcli.security.scram import SCRAM_SHA_512, new_nonce
 from kcli.testing import records, snapshot
 from kcli.testing.faults import Fault, Faults
 from kcli.testing.moving import MovingClock, MovingLoop
@@ -31,45 +37,47 @@ from kcli.testing.requests import Request, RequestLog, plain_name
 from kcli.testing.seed import SeedRecord, SeedTopic
 from kcli.testing.wire import message, plain
 
+if TYPE_CHECKING:
+    from kcli.broker.wire.types.create_topics import CreateTopicsResponse
+
 CLIENT_ID = "kcli-testing"
-LISTENER = "PLAINTEXT"
 BATCH_BYTES, BATCH_RECORDS = 256 << 10, 1_000
 TIMEOUT_MS = 30_000
 DEFAULTS = {
-    "connections.max.idle.ms": "-1",  # or moving the clock would cut off the clients
+    "connections.max.idle.ms": "-1",  # or moving the clock would close the clients' connections
     "group.initial.rebalance.delay.ms": "0",  # as in Kafka's own image for Docker
-    "metadata.max.idle.interval.ms": "0",  # no record every half second that nobody needs
-    "num.recovery.threads.per.data.dir": "1",  # a few small logs: threads are more work than they are
-    "offsets.topic.num.partitions": "1",  # not 50 directories for a test's one group
+    "metadata.max.idle.interval.ms": "0",  # no NoOpRecord every half second
+    "num.recovery.threads.per.data.dir": "1",  # a few small logs load faster than threads start
+    "offsets.topic.num.partitions": "1",  # one directory, not 50, for a test's few groups
     "transaction.state.log.num.partitions": "1",
 }
 
 
 class Refused(KcliError):
-    """The broker's answer to something a test wanted of it."""
+    """The broker refuses the operation of a test; the message has Kafka's error if there is one."""
 
 
 class _File(DiskFile):
     def sync(self) -> None:
-        """A test's broker may die, the machine does not."""
+        """Do nothing: data has to survive the end of the broker's process, not of the machine."""
 
 
 class UnsyncedDisk(Disk):
-    """The file system, without waiting for the device: what a process has written outlives it."""
+    """The file system without fsync: data that the process has written survives its end."""
 
     waits = False
 
     def open(self, path: Path, *, create: bool = False, truncate: bool = False, read_only: bool = False) -> DiskFile:
-        """As Disk's."""
+        """Open a file as Disk does; its `sync` does nothing."""
         opened = super().open(path, create=create, truncate=truncate, read_only=read_only)
         return _File(opened.path, opened.fd)
 
     def sync_directory(self, path: Path) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class Controls:
-    """A broker that comes and goes, and what outlives it: requests seen, fault rules, the clock."""
+    """A broker that can be stopped and started, and the state that outlives it: request log, fault rules, clock."""
 
     def __init__(self, loop: MovingLoop) -> None:
         self._loop = loop
@@ -77,6 +85,7 @@ class Controls:
         self._requests = RequestLog()
         self._faults = Faults(self._requests)
         self._node: Node | None = None
+        self._listener = ""
 
     @property
     def node(self) -> Node:
@@ -85,37 +94,40 @@ class Controls:
             raise Refused("the broker is stopped")
         return self._node
 
-    # life
+    # start and stop
 
-    async def start(self, data_dir: Path, port: int, config: Mapping[str, str]) -> tuple[str, int]:
-        """Start a node in a directory, new or used; port 0 takes a free one. Returns the address.
+    async def start(self, data_dir: Path, port: int, config: Mapping[str, str], protocol: str) -> tuple[str, int]:
+        """Start a node in a new or used directory and return its address. port: 0 for a free one. protocol: the
+        security protocol of its listener, and the listener's name.
 
         Raises KcliError, OSError.
         """
         if self._node is not None:
             raise UsageError("the broker is running")
-        configured = single_node_config(data_dir, ("127.0.0.1", port), None, None, {**DEFAULTS, **config})
+        configured = single_node_config(data_dir, ("127.0.0.1", port), None, None, {**DEFAULTS, **config}, protocol)
         node = Node(configured, disk=UnsyncedDisk(), clock=self._clock)
         await node.start()
-        node.server.handle = self._faults.handle
+        node.server.handle = partial(self._faults.handle, node.router)
         self._node = node
-        return node.addresses[LISTENER]
+        self._listener = protocol
+        return node.addresses[protocol]
 
     async def stop(self) -> None:
-        """Stop it in order, if it runs."""
+        """Stop the broker in order, if it runs."""
         node, self._node = self._node, None
         if node is not None:
             await node.stop()
 
     async def reset(self) -> None:
-        """Forget requests and rules; the clock is the system's again. For a broker that is stopped."""
-        assert self._node is None, "what runs has seen the time"
+        """Clear request log and fault rules, and reset the clock to the system's; the broker must be stopped."""
+        assert self._node is None, "a running broker has read the clock"
         self._requests.clear()
         self._faults.clear()
         self._clock.ahead_ms = 0.0
 
     async def copy_to(self, target: Path) -> None:
-        """Copy the log directories as they are now; as after kill -9, recovery makes them a log again."""
+        """Copy the log directories of the running broker; a broker that starts on the copy recovers it as after kill
+        -9."""
         await self._loop.settle()
         for i, path in enumerate(self.node.config.log_dirs):
             snapshot.copy_tree(Path(path), target / str(i))
@@ -127,7 +139,7 @@ class Controls:
         return sorted(each.name for each in self.node.broker.image.topics.values())
 
     async def seed(self, topics: Sequence[SeedTopic]) -> None:
-        """Make the topics that are not there, and append their records. Raises Refused."""
+        """Create the topics that do not exist, and append the records of all. Raises Refused."""
         image = self.node.broker.image
         new = [each for each in topics if image.topic(each.name) is None]
         await self._create(new)
@@ -138,7 +150,7 @@ class Controls:
     async def _create(self, topics: Sequence[SeedTopic]) -> None:
         if not topics:
             return
-        wanted = [
+        new_topics = [
             {
                 "name": each.name,
                 "num_partitions": each.partitions,
@@ -148,20 +160,22 @@ class Controls:
             }
             for each in topics
         ]
-        answer = await self._call("create_topics", 7, {"topics": wanted, "timeout": TIMEOUT_MS, "validate_only": False})
+        answer: CreateTopicsResponse = await self._call(
+            "create_topics", 7, {"topics": new_topics, "timeout": TIMEOUT_MS, "validate_only": False}
+        )
         for each in answer.topics:
-            if each.error_code is not ErrorCode.none:
-                code = each.error_code.name.upper()
+            if each.error_code != ErrorCode.NONE:
+                code = ErrorCode(each.error_code).name
                 raise Refused(f"topic {each.name}: {code}: {each.error_message or 'not made'}")
 
-    def _append(self, topic: str, number: int, wanted: Sequence[SeedRecord]) -> None:
-        if not wanted:
+    def _append(self, topic: str, number: int, new_records: Sequence[SeedRecord]) -> None:
+        if not new_records:
             return
         partition = self._partition(topic, number)
         now_ms = self._clock.now_ms()
         part: list[SeedRecord] = []
         size = 0
-        for each in wanted:
+        for each in new_records:
             part.append(each)
             size += len(each.key or b"") + len(each.value or b"")
             if size >= BATCH_BYTES or len(part) == BATCH_RECORDS:
@@ -171,7 +185,7 @@ class Controls:
             _append(partition, part, now_ms)
 
     async def records(self, topic: str, partition: int | None) -> list[Record]:
-        """The committed records of a topic, partition by partition, or of one. Raises Refused."""
+        """Return the committed records of a topic, by partition and offset. partition: None for all. Raises Refused."""
         known = self.node.broker.image.topic(topic)
         if known is None:
             raise Refused(f"no topic {topic}")
@@ -184,81 +198,123 @@ class Controls:
             raise Refused(f"no partition {topic}-{number}")
         return found
 
+    # users and what they may do
+
+    async def add_user(self, name: str, password: str) -> None:
+        """Give a user a SCRAM credential. Raises Refused."""
+        salt, iterations = new_nonce().encode(), SCRAM_SHA_512.iterations_min
+        upsertion = {
+            "name": name,
+            "mechanism": SCRAM_SHA_512.code,
+            "iterations": iterations,
+            "salt": salt,
+            "salted_password": SCRAM_SHA_512.salted(password, salt, iterations),
+        }
+        request = {"deletions": [], "upsertions": [upsertion]}
+        answer: Any = await self._call("alter_user_scram_credentials", 0, request)
+        _check(f"user {name}", answer.results)
+
+    async def add_acls(self, acls: Sequence[Acl]) -> None:
+        """Add ACLs. Raises Refused."""
+        creations = [
+            {
+                "resource_type": each.resource_type,
+                "resource_name": each.resource_name,
+                "resource_pattern_type": each.pattern_type,
+                "principal": each.principal,
+                "host": each.host,
+                "operation": each.operation,
+                "permission_type": each.permission,
+            }
+            for each in acls
+        ]
+        answer: Any = await self._call("create_acls", 3, {"creations": creations})
+        _check("acls", answer.results)
+
     # requests
 
     async def call(self, api: str, version: int | None, fields: Mapping[str, Any]) -> Any:
-        """Have a handler answer a request of plain values, without the network; the newest version if not said."""
+        """Handle a request of plain values without a connection and return the response.
+
+        version: None for the newest. Raises Refused for an API, version or field that does not exist.
+        """
         key = next((each for each in APIS.values() if plain_name(each.name) == plain_name(api)), None)
         if key is None:
             raise Refused(f"no API {api}")
-        wanted: Any = key.most if version is None else version
-        if not isinstance(wanted, int) or not key.least <= wanted <= key.most:
+        chosen: Any = key.most if version is None else version
+        if not isinstance(chosen, int) or not key.least <= chosen <= key.most:
             raise Refused(f"{api} has versions {key.least} to {key.most}, not {version!r}")
-        known = {field.name for field in dataclasses.fields(messages(key.key, wanted).request_type)}
+        known = {field.name for field in dataclasses.fields(messages(key.key, chosen).request_type)}
         if unknown := set(fields) - known:
-            raise Refused(f"{api} v{wanted} has no {', '.join(sorted(unknown))}: it has {', '.join(sorted(known))}")
+            raise Refused(f"{api} v{chosen} has no {', '.join(sorted(unknown))}: it has {', '.join(sorted(known))}")
         try:
-            request = message(messages(key.key, wanted).request_type, dict(fields))
-        except (TypeError, ValueError, KeyError, AttributeError) as error:  # what is missing, or of another type
-            raise Refused(f"{api} v{wanted}: {error}") from None
-        return plain(await self._answer(key.key, wanted, request))
+            request = message(messages(key.key, chosen).request_type, dict(fields))
+        except (TypeError, ValueError, KeyError, AttributeError) as error:  # a missing field, or one of another type
+            raise Refused(f"{api} v{chosen}: {error}") from None
+        return plain(await self._answer(key.key, chosen, request))
 
-    async def _call(self, name: str, version: int, fields: Mapping[str, Any]) -> Entity:
+    async def _call(self, name: str, version: int, fields: Mapping[str, Any]) -> Any:
         key = next(each.key for each in APIS.values() if each.name == name)
         return await self._answer(key, version, message(messages(key, version).request_type, dict(fields)))
 
-    async def _answer(self, key: int, version: int, request: Entity) -> Entity:
+    async def _answer(self, key: int, version: int, request: Message) -> Any:
         kind = messages(key, version)
         broker = self.node.broker
         header = RequestHeader(key, version, 0, CLIENT_ID, 0)
-        call = Call(broker, kind, header, request, broker.clock.now_ms(), "127.0.0.1", LISTENER)
-        answer = handler(key)(call)
+        call = Call(kind, header, request, broker.clock.now_ms(), "127.0.0.1", self._listener, principal=OWN)
+        answer = handler(key)(broker, call)
         answer = await answer if isawaitable(answer) else answer
         return _read(kind, answer) if isinstance(answer, Laid) else answer
 
     async def requests(self, api: str | None, topic: str | None, client_id: str | None) -> list[Request]:
-        """The requests so far that fit."""
+        """Return the requests in the log that match; None matches any."""
         return self._requests.find(api, topic, client_id)
 
     async def clear_requests(self) -> None:
-        """Forget the requests so far."""
+        """Clear the request log."""
         self._requests.clear()
 
     # faults
 
     async def add_fault(self, fault: Fault) -> Fault:
-        """One more rule. Raises ValueError."""
+        """Add a fault rule and return it with its id. Raises ValueError."""
         return self._faults.add(fault)
 
     async def faults(self) -> list[Fault]:
-        """All rules."""
+        """Return all fault rules."""
         return self._faults.all()
 
     async def remove_fault(self, fault_id: int) -> None:
-        """Take a rule away."""
+        """Remove a fault rule, if it exists."""
         self._faults.remove(fault_id)
 
     async def clear_faults(self) -> None:
-        """Take all away."""
+        """Remove all fault rules."""
         self._faults.clear()
 
     # time
 
     async def now_ms(self) -> int:
-        """The broker's time, milliseconds since 1970."""
+        """Return the broker's time in milliseconds since 1970."""
         return self._clock.now_ms()
 
     async def advance(self, delta_ms: float) -> None:
-        """Move the clock forward, see moving.py."""
+        """Move the clock forward by `delta_ms`; return when all timers that fell due have run (see MovingLoop)."""
         await self._loop.advance(self._clock, delta_ms)
 
     async def settle(self) -> None:
-        """Wait until the broker has nothing left to do now."""
+        """Wait until the broker's event loop is idle."""
         await self._loop.settle()
 
 
-def _read(kind: Messages, frame: Laid) -> Entity:
-    """An answer that its handler has laid out for the network."""
+def _check(subject: str, results: Sequence[Any]) -> None:
+    for each in results:
+        if each.error_code != ErrorCode.NONE:
+            raise Refused(f"{subject}: {ErrorCode(each.error_code).name}: {each.error_message or 'refused'}")
+
+
+def _read(kind: Messages, frame: Laid) -> Any:
+    """Return the response that a handler has already encoded for the network."""
     data = b"".join(read_region(part) if isinstance(part, FileRegion) else part for part in frame)
     response, _ = entity_reader(kind.response_type)(data, 4 + len(kind.response_header(0)))
     return response
@@ -268,5 +324,6 @@ def _append(partition: Partition, part: Sequence[SeedRecord], now_ms: int) -> No
     try:
         records.append(partition, part, now_ms)
     except AppendRefused as refused:
-        told = [f"record {each.index}: {each.reason}" for each in refused.records]
-        raise Refused(f"{partition}: {refused.error.name}: {'; '.join(told) or refused.reason}") from None
+        found = refused.records
+        reasons = [] if found is None else [f"record {found.index(i)}: {found.reason(i)}" for i in range(len(found))]
+        raise Refused(f"{partition}: {refused.error.name}: {'; '.join(reasons) or refused.reason}") from None

@@ -1,7 +1,7 @@
-"""Rules by which the broker misbehaves: it answers late, with an error, or not at all.
+"""Fault rules: the broker answers the requests that match a rule late, with an error, or not at all.
 
-The first rule that fits a request takes it; its count counts down. delay_ms comes before whatever else the rule says.
-A delay follows the clock that the test moves.
+The first rule that matches a request and is not used up applies to it. The delay of a rule passes before its error or
+drop, and is measured by the broker's clock.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ import math
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from inspect import isawaitable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from kcli.broker.api import APIS, Api
-from kcli.broker.fetch_sessions import NO_SESSION, topic_key
-from kcli.broker.network.connection import Laid, handle
-from kcli.broker.network.messages import Call, Entity, HangUp
+from kcli.broker.dispatch.routing import Router
+from kcli.broker.fetching.sessions import NO_SESSION, FetchSessions, topic_key
+from kcli.broker.wire.answers import Answer, HangUp
+from kcli.broker.wire.apis import APIS, Api
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.messages import Message
 from kcli.testing.answers import error_answer, error_code
-from kcli.testing.requests import FETCH, PRODUCE, RequestLog, Seen, plain_name
+from kcli.testing.requests import FETCH, PRODUCE, LoggedRequest, RequestLog, plain_name
 from kcli.testing.wire import hints, item_of
 
-Answer = Entity | Laid | None
+if TYPE_CHECKING:
+    from kcli.broker.wire.types.fetch import FetchCall
+
 METADATA = 3
 NO_ACKS = 0
 DROPS = ("request", "answer")
@@ -30,8 +34,12 @@ DROPS = ("request", "answer")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One rule. api, topic, client_id: which requests, None for any; count: how many of them, None for all; skip: so
-    many pass before; hits: to how many it was done."""
+    """One fault rule.
+
+    api, topic, client_id: of the requests that match, None for any. skip: the number of matching requests that still
+    pass before the rule applies. count: the number of requests that it applies to, None for all. hits: the number that
+    it was applied to. delay_ms, error, drop: as for `Kafka.faults.add`.
+    """
 
     id: int
     api: str | None
@@ -46,16 +54,16 @@ class Fault:
 
     @property
     def is_used_up(self) -> bool:
-        """Has it been applied to as many requests as it is for?"""
+        """Whether the rule was applied to `count` requests and applies to no more."""
         return self.count is not None and self.hits >= self.count
 
     @property
     def effect(self) -> str:
-        """What the rule does to a request."""
-        done = [f"{self.delay_ms:g} ms late"] if self.delay_ms else []
-        done += [self.error] if self.error else []
-        done += [f"{self.drop} dropped"] if self.drop else []
-        return ", ".join(done)
+        """The effect of the rule as text: "500 ms late, answer dropped"."""
+        effects = [f"{self.delay_ms:g} ms late"] if self.delay_ms else []
+        effects += [self.error] if self.error else []
+        effects += [f"{self.drop} dropped"] if self.drop else []
+        return ", ".join(effects)
 
     def __str__(self) -> str:
         fits = [self.api or "any API"]
@@ -66,7 +74,7 @@ class Fault:
         return f"{' '.join(fits)}: {self.effect}  ({self.hits:,}{of} hit{skip})"
 
     def check(self) -> None:
-        """Raises ValueError for an API or an error that Kafka does not have, and for values that make no sense."""
+        """Check the rule. Raises ValueError for an unknown API or error, and for values that no rule can have."""
         if self.api is not None:
             _known_api(self.api)
         if self.error is not None:
@@ -86,11 +94,11 @@ class Fault:
         if not (self.delay_ms or self.error or self.drop):
             raise ValueError("a fault rule that does nothing: it needs delay_ms, error or drop")
         if self.error and self.drop:
-            raise ValueError("an error cannot be told to a client whose connection is dropped: either error or drop")
+            raise ValueError("an error cannot reach a client whose connection is dropped: either error or drop")
 
 
 class Faults:
-    """The rules, and how a request goes through them: `handle` stands where the server's own does."""
+    """The fault rules of a broker. Its server calls `handle` in place of the router."""
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -98,39 +106,42 @@ class Faults:
         self._ids = itertools.count(1)
 
     def add(self, fault: Fault) -> Fault:
-        """One more rule; its id is given here. Raises ValueError: see Fault.check."""
+        """Add a rule; return it with the id that it is given. Raises ValueError as Fault.check does."""
         fault.check()
         added = replace(fault, id=next(self._ids))
         self._rules[added.id] = added
         return added
 
     def all(self) -> list[Fault]:
-        """The rules in force and those used up, with their hits."""
+        """Return all rules with their hits, those that are used up too."""
         return list(self._rules.values())
 
     def remove(self, fault_id: int) -> None:
-        """Take a rule away. No harm where it is gone."""
+        """Remove a rule, if it exists."""
         self._rules.pop(fault_id, None)
 
     def clear(self) -> None:
-        """Take all away."""
+        """Remove all rules."""
         self._rules.clear()
 
-    def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
-        """Note the request, and answer it as the rules say. Raises HangUp."""
-        seen = Seen.of(call)
-        self._log.add(seen)
-        rule = self._rule_for(seen)
-        if rule is None:
-            return handle(api, call)
-        seen.fault = rule.effect
-        if rule.delay_ms:
-            return _late(rule, api, call)
-        return _done(rule, api, call)
+    def handle(self, router: Router, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        """Log the request and answer it by the rule that applies, or through `router` where none does.
 
-    def _rule_for(self, seen: Seen) -> Fault | None:
+        Raises HangUp where the rule closes the connection.
+        """
+        entry = LoggedRequest.of(router.broker, call)
+        self._log.add(entry)
+        rule = self._rule_for(entry)
+        if rule is None:
+            return router.handle(api, call)
+        entry.fault = rule.effect
+        if rule.delay_ms:
+            return _late(rule, router, api, call)
+        return _applied(rule, router, api, call)
+
+    def _rule_for(self, entry: LoggedRequest) -> Fault | None:
         for rule in self._rules.values():
-            if _fits(rule, seen) and not rule.is_used_up:
+            if _fits(rule, entry) and not rule.is_used_up:
                 if rule.skip:
                     self._rules[rule.id] = replace(rule, skip=rule.skip - 1)
                     continue
@@ -139,75 +150,81 @@ class Faults:
         return None
 
 
-def _fits(rule: Fault, seen: Seen) -> bool:
+def _fits(rule: Fault, entry: LoggedRequest) -> bool:
     return (
-        (rule.api is None or plain_name(rule.api) == plain_name(seen.api))
-        and (rule.client_id is None or rule.client_id == seen.header.client_id)
-        and (rule.topic is None or any(rule.topic == name for name, _ in seen.targets))
+        (rule.api is None or plain_name(rule.api) == plain_name(entry.api))
+        and (rule.client_id is None or rule.client_id == entry.header.client_id)
+        and (rule.topic is None or any(rule.topic == name for name, _ in entry.targets))
     )
 
 
-async def _late(rule: Fault, api: Api, call: Call) -> Answer:
+async def _late(rule: Fault, router: Router, api: Api, call: Call) -> Answer:
     await asyncio.sleep(rule.delay_ms / 1000)
-    answer = _done(rule, api, call)
+    answer = _applied(rule, router, api, call)
     return await answer if isawaitable(answer) else answer
 
 
-def _done(rule: Fault, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+def _applied(rule: Fault, router: Router, api: Api, call: Call) -> Answer | Awaitable[Answer]:
     if rule.drop == "request":
         raise HangUp("a fault rule drops the request")
     if rule.drop == "answer":
-        return _unheard(handle(api, call))
+        return _without_answer(router.handle(api, call))
     if rule.error is None:
-        return handle(api, call)
-    return _refused(rule.error, api, call)
+        return router.handle(api, call)
+    return _refused(rule.error, router, api, call)
 
 
-async def _unheard(answer: Answer | Awaitable[Answer]) -> Answer:
+async def _without_answer(answer: Answer | Awaitable[Answer]) -> Answer:
     if isawaitable(answer):
         await answer
     raise HangUp("a fault rule drops the answer")
 
 
-def _refused(error: str, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+def _refused(error: str, router: Router, api: Api, call: Call) -> Answer | Awaitable[Answer]:
     request, code = call.request, error_code(error)
-    if api.key == PRODUCE and request.acks == NO_ACKS:
+    if api.key == PRODUCE and getattr(request, "acks", None) == NO_ACKS:
         raise HangUp(f"{error}, which with acks=0 only a closed connection can tell")
     if api.key == METADATA:
-        return _without_topics(error, api, call)
+        return _without_topics(error, router, api, call)
     if api.key == FETCH and call.get("session_id", NO_SESSION):
-        request = _whole_fetch(call)
+        request = _whole_fetch(router.broker.sessions, cast("FetchCall", call))
     return error_answer(call.messages, api.name, request, code)
 
 
-async def _without_topics(error: str, api: Api, call: Call) -> Answer:
-    """Metadata: who the brokers are stays true; the topics have the error."""
-    answer = handle(api, call)
-    response = await answer if isawaitable(answer) else answer
+async def _without_topics(error: str, router: Router, api: Api, call: Call) -> Answer:
+    """Return the response to Metadata with its true brokers, and the error at each topic."""
+    answer = router.route(api, call)
+    response: Any = await answer if isawaitable(answer) else answer
     topics = [replace(each, error_code=error_code(error), partitions=()) for each in response.topics]
-    return replace(response, topics=tuple(topics))
+    refused: Message = replace(response, topics=tuple(topics))
+    return refused
 
 
-def _whole_fetch(call: Call) -> Entity:
-    """A fetch within a session as one that names all the session's partitions: each of them is told the error. The
-    answer names no session, which ends it: the client begins a new one."""
-    request, sessions = call.request, call.broker.sessions
+def _whole_fetch(sessions: FetchSessions, call: FetchCall) -> Message:
+    """Return a Fetch of a fetch session with all partitions of the session, so that each gets the error.
+
+    The fetch session ends here, and the response has no session id: the client begins a new one.
+    """
+    request = call.request
     session = sessions.find(request.session_id)
     sessions.end(request.session_id)
-    asked = {(topic_key(topic), each.partition) for topic in request.topics for each in topic.partitions}
+    requested = {(topic_key(topic), each.partition) for topic in request.topics for each in topic.partitions}
     request_type: Any = type(request)
     topic_type = item_of(hints(request_type)["topics"])
     partition_type = item_of(hints(topic_type)["partitions"])
     by_id = "topic_id" in topic_type.__slots__
     topics = list(request.topics)
     for topic, index in session.partitions if session is not None else ():
-        if (topic, index) not in asked:
+        if (topic, index) not in requested:
             partition = partition_type(partition=index, fetch_offset=0, partition_max_bytes=0)
             topics.append(topic_type(**{"topic_id" if by_id else "topic": topic}, partitions=(partition,)))
     return replace(request, topics=tuple(topics))
 
 
 def _known_api(api: str) -> None:
+    from kcli.protocol import kio_serial  # noqa: F401  (before kio's own modules)
+
+    # isort: split
     from kio.schema.index import api_key_map
 
     known = [plain_name(each) for each in api_key_map.values()]

@@ -1,8 +1,8 @@
-"""Where a test's broker runs: on a thread of this process, or in a child process. Both do what Controls can.
+"""The hosts of a test's broker: a thread of the test's process, or a child process. Both call the methods of Controls.
 
-thread    quick to have, easy to look into with a debugger; it dies with the test run only
-child     has its own interpreter lock; can be killed. Speaks pickled calls and results over a socket pair, and ends
-          when the other end is gone
+thread    starts at once, and a debugger reaches the broker; it cannot be killed alone
+child     has its own interpreter lock and can be killed. Calls and results go pickled over a socket pair; the child
+          ends when the test's end is closed
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ class Gone(KcliError):
 
 
 class Host(ABC):
-    """A place with a Controls in it."""
+    """A thread or process with an event loop and the Controls of a broker."""
 
     @abstractmethod
     def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of Controls and wait for its result. Raises what it raises, TimeoutError, Gone."""
+        """Call a method of Controls and return its result. Raises its errors, TimeoutError after 60 s, Gone."""
 
     @abstractmethod
     def close(self) -> None:
-        """End it, whatever runs."""
+        """Stop the broker, if it runs, and end the thread or process."""
 
     @property
     @abstractmethod
     def pid(self) -> int:
-        """The process."""
+        """The id of the process that the broker runs in."""
 
 
 class ThreadHost(Host):
-    """A loop on a thread of this process."""
+    """An event loop on a thread of this process."""
 
     def __init__(self) -> None:
         from kcli.testing.controls import Controls
@@ -62,12 +62,12 @@ class ThreadHost(Host):
         asyncio.set_event_loop(None)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """See Host."""
+        """Call a method of Controls and return its result, as Host.call."""
         coroutine = getattr(self.controls, method)(*arguments)
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(TIMEOUT_S)
 
     def close(self) -> None:
-        """See Host."""
+        """Stop the broker and end, as Host.close."""
         if self._thread.is_alive():
             try:
                 self.call("stop")
@@ -77,12 +77,12 @@ class ThreadHost(Host):
 
     @property
     def pid(self) -> int:
-        """This one."""
+        """The id of this process."""
         return os.getpid()
 
 
 class ChildHost(Host):
-    """A loop in a child process."""
+    """An event loop in a child process."""
 
     def __init__(self) -> None:
         import subprocess
@@ -98,7 +98,7 @@ class ChildHost(Host):
         self._pipe = Connection(own.detach())
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """See Host."""
+        """Call a method of Controls and return its result, as Host.call."""
         try:
             self._pipe.send((method, arguments))
             if not self._pipe.poll(TIMEOUT_S):
@@ -112,25 +112,25 @@ class ChildHost(Host):
         return result
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """End it as a crash would."""
+        """Send the process a signal, SIGKILL by default, and wait for its end."""
         self._process.send_signal(number)
         self._process.wait(TIMEOUT_S)
         self._pipe.close()
 
     def close(self) -> None:
-        """See Host."""
+        """Stop the broker and end, as Host.close."""
         if self._process.poll() is None:
             try:
                 self.call("stop")
                 self._pipe.close()
                 self._process.wait(TIMEOUT_S)
             except Gone:
-                pass  # that is what was wanted
+                pass  # it has ended already
             finally:
                 if self._process.poll() is None:
                     self.kill()
 
     @property
     def pid(self) -> int:
-        """The child."""
+        """The id of the child process."""
         return self._process.pid

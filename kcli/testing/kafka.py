@@ -1,15 +1,16 @@
-"""Kafka, as a test holds it: `Kafka` is one broker, with its address and whatever can be done to it.
+"""`Kafka`: one broker for a test, with its address and the operations of a test on it.
 
     with Kafka.started() as kafka:
         producer = KafkaProducer(bootstrap_servers=kafka.bootstrap_servers)
 
-The pytest plugin makes them; without pytest they work too.
+The fixtures of the pytest plugin return objects of this class; a program without pytest uses `Kafka.started`.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,50 +27,55 @@ if TYPE_CHECKING:
     from kcli.testing.faults import Fault
     from kcli.testing.records import Record
     from kcli.testing.requests import Request
+    from kcli.testing.security import Kind, Security
 
 T = TypeVar("T")
 Process = Literal["thread", "child"]
 LAST_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999, which is the last that Python's times have."""
+"""The last millisecond of the year 9999, the last year of Python's datetime; in ms since 1970."""
 FIXED = {"log.dir", "log.dirs", "metadata.log.dir", "listeners", "advertised.listeners"}
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The state of a broker at one time: a copy of its log directory. now_ms: the broker's clock then."""
+    """The state of a broker at one time: a copy of its log directory.
+
+    path: the copy. now_ms: the broker's time of the copy, milliseconds since 1970.
+    """
 
     path: Path
     now_ms: int
 
 
 class Clock:
-    """The broker's time, which passes as everywhere, and which the test can move forward.
+    """The broker's clock. It runs at the speed of the system's, and a test can move it forward.
 
-    What follows it: timers of the broker (retention, sessions, rebalances, transactions, delayed deletions, fetches
-    that wait, delays of fault rules, quotas) and the times that it writes. What does not: timers of clients, and the
-    timestamps that they give their records.
+    All timers of the broker follow this clock (retention, session timeouts, rebalances, transactions, delayed
+    deletions, waiting fetches, delays of fault rules, quotas), and so do the timestamps that the broker writes. The
+    timers of clients and the timestamps of their records do not.
     """
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the broker's time in milliseconds since 1970."""
         now: int = self._kafka.host.call("now_ms")
         return now
 
     def now(self) -> datetime:
-        """The same, in UTC."""
+        """Return the broker's time, in UTC."""
         return datetime.fromtimestamp(self.now_ms() / 1000, UTC)
 
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, ms: float = 0
     ) -> None:
-        """Move it forward, and wait until the broker has done all that falls due on the way.
+        """Move the clock forward by the sum of the arguments; return when the broker has run all timers that fell due.
 
-        It goes in 60 strides: what a stride sets off is done before the next, what is periodic happens once a stride.
+        The clock moves in 60 strides. Timers that fall due in a stride run before the next one begins; a periodic task
+        runs once in a stride.
 
-        Raises UsageError for a step back, for one beyond the year 9999, and for what is no number.
+        Raises UsageError for a negative sum, a time beyond the year 9999, or an argument that is no number.
         """
         for name, value in {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds, "ms": ms}.items():
             if not isinstance(value, int | float):
@@ -83,7 +89,7 @@ class Clock:
 
 
 class Faults:
-    """Rules by which the broker misbehaves."""
+    """The fault rules of a broker: delays, errors and closed connections for the requests that match."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
@@ -100,33 +106,37 @@ class Faults:
         error: str | None = None,
         drop: bool | Literal["request", "answer"] = False,
     ) -> Fault:
-        """Add a rule; the first that fits a request takes it.
+        """Add a rule and return it. The first rule that matches a request and is not used up applies to it.
 
-        api ("Produce"), topic, client_id: which requests, None for any; count: how many of them, None for all; skip:
-        let so many pass first. delay_ms: answer so much later. error: answer with that error of Kafka's
-        ("NOT_LEADER_OR_FOLLOWER"), which it tells for all that the request names. drop: close the connection; "request"
-        (or True) before anything is done, "answer" after it.
+        api, topic, client_id: of the requests that match, None for any; api is Kafka's name ("Produce").
+        skip: the number of matching requests that pass before the rule applies.
+        count: the number of requests that it applies to, None for all.
+        delay_ms: the delay before the request is handled, in milliseconds.
+        error: the response has this error of Kafka ("NOT_LEADER_OR_FOLLOWER") at every topic, partition or group that
+        the request names, and the request is not handled.
+        drop: the connection is closed: "request" (or True) before the request is handled, "answer" after it.
 
-        Raises ValueError.
+        Raises ValueError for an API or error that Kafka does not have, a number out of range, a rule without delay_ms,
+        error and drop, or one with both error and drop.
         """
         from kcli.testing.faults import Fault
 
-        what = "request" if drop is True else None if drop is False else drop
-        wanted = Fault(0, api, topic, client_id, count, skip, delay_ms, error, what)
-        added: Fault = self._kafka.host.call("add_fault", wanted)
+        dropped = "request" if drop is True else None if drop is False else drop
+        rule = Fault(0, api, topic, client_id, count, skip, delay_ms, error, dropped)
+        added: Fault = self._kafka.host.call("add_fault", rule)
         return added
 
     def all(self) -> list[Fault]:
-        """The rules, each with its `hits`."""
+        """Return all rules in the order of `add`, used-up ones too, each with its `hits`."""
         rules: list[Fault] = self._kafka.host.call("faults")
         return rules
 
     def hits(self, fault: Fault) -> int:
-        """How many requests a rule was applied to so far."""
+        """Return the number of requests that a rule was applied to; 0 for a rule that was removed."""
         return next((each.hits for each in self.all() if each.id == fault.id), 0)
 
     def remove(self, fault: Fault) -> None:
-        """Take a rule away. Raises UsageError for what is none."""
+        """Remove a rule, if it still exists. Raises UsageError for an object that is no Fault."""
         from kcli.testing.faults import Fault
 
         if not isinstance(fault, Fault):
@@ -134,21 +144,57 @@ class Faults:
         self._kafka.host.call("remove_fault", fault.id)
 
     def clear(self) -> None:
-        """Take all rules away."""
+        """Remove all rules."""
         self._kafka.host.call("clear_faults")
 
 
+def _warn_of_unknown(config: Mapping[str, str]) -> None:
+    """Warn of configuration names that Kafka does not know: the broker ignores them, as Kafka does."""
+    from kcli.broker.config.names import is_known
+
+    for name in config:
+        if not is_known(name):
+            warnings.warn(f"{name}: no configuration of Kafka 4.3", stacklevel=2)
+
+
 class Kafka:
-    """One broker. Its constructor starts nothing: see `started`."""
+    """One broker, on a free port of 127.0.0.1. The constructor starts nothing: `started` yields a running one.
 
-    def __init__(self, root: Path, *, process: Process = "thread", config: Mapping[str, str] | None = None) -> None:
-        """root: a directory of its own, for data and snapshots; config: as in server.properties.
+    faults: the fault rules. clock: the broker's clock. config, process: the arguments of the constructor.
+    """
 
-        Raises UsageError for configurations of what is the kit's own.
+    def __init__(
+        self,
+        root: Path,
+        *,
+        process: Process = "thread",
+        config: Mapping[str, str] | None = None,
+        security: Kind | None = None,
+        authorized: bool = False,
+    ) -> None:
+        """root: a directory that only this object uses, for data and snapshots. process: "thread" runs the broker on a
+        thread of this process, "child" in a process that can be killed. config: broker configurations, as in
+        server.properties. security: how clients connect and log in, see kcli.testing.security; None for plain text.
+        authorized: whether clients may do only what ACLs allow.
+
+        Raises UsageError for a configuration of log directories or listeners, which this class sets itself. Warns of
+        names that Kafka 4.3 does not know.
         """
         if fixed := sorted(FIXED & set(config or {})):
             raise UsageError(f"{', '.join(fixed)}: the broker's directory and address are not the test's to choose")
-        self.config = dict(config or {})
+        _warn_of_unknown(config or {})
+        self._security: Security | None = None
+        secured: dict[str, str] = {}
+        if security is not None:
+            from kcli.testing.security import Security
+
+            self._security = Security(security, root / "security")
+            secured = self._security.properties()
+        if authorized:
+            from kcli.testing.security import authorizing
+
+            secured |= authorizing()
+        self.config = {**secured, **(config or {})}
         self.process = process
         self.faults = Faults(self)
         self.clock = Clock(self)
@@ -161,59 +207,113 @@ class Kafka:
     @classmethod
     @contextmanager
     def started(
-        cls, *, process: Process = "thread", config: Mapping[str, str] | None = None, seed: Any = None
+        cls,
+        *,
+        process: Process = "thread",
+        config: Mapping[str, str] | None = None,
+        seed: Any = None,
+        security: Kind | None = None,
+        acls: Sequence[str] | None = None,
     ) -> Iterator[Kafka]:
-        """A new broker in a temporary directory, which is removed with it."""
+        """Yield a running broker in a temporary directory, which is removed at the end of the `with` block.
+
+        process, config, security: as for the constructor. seed: as for `seed`. acls: as for `add_acls`; None: everybody
+        may do everything. Raises UsageError, BadSeed, Refused.
+        """
         root = Path(tempfile.mkdtemp(prefix="kafka-"))
-        kafka = cls(root, process=process, config=config)
         try:
-            kafka.start()
-            kafka.seed(seed)
-            yield kafka
+            kafka = cls(root, process=process, config=config, security=security, authorized=acls is not None)
+            try:
+                kafka.start()
+                kafka.add_acls(*(acls or ()))
+                kafka.seed(seed)
+                yield kafka
+            finally:
+                kafka.close()
         finally:
-            kafka.close()
             shutil.rmtree(root, ignore_errors=True)
 
     def __repr__(self) -> str:
         return f"<Kafka {self.bootstrap_servers} {self.data_dir}>"
 
-    # where it is
+    # address, data and process
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients take: "127.0.0.1:49152"."""
+        """The address for clients: "127.0.0.1:49152"."""
         return "{}:{}".format(*self._address)
 
     @property
     def data_dir(self) -> Path:
-        """Its log directory."""
+        """The broker's log directory."""
         return self._data_dir
 
     @property
     def pid(self) -> int:
-        """The process it runs in."""
+        """The id of the process that the broker runs in. Raises UsageError if the broker does not run."""
         return self.host.pid
 
     @property
     def host(self) -> Host:
-        """Where it runs. Raises UsageError when it is closed."""
+        """The thread or process that runs the broker. Raises UsageError if the broker does not run."""
         if self._host is None:
             raise UsageError("the broker is not running")
         return self._host
 
-    # life
+    @property
+    def _protocol(self) -> str:
+        return "PLAINTEXT" if self._security is None else self._security.protocol
+
+    # clients and what they may do
+
+    def client_config(
+        self, library: Literal["kafka-python", "aiokafka", "confluent"], user: str | None = None
+    ) -> dict[str, Any]:
+        """Return what a client needs to connect: keyword arguments of kafka-python and aiokafka, properties of
+        confluent-kafka.
+
+        user: who connects, where the broker's security has users. A user who logs in by SCRAM is made at the first
+        call. Raises UsageError for another library or one that is not installed, and for a user where there are none.
+        """
+        from kcli.testing.security import plain_config
+
+        found = plain_config(library, self.bootstrap_servers)
+        if self._security is None:
+            if user is not None:
+                raise UsageError("a broker without security has no users: @pytest.mark.kafka_broker(security=...)")
+            return found
+        found |= self._security.client_config(library, user)
+        if user is not None and self._security.kind == "scram":
+            self.host.call("add_user", user, self._security.password(user))
+        return found
+
+    def add_acls(self, *acls: str) -> None:
+        """Allow or deny users to do something: `alice read topic:orders`, `deny * write topic:audit*`.
+
+        The words are `[allow|deny] USER OPERATION RESOURCE`; a name that ends with * is a prefix, * alone stands for
+        every user, or every resource of the type. Raises UsageError; Refused where the broker has no authorizer.
+        """
+        if acls:
+            from kcli.testing.security import parse_acl
+
+            self.host.call("add_acls", [parse_acl(each) for each in acls])
+
+    # start and stop
 
     def start(self) -> None:
-        """Start it, after `stop` or `kill` with the same address and directory."""
+        """Start the broker; after `stop` or `kill` with the same address and data. Return when it answers clients."""
         if self._host is None:
             self._host = self._new_host()
-        self._address = self._host.call("start", self._data_dir, self._address[1], self.config)
+        self._address = self._host.call("start", self._data_dir, self._address[1], self.config, self._protocol)
 
     def _new_host(self) -> Host:
         return ChildHost() if self.process == "child" else ThreadHost()
 
     def stop(self) -> None:
-        """Stop it in order, if it runs; requests, rules and clock stay. Raises Gone where its process has died."""
+        """Stop the broker in order, if it runs. The request log, the fault rules and the clock stay.
+
+        Raises Gone if its process has died.
+        """
         if self._host is None:
             return
         try:
@@ -223,19 +323,22 @@ class Kafka:
             raise
 
     def restart(self) -> None:
-        """Stop it in order and start it again. Clients have to reconnect."""
+        """Stop the broker in order and start it again, with the same address and data. Clients must reconnect."""
         self.stop()
         self.start()
 
     def kill(self) -> None:
-        """Kill -9; needs process="child". Requests, rules and a moved clock go with it."""
+        """Kill the broker's process with SIGKILL; `start` recovers its data.
+
+        The request log, the fault rules and a moved clock are lost. Raises UsageError unless the process is "child".
+        """
         if not isinstance(self._host, ChildHost):
             raise UsageError('only a broker in a child process can be killed: process="child"')
         self._host.kill()
         self._host = None
 
     def close(self) -> None:
-        """Stop it for good."""
+        """Stop the broker and its thread or process for good; the data stays."""
         host, self._host = self._host, None
         if host is not None:
             host.close()
@@ -243,7 +346,10 @@ class Kafka:
     # state
 
     def snapshot(self) -> Snapshot:
-        """Take a copy of the running broker, for `restore`. Clients notice nothing."""
+        """Copy the state of the running broker, for `restore`: topics, records, groups, transactions, configurations.
+
+        Clients stay connected.
+        """
         path = self._new_path("snapshot")
         path.mkdir(parents=True)
         now_ms = self.clock.now_ms()
@@ -251,9 +357,11 @@ class Kafka:
         return Snapshot(path / "0", now_ms)
 
     def restore(self, snapshot: Snapshot, *, port: int | None = None) -> None:
-        """Go back to a snapshot: topics, records, groups, configurations. Requests and fault rules are forgotten, the
-        clock is the system's again. Connections are closed, the address stays, unless another port is wanted (0: a free
-        one)."""
+        """Replace the broker's state by a snapshot's. All connections are closed, the request log and the fault rules
+        are cleared, the clock is the system's again. port: the new port, 0 for a free one; None keeps the address.
+
+        Raises UsageError for an object that is no Snapshot.
+        """
         if not isinstance(snapshot, Snapshot):
             raise UsageError(f"{snapshot!r} is no snapshot: Kafka.snapshot takes one")
         with suppress(Gone):
@@ -267,14 +375,14 @@ class Kafka:
         self.start()
 
     def snapshot_stopped(self) -> Snapshot:
-        """Stop it in order, its log directory is the snapshot: what is restored from it has nothing to recover."""
+        """Stop the broker in order and take its log directory as a snapshot, which needs no recovery when restored."""
         now_ms = self.clock.now_ms()
         self.stop()
         first, self._data_dir = self._data_dir, self._new_path("data")
         return Snapshot(first, now_ms)
 
     def remove(self) -> None:
-        """Remove all its directories. For one that is closed."""
+        """Remove data and snapshots of a closed broker."""
         shutil.rmtree(self._root, ignore_errors=True)
 
     def _new_path(self, name: str) -> Path:
@@ -284,12 +392,15 @@ class Kafka:
     # topics and records
 
     def topics(self) -> list[str]:
-        """The names of all topics."""
+        """Return the names of all topics, internal ones too."""
         names: list[str] = self.host.call("topics")
         return names
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, Any] | None = None) -> None:
-        """Make a topic that is not there yet. Raises Refused, with Kafka's error."""
+        """Create a topic. config: the topic's configurations.
+
+        Raises Refused, with Kafka's error, for a topic that exists or that Kafka would not create.
+        """
         if name in self.topics():
             from kcli.testing.controls import Refused
 
@@ -297,8 +408,11 @@ class Kafka:
         self.seed({name: {"partitions": partitions, "config": config or {}}})
 
     def produce(self, topic: str, *records: Any) -> None:
-        """Append records to a topic, which is made if it is not there. A record is a value, or a mapping of key, value,
-        partition, timestamp_ms and headers, see seed.py."""
+        """Append records without a client, and create the topic if it does not exist.
+
+        A record is a value (bytes, text, or anything that JSON can write), or a mapping with any of key, value,
+        partition, timestamp_ms (milliseconds since 1970) and headers. Raises BadSeed, Refused.
+        """
         known = len({each["partition_index"] for each in self._partitions(topic)}) or 1
         self.seed({topic: {"partitions": known, "records": records}})
 
@@ -310,9 +424,11 @@ class Kafka:
         return partitions
 
     def seed(self, seed: Any) -> None:
-        """Make topics and append records, from a mapping, or the path of a YAML, JSON or TOML file; see seed.py.
+        """Create the topics and append the records of a seed: a mapping, or the path of a YAML, JSON or TOML file.
 
-        Raises BadSeed, Refused.
+        kcli.testing.seed describes its form. None does nothing.
+
+        Raises BadSeed for a malformed seed, Refused with Kafka's error, NotInstalled for YAML without PyYAML.
         """
         if isinstance(seed, str | Path):
             seed = seeds.load(Path(seed))
@@ -321,12 +437,16 @@ class Kafka:
             self.host.call("seed", topics)
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
-        """The records of a topic, by partition and offset, read from its logs without a client. Raises Refused."""
+        """Return the committed records of a topic, or of one of its partitions, sorted by partition and offset.
+
+        They are read from the logs without a client: records of open and aborted transactions are among them, control
+        records are not. Raises Refused if there is no such topic or partition.
+        """
         found: list[Record] = self.host.call("records", topic, partition)
         return found
 
     def values(self, topic: str) -> list[bytes | None]:
-        """The values of a topic's records."""
+        """Return the values of `records(topic)`."""
         return [each.value for each in self.records(topic)]
 
     # requests
@@ -334,16 +454,19 @@ class Kafka:
     def requests(
         self, *, api: str | None = None, topic: str | None = None, client_id: str | None = None
     ) -> list[Request]:
-        """What clients have asked so far, in order; None fits any. `kafka.requests(api="Produce", topic="orders")`."""
+        """Return the requests of clients so far, the last 100,000, in the order of their arrival.
+
+        api ("Produce"), topic, client_id: of the requests to return, None for any.
+        """
         found: list[Request] = self.host.call("requests", api, topic, client_id)
         return found
 
     def last_requests(self) -> list[Request]:
-        """All requests, or none where the broker is gone."""
+        """Return all requests, or none if the broker's process has ended: for the report of a failed test."""
         return self._unless_gone(self.requests)
 
     def last_faults(self) -> list[Fault]:
-        """All fault rules, or none where the broker is gone."""
+        """Return all fault rules, or none if the broker's process has ended: for the report of a failed test."""
         return self._unless_gone(self.faults.all)
 
     def _unless_gone(self, look: Callable[[], list[T]]) -> list[T]:
@@ -353,12 +476,15 @@ class Kafka:
             return []
 
     def clear_requests(self) -> None:
-        """Forget them, to look at those that come from now on."""
+        """Clear the request log: `requests` then returns only later ones."""
         self.host.call("clear_requests")
 
     def call(self, api: str, version: int | None = None, /, **fields: Any) -> dict[str, Any]:
-        """Ask the broker something in the protocol's own words, without a connection: field names as kio has them
-        (`kafka.call("DescribeConfigs", resources=[...])`). Not for Produce and Fetch. Returns the answer as
-        JSON has it. Raises Refused."""
+        """Have the broker handle a request of Kafka's protocol without a connection, and return the response.
+
+        api: Kafka's name. version: None for the newest. fields: the request's fields by kio's names, as plain values
+        (`kafka.call("DescribeConfigs", resources=[...])`). The response is a dict of JSON values, with bytes in
+        base64. Raises Refused for an API, version or field that does not exist. Not for Produce and Fetch.
+        """
         answer: dict[str, Any] = self.host.call("call", api, version, fields)
         return answer

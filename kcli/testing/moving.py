@@ -1,11 +1,11 @@
-"""Time that a test moves: an event loop and a clock that can be ahead of the system's, by the same.
+"""An event loop and a clock that a test can move ahead of the system's time, both by the same amount.
 
-Whatever the broker plans is planned with `call_later`, and whatever it dates is dated by its clock, so both follow.
-Time passes by itself too, as fast as it does everywhere.
+The broker starts its timers with `call_later` and takes its timestamps from its clock, so all follow the moved time.
+Between moves, time passes at the speed of the system's.
 
-    advance     goes there in strides; within one, what is due happens in the order of its time, then whatever that sets
-                off runs to its end, on the loop and in threads, before the next stride. So a session that times out
-                begins a rebalance, which times out in its turn. What is periodic happens once a stride.
+    advance     moves the time in 60 strides. In each, the timers that fall due run in the order of their times, and all
+                work that they start, on the loop and in threads, ends before the next stride. So a session timeout
+                begins a rebalance, whose own timeout can pass in a later stride. A periodic task runs once a stride.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import concurrent.futures
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kcli.broker.clock import Clock
+from kcli.broker.process.clock import Clock
 
 T = TypeVar("T")
 STRIDES = 60
@@ -24,18 +24,18 @@ QUIET_TURNS = 3
 
 
 class MovingClock(Clock):
-    """The system's clock, and how far a test is ahead of it."""
+    """The system's clock plus `ahead_ms`, by which a test has moved it."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0.0
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the moved time in milliseconds since 1970."""
         return super().now_ms() + round(self.ahead_ms)
 
 
 class MovingLoop(asyncio.SelectorEventLoop):
-    """See above."""
+    """An event loop whose timers follow a time that a test moves."""
 
     _ready: Any
     _scheduled: list[asyncio.TimerHandle]
@@ -46,13 +46,13 @@ class MovingLoop(asyncio.SelectorEventLoop):
         super().__init__()
 
     def time(self) -> float:
-        """Seconds, as timers count them."""
+        """Return the moved time of the loop in seconds; timers are due by it."""
         return super().time() + self._ahead_s
 
     def run_in_executor(  # type: ignore[override]  # typeshed's has a coroutine's type in some versions
         self, executor: concurrent.futures.Executor | None, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Run something in a thread; `settle` waits for it."""
+        """Run a function in a thread; `settle` waits for its end."""
         future = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
         future.add_done_callback(self._back)
@@ -62,7 +62,7 @@ class MovingLoop(asyncio.SelectorEventLoop):
         self._in_threads -= 1
 
     async def advance(self, clock: MovingClock, delta_ms: float) -> None:
-        """Move time forward, the clock's too. Returns when all that was due is done."""
+        """Move the time of loop and clock forward by `delta_ms`. Return when all timers that fell due have run."""
         await self.settle()
         left_s = delta_ms / 1000
         stride_s = left_s / STRIDES
@@ -77,7 +77,7 @@ class MovingLoop(asyncio.SelectorEventLoop):
         return min((each.when() for each in self._scheduled if not each.cancelled()), default=float("inf"))
 
     async def settle(self) -> None:
-        """Wait until nothing is left to be done now. Gives up, and returns, when that takes more than 5 s."""
+        """Wait until loop and threads are idle, but at most 5 s."""
         latest = super().time() + SETTLE_S
         quiet = 0
         while quiet < QUIET_TURNS and super().time() < latest:
@@ -87,5 +87,5 @@ class MovingLoop(asyncio.SelectorEventLoop):
                 await self._moment()
 
     async def _moment(self) -> None:
-        """Let threads run; no timer may be used, for it would be due at once."""
+        """Sleep for 0.5 ms, in which threads can run."""
         await asyncio.sleep(0.0005)

@@ -1,11 +1,12 @@
 """The pytest plugin: `def test_x(kafka): kafka.bootstrap_servers`.
 
-    kafka           a broker that every test finds as it was: one that the run shares, put back to its first state
-    kafka_broker    a broker of the test's own
-    kafka_session   a broker for the whole run, never put back: for what is started once a run
-    @pytest.mark.kafka_broker(config={...}, process="child", seed={...})     how a test wants its broker
+    kafka           a broker that the run shares, restored to its first state before each test
+    kafka_broker    a new broker for one test
+    kafka_session   a broker for the whole run, never restored: for programs that start once a run
+    @pytest.mark.kafka_broker(config={...}, process="child", seed={...})     the broker that a test wants
+    @pytest.mark.kafka_broker(security="scram", acls=["alice read topic:orders"])   how its clients connect, and may do
 
-pytest imports this module in every run, so it imports nothing until a test asks for a broker.
+pytest imports this module in every run, so it imports kcli only when a test uses a broker.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ USED: pytest.StashKey[Kafka] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, on the command line and in the ini file."""
+    """Add the options of command line and ini file."""
     group = parser.getgroup("kafka", "kafka (kcli)")
     group.addoption(
         "--kafka-process",
@@ -49,30 +50,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(config=None, process=None, seed=None): how a test wants its Kafka: broker configurations, "
-        '"thread" or "child", topics and records as a mapping or a file',
+        f"{MARKER}(config=None, process=None, seed=None, security=None, acls=None): how a test wants its Kafka: broker "
+        'configurations, "thread" or "child", topics and records as a mapping or a file, "tls", "mtls", "scram" or '
+        '"oauth", and ACLs such as "alice read topic:orders"',
     )
 
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """Kafka in the state that its marker, or the ini file, seeds it with. The run shares it, but no test sees what
-    another did: state, fault rules, clock and address are new each time."""
+    """A broker that the run shares; before each test it is restored to the seed of the test's marker or the ini file.
+
+    Topics, records, groups, fault rules, clock and address are new for each test.
+    """
     yield from _brokers(request.config).shared(request.node)
 
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """A Kafka that no other test has or had."""
+    """A new broker for this test only."""
     yield from _brokers(request.config).own(request.node)
 
 
 @pytest.fixture(scope="session")
 def kafka_session(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """One Kafka for the whole run, as the ini file says; what tests leave in it stays."""
+    """One broker for the whole run, configured and seeded by the ini file, never restored."""
     yield from _brokers(request.config).own(request.node)
 
 
@@ -86,7 +90,7 @@ def _brokers(config: pytest.Config) -> Brokers:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Where a test with a broker has failed: keep its data, and tell where it is and how to look into it."""
+    """Add to the report of a failed test the state of its broker, and have the broker's data kept."""
     report = yield
     if report.failed and report.when == "call" and BROKERS in item.config.stash:
         for holder in (item, item.session):
@@ -96,6 +100,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End what runs."""
+    """Close all brokers of the run."""
     if BROKERS in config.stash:
         config.stash[BROKERS].close()

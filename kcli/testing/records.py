@@ -1,4 +1,4 @@
-"""Records into and out of a broker's logs, without a client."""
+"""Append records to a broker's logs and read them, without a client."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from formats.file_name import FileKind, FileName, build
 from formats.kernels.columns import BatchRow, RecordRow, sized_bytes
-from formats.kernels.log import RecordTable
-from kcli.broker.logs.partitions import Partition
+from formats.kernels.records import RecordTable
+from kcli.broker.partition.partitions import Partition
 from kcli.errors import UnreadableInput
 from kcli.log.batch_records import decode
 from kcli.log.segment_reader import Damage, Window, read_segment
@@ -21,7 +21,11 @@ TABLE_RECORDS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a log, of an open or an aborted transaction too."""
+    """One record of a log.
+
+    timestamp_ms: milliseconds since 1970, -1 for none. key, value: None for null. headers: in the order of the record,
+    names may repeat.
+    """
 
     topic: str
     partition: int
@@ -33,7 +37,8 @@ class Record:
 
 
 def append(partition: Partition, records: Sequence[SeedRecord], now_ms: int) -> None:
-    """Append records as one batch. Raises AppendRefused, LogFailed, OSError."""
+    """Append records as one batch. now_ms: timestamp of records without one. Raises AppendRefused, LogFailed,
+    OSError."""
     if any(each.headers or each.timestamp_ms is not None for each in records):
         batch = _described_batch(records, now_ms)
     else:
@@ -76,7 +81,10 @@ def _headers(headers: Mapping[str, bytes | None]) -> tuple:  # type: ignore[type
 
 
 def read(partition: Partition) -> list[Record]:
-    """All records that are committed, control records left out. Raises UnreadableInput, LogFailed, OSError."""
+    """Return the records between log start offset and high watermark, without control records.
+
+    Raises UnreadableInput, LogFailed, OSError.
+    """
     log = partition.log
     found: list[Record] = []
     for base_offset in log.base_offsets:
@@ -103,7 +111,7 @@ def _window(partition: Partition, window: Window) -> Iterator[Record]:
 
 
 def _read_headers(buffer: memoryview, position: int, count: int) -> tuple[tuple[str, bytes | None], ...]:
-    """Headers, which the kernel has found to be sound."""
+    """Return `count` record headers from byte `position`; the kernel has validated them."""
     headers = []
     for _ in range(count):
         length, position = _varint(buffer, position)

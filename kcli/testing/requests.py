@@ -1,16 +1,23 @@
-"""What clients asked of the broker, in order: to assert on."""
+"""The requests that clients sent, in the order of their arrival: for assertions of tests."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
-from kcli.broker.fetch_sessions import NO_SESSION
-from kcli.broker.network.messages import Call, Entity, RequestHeader
+from kcli.broker.broker import Broker
+from kcli.broker.fetching.sessions import NO_SESSION
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.messages import Message, RequestHeader
+from kcli.broker.wire.produce_request import ProduceRequest
+from kcli.metadata.image import MetadataImage
 from kcli.testing.wire import plain
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types.fetch import FetchCall
 
 KEPT = 100_000
 TOPIC_FIELDS = ("name", "topic", "topic_name")
@@ -21,11 +28,12 @@ PRODUCE, FETCH = 0, 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """One request that came.
+    """One request of a client.
 
-    api: Kafka's name ("Produce"); time_ms: the broker's clock; topics: what it names, of a fetch in a session all of
-    the session's; partitions: (topic, partition), likewise; fault: what a fault rule did to it, "" for nothing; body:
-    the request's fields as JSON has them, bytes as base64; records of a Produce are left out: see Kafka.records.
+    api: Kafka's name ("Produce"). time_ms: the broker's time when the request arrived, milliseconds since 1970.
+    topics, partitions: the topics and (topic, partition) pairs in the request; for a Fetch of a fetch session also
+    those of the session. fault: the effect of the fault rule that applied, "" for none.
+    body: the request's fields as JSON values, bytes in base64, without the records of a Produce.
     """
 
     api: str
@@ -46,27 +54,29 @@ class Request:
 
 
 @dataclasses.dataclass(slots=True)
-class Seen:
-    """A request as it came, looked at only when a test asks."""
+class LoggedRequest:
+    """A request as the log stores it; it becomes a Request only when a test reads it."""
 
     api: str
     header: RequestHeader
     client_host: str
     time_ms: int
-    request: Entity | None
+    request: Message | None
     targets: Targets
     fault: str = ""
 
     @classmethod
-    def of(cls, call: Call) -> Seen:
-        """Note a request that has come."""
+    def of(cls, broker: Broker, call: Call) -> LoggedRequest:
+        """Return the log entry of a request that has arrived."""
         name: str = call.messages.request_type.__name__
-        targets = tuple(_targets(call))
-        request = without_records(call.request) if call.header.api_key == PRODUCE else call.request
+        targets = tuple(_targets(broker, call))
+        request = call.request
+        if call.header.api_key == PRODUCE:
+            request = without_records(cast("ProduceRequest", request))
         return cls(name.removesuffix("Request"), call.header, call.client_host, call.now_ms, request, targets)
 
-    def told(self) -> Request:
-        """For a test."""
+    def for_tests(self) -> Request:
+        """Return the request in the form for tests."""
         header = self.header
         return Request(
             self.api,
@@ -82,8 +92,8 @@ class Seen:
         )
 
 
-def without_records(request: Entity) -> Entity:
-    """A Produce request without what makes it large."""
+def without_records(request: ProduceRequest) -> ProduceRequest:
+    """Return a Produce request without its records."""
     topics = [
         dataclasses.replace(
             topic, partition_data=tuple(dataclasses.replace(each, records=None) for each in topic.partition_data)
@@ -94,70 +104,71 @@ def without_records(request: Entity) -> Entity:
 
 
 Targets = tuple[tuple[str, int | None], ...]
-"""Topics, and their partitions where the request has them."""
+"""Pairs of topic and partition; the partition is None where the request has none."""
 
 
 class RequestLog:
-    """The last requests, 100,000 at most."""
+    """The last 100,000 requests of clients."""
 
     def __init__(self) -> None:
-        self._seen: deque[Seen] = deque(maxlen=KEPT)
+        self._entries: deque[LoggedRequest] = deque(maxlen=KEPT)
 
-    def add(self, seen: Seen) -> None:
-        """One more."""
-        self._seen.append(seen)
+    def add(self, entry: LoggedRequest) -> None:
+        """Add a request; the oldest is dropped beyond 100,000."""
+        self._entries.append(entry)
 
     def clear(self) -> None:
-        """Forget all."""
-        self._seen.clear()
+        """Remove all requests."""
+        self._entries.clear()
 
     def find(self, api: str | None, topic: str | None, client_id: str | None) -> list[Request]:
-        """Those that fit, in order; None fits any."""
-        wanted = None if api is None else plain_name(api)
+        """Return the matching requests in the order of their arrival; None matches any."""
+        api_name = None if api is None else plain_name(api)
         return [
-            each.told()
-            for each in self._seen
-            if wanted in (None, plain_name(each.api))
+            each.for_tests()
+            for each in self._entries
+            if api_name in (None, plain_name(each.api))
             and (client_id is None or client_id == each.header.client_id)
             and (topic is None or any(topic == name for name, _ in each.targets))
         ]
 
 
 def plain_name(api: str) -> str:
-    """An API's name without what people write differently: "InitProducerId" and "init_producer_id" are one."""
+    """Return an API name without case and underscores: "InitProducerId" and "init_producer_id" become equal."""
     return api.replace("_", "").lower()
 
 
-def _targets(call: Call) -> Iterable[tuple[str, int | None]]:
-    """The topics that a request names, by name or id, and their partitions."""
+def _targets(broker: Broker, call: Call) -> Iterable[tuple[str, int | None]]:
+    """Return the topics of a request, by name, with their partitions; for a Fetch also those of its fetch session."""
     if call.request is None:
         return ()
-    found = dict.fromkeys(_walk(call, call.request, ""))
+    found = dict.fromkeys(_walk(broker.image, call.request, ""))
     if call.header.api_key == FETCH and call.get("session_id", NO_SESSION):
-        found |= dict.fromkeys(_session_targets(call))
+        found |= dict.fromkeys(_session_targets(broker, cast("FetchCall", call)))
     return found
 
 
-def _session_targets(call: Call) -> Iterator[tuple[str, int | None]]:
-    """The partitions of the session that a fetch belongs to."""
-    session = call.broker.sessions.find(call.request.session_id)
+def _session_targets(broker: Broker, call: FetchCall) -> Iterator[tuple[str, int | None]]:
+    """Yield the partitions of the fetch session of a Fetch."""
+    session = broker.sessions.find(call.request.session_id)
     for topic, index in session.partitions if session is not None else ():
-        name = _topic_name(call, topic)
+        name = _topic_name(broker.image, topic)
         if name is not None:
             yield name, index
 
 
-def _topic_name(call: Call, topic: str | UUID | None) -> str | None:
-    """A topic's name, by its name or id; None where there is none of that id."""
+def _topic_name(image: MetadataImage, topic: str | UUID | None) -> str | None:
+    """Return a topic's name, given its name or id; None for an unknown id."""
     if not isinstance(topic, UUID):
         return topic
-    known = call.broker.image.topic_by_id(topic)
+    known = image.topic_by_id(topic)
     return None if known is None else known.name
 
 
-def _walk(call: Call, item: Entity, array: str) -> Iterator[tuple[str, int | None]]:
-    """array: the name of the field that the item is in."""
-    topic = _own_topic(call, item, array)
+def _walk(image: MetadataImage, item: Any, array: str) -> Iterator[tuple[str, int | None]]:
+    """Yield the topics and partitions of a struct, at any depth. array: the name of the array field around it, or
+    ""."""
+    topic = _own_topic(image, item, array)
     for field in dataclasses.fields(item):
         value = getattr(item, field.name)
         if isinstance(value, tuple):
@@ -165,20 +176,20 @@ def _walk(call: Call, item: Entity, array: str) -> Iterator[tuple[str, int | Non
                 if topic is not None and (number := _partition(each)) is not None:
                     yield topic, number
                 elif dataclasses.is_dataclass(each):
-                    yield from _walk(call, each, field.name)
+                    yield from _walk(image, each, field.name)
                 elif isinstance(each, str) and "topic" in field.name:
                     yield each, None
     if topic is not None and not any(_has_partitions(item)):
         yield topic, None
 
 
-def _has_partitions(item: Entity) -> Iterator[bool]:
+def _has_partitions(item: Any) -> Iterator[bool]:
     for field in dataclasses.fields(item):
         value = getattr(item, field.name)
         yield isinstance(value, tuple) and any(_partition(each) is not None for each in value)
 
 
-def _own_topic(call: Call, item: Entity, array: str) -> str | None:
+def _own_topic(image: MetadataImage, item: Any, array: str) -> str | None:
     names = {field.name for field in dataclasses.fields(item)}
     if "resource_name" in names:
         return item.resource_name if item.resource_type == TOPIC_RESOURCE else None
@@ -186,7 +197,7 @@ def _own_topic(call: Call, item: Entity, array: str) -> str | None:
     if "topic" in array or names & {"topic", "topic_name"}:
         found = next((getattr(item, each) for each in TOPIC_FIELDS if each in names), None)
     if found is None and "topic_id" in names:
-        found = _topic_name(call, item.topic_id)
+        found = _topic_name(image, item.topic_id)
     return found if isinstance(found, str) else None
 
 

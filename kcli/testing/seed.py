@@ -1,16 +1,16 @@
-"""What a broker has before a test begins: topics and their records, from a dict or a YAML, JSON or TOML file.
+"""The seed of a test's broker: topics and their records, from a mapping or a YAML, JSON or TOML file.
 
     topics:
-      orders:                            # no more than the name: one partition, nothing in it
-        partitions: 3                    # 1 if not said
+      orders:                            # the name is enough: one partition, no records
+        partitions: 3                    # 1 by default
         config: {cleanup.policy: compact}
         records:
           - plain text                   # a value
           - {key: order-1, value: {id: 1, total: 41.90}}       # a mapping or list is written as JSON
           - {key: order-1, value: null, partition: 2, timestamp_ms: 1763700000000, headers: {trace: abc}}
 
-A record without `partition` goes where Kafka's default partitioner sends its key (murmur2), without a key to 0.
-Also short: {"orders": ["a", "b"]} is topics with records, {"orders": 3} with partitions.
+A record without `partition` goes to the one that Kafka's default partitioner chooses for its key (murmur2), or to 0
+if it has no key. Short forms: {"orders": ["a", "b"]} has only records, {"orders": 3} only a count of partitions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RECORD_WORDS = {"key", "value", "partition", "timestamp_ms", "headers"}
 
 
 class BadSeed(UsageError):
-    """A seed that is not as it should be."""
+    """A malformed seed; the message names the topic or record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SeedRecord:
 
 @dataclass(frozen=True, slots=True)
 class SeedTopic:
-    """A topic to make, if it is not there, and what to append to it."""
+    """A topic to create, if it does not exist, and the records to append to it."""
 
     name: str
     partitions: int = 1
@@ -53,7 +53,7 @@ class SeedTopic:
 
 
 def load(path: Path) -> Any:
-    """What a seed file says. Raises BadSeed, NotInstalled (YAML)."""
+    """Return the seed in a file, for `parse`. Raises BadSeed; NotInstalled for YAML without PyYAML."""
     try:
         text = path.read_text("utf-8")
         match path.suffix:
@@ -80,7 +80,7 @@ def _load_yaml(path: Path, text: str) -> Any:
 
 
 def parse(seed: Any) -> list[SeedTopic]:
-    """The topics of a seed. Raises BadSeed, which names the place."""
+    """Return the topics of a seed. Raises BadSeed."""
     if isinstance(seed, Mapping) and set(seed) == {"topics"}:
         seed = seed["topics"]
     if seed is None:
@@ -139,7 +139,7 @@ def _record(where: str, record: Any, partitions: int) -> SeedRecord:
 
 
 def as_bytes(value: Any) -> bytes | None:
-    """Bytes as they are, a string in UTF-8, None as null, anything else as JSON. Raises BadSeed."""
+    """Return bytes unchanged, a string in UTF-8, None as null, any other value as JSON. Raises BadSeed."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -159,7 +159,8 @@ def _words(words: set[Any]) -> str:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition that Kafka's clients choose for a key: murmur2, as in Utils.murmur2 and BuiltInPartitioner."""
+    """Return the partition that Kafka's clients choose for a key: murmur2, as in Utils.murmur2 and
+    BuiltInPartitioner."""
     return (_murmur2(key) & 0x7FFFFFFF) % partitions
 
 

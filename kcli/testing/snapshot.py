@@ -1,6 +1,6 @@
-"""Copies of data directories, as they are: clones where the file system can, else without the holes of files.
+"""Copy data directories: as clones where the file system supports them, else without copying the holes of files.
 
-A broker's active segments have indexes of 10 MiB that are nearly all hole.
+The indexes of a broker's active segments are preallocated with 10 MiB, nearly all of it a hole.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from pathlib import Path
 
 FICLONE = 0x40049409  # linux/fs.h
 SMALL_BYTES = 4096
-"""A page: nothing can be shared of it, and it has no holes."""
+"""The size of a page: a file up to it is copied whole, since cloning saves nothing and it has no holes."""
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a directory that nobody writes to meanwhile to one that is not there yet. Raises OSError."""
+    """Copy a directory, without `.lock` files, to one that must not exist yet. Raises OSError.
+
+    No process may write to the source meanwhile.
+    """
     _copy_tree(str(source), str(target))
 
 
@@ -32,7 +35,7 @@ def _copy_tree(source: str, target: str) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory, if there is one."""
+    """Remove a directory, if it exists."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -69,7 +72,7 @@ def _copy_data(old: int, new: int, size: int) -> None:
         try:
             begin = os.lseek(old, position, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole is left
+            if error.errno == errno.ENXIO:  # the rest of the file is a hole
                 return
             raise
         end = os.lseek(old, begin, os.SEEK_HOLE)

@@ -1,6 +1,6 @@
-"""Kafka's messages as plain values, through kio: to look at what was sent; network/wire.py makes messages of such.
+"""Kafka's messages, as kio's classes, to and from plain values (kcli.broker.wire.plain_values makes messages).
 
-A uuid is its 22 characters, a timedelta or datetime milliseconds, bytes base64, an error code its number.
+A uuid becomes 22 characters, a timedelta or datetime milliseconds, bytes base64, an error code its number.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from base64 import b64encode
 from typing import Any
 
 from formats.message import uuid_text
-from kcli.broker.network.messages import EPOCH
-from kcli.broker.network.wire import ZERO, hints, item_of, message, without_none
+from kcli.broker.wire.messages import EPOCH
+from kcli.broker.wire.plain_values import ZERO, hints, item_of, message, without_none
 
 __all__ = ["ZERO", "hints", "item_of", "message", "plain", "without_none"]
 
 
 def plain(value: Any) -> Any:
-    """A message, or a part of one, as JSON can hold it."""
+    """Return a message, or a part of one, as JSON values."""
     match value:
         case enum.Enum():
             return value.value

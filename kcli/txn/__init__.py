@@ -1,2 +1,2 @@
-"""The transaction coordinator: exactly once, as far as it is decided in one place. No I/O and no clock: see
-kcli.coordinator."""
+"""The transaction coordinator: producer epochs, the states of transactions, and when their markers are written. It has
+no I/O and no clock (see kcli.coordinator.machine). Begin with `machine.TransactionMachine`."""

@@ -1,16 +1,18 @@
 """EndTxn: commit or abort, in two steps.
 
-    prepare   a record says how the transaction ends: from here on nothing changes that
-    markers   the broker writes them to the transaction's partitions, as often as it takes
-    complete  a record says that all are written; the next transaction may begin
+    prepare   a record has the decision to commit or abort, which is final
+    markers   the broker writes them to the transaction's partitions, and retries until all are written
+    complete  a record has the completed transaction; the next transaction may begin
 
-The client is answered after the first. Versions 0 and 1 (before KIP-890) know a repeated request by the state alone,
-version 2 by the epoch, which is one behind then. Source: TransactionCoordinator.endTransaction, endTransactionWithTV1.
+The client is answered after the prepare record. With transaction versions 0 and 1 (before KIP-890), the coordinator
+recognizes a repeated EndTxn by the transaction's state alone; with version 2 by its epoch, one below the current one.
+Source: TransactionCoordinator.endTransaction, endTransactionWithTV1.
 """
 
 from __future__ import annotations
 
-from kcli.txn.errors import ErrorCode, Refused
+from kcli.protocol.error_code import ErrorCode
+from kcli.txn.errors import Refused
 from kcli.txn.requests import (
     NEEDS_PRODUCER_ID,
     AbortTimedOut,
@@ -24,8 +26,12 @@ from kcli.txn.turn import Turn
 
 
 def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProducerId:
-    """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS while markers are
-    written, INVALID_TXN_STATE, UNSUPPORTED_VERSION."""
+    """Handle EndTxn: decide the transaction, and have its markers written.
+
+    Return the producer id and epoch for the client's next transaction, or NEEDS_PRODUCER_ID where the epochs of the
+    producer id are used up. Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
+    CONCURRENT_TRANSACTIONS while markers are written, INVALID_TXN_STATE, UNSUPPORTED_VERSION.
+    """
     transaction = turn.shard.get(request.transactional_id)
     state = State.PREPARE_COMMIT if request.commit else State.PREPARE_ABORT
     check = _check if bumps_epoch(request.client_version) else _check_old
@@ -44,7 +50,7 @@ def end_transaction(turn: Turn, request: EndTransaction) -> Producer | NeedsProd
 def _prepare(
     turn: Turn, transactional_id: str, transaction: Transaction, state: State, version: int, new_producer_id: int
 ) -> Transaction:
-    """Returns what the transaction will be once it is completed."""
+    """Write the prepared transaction and have its markers written. Return the transaction as it will be completed."""
     prepared = transaction.prepared(state, version, new_producer_id, turn.now_ms)
     turn.write(transactional_id, prepared)
     turn.write_markers(transactional_id, prepared)
@@ -52,7 +58,8 @@ def _prepare(
 
 
 def _check(transaction: Transaction, request: EndTransaction) -> bool:
-    """May it be ended like that? True: it was, by this very request. Raises Refused."""
+    """Whether this EndTxn repeats one that has already ended the transaction; False: it may end it now. Raises
+    Refused."""
     epoch, was_epoch = request.producer_epoch, transaction.producer_epoch
     overflowed = transaction.previous_producer_id == request.producer_id and epoch == EPOCHS_END and was_epoch == 0
     again = overflowed or was_epoch == epoch + 1
@@ -75,7 +82,7 @@ def _check(transaction: Transaction, request: EndTransaction) -> bool:
 
 
 def _check_old(transaction: Transaction, request: EndTransaction) -> bool:
-    """As above, for clients of transaction versions 0 and 1."""
+    """The same as `_check`, for clients of transaction versions 0 and 1."""
     if transaction.producer_id != request.producer_id:
         raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != request.producer_epoch:
@@ -92,7 +99,11 @@ def _check_old(transaction: Transaction, request: EndTransaction) -> bool:
 def abort_open(
     turn: Turn, transactional_id: str, transaction: Transaction, new_producer_id: int
 ) -> NeedsProducerId | None:
-    """Abort a transaction without its producer, whose epoch is worth nothing from now on."""
+    """Abort an ongoing transaction without a request of its producer, whose epoch is fenced thereby.
+
+    new_producer_id: for the case that the epochs of the producer id are used up; NONE for none yet. Return
+    NEEDS_PRODUCER_ID, and change nothing, where one is needed.
+    """
     assert transaction.state is State.ONGOING, "open"
     version = turn.shard.version()
     if not bumps_epoch(version):
@@ -107,7 +118,7 @@ def abort_open(
 
 
 def abort_timed_out(turn: Turn, request: AbortTimedOut) -> None:
-    """A transaction that has taken too long, if it is still the same."""
+    """Abort a transaction that has exceeded its timeout, if it is still ongoing with the same producer id and epoch."""
     transaction = turn.shard.transactions.get(request.transactional_id)
     if (
         transaction is not None
@@ -118,7 +129,8 @@ def abort_timed_out(turn: Turn, request: AbortTimedOut) -> None:
 
 
 def markers_written(turn: Turn, request: MarkersWritten) -> None:
-    """The transaction is over, if it is still the one whose markers they are."""
+    """Complete the transaction whose markers are written, if it is still prepared with the same producer id and
+    epoch."""
     transaction = turn.shard.transactions.get(request.transactional_id)
     if (
         transaction is not None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from kcli.txn.errors import ErrorCode, Refused
+from kcli.protocol.error_code import ErrorCode
+from kcli.txn.errors import Refused
 from kcli.txn.requests import DescribeTransaction, ListedTransaction, ListTransactions, TransactionDescription
 from kcli.txn.transaction import Transaction
 from kcli.txn.turn import Turn
 
 
 def describe_transaction(turn: Turn, request: DescribeTransaction) -> TransactionDescription:
-    """Errors: INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
+    """Return a transactional id's state. Errors: INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND."""
     if not request.transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST)
     transaction = turn.shard.transactions.get(request.transactional_id)
@@ -30,7 +31,7 @@ def describe_transaction(turn: Turn, request: DescribeTransaction) -> Transactio
 
 
 def list_transactions(turn: Turn, request: ListTransactions) -> list[ListedTransaction]:
-    """Those of this machine."""
+    """Return the transactional ids of this machine's partition that pass the request's filters."""
     return [
         ListedTransaction(transactional_id, transaction.producer_id, transaction.state.label)
         for transactional_id, transaction in turn.shard.transactions.items()

@@ -1,12 +1,13 @@
-"""The transaction coordinator of one partition of __transaction_state, as `kcli.coordinator.Machine` has it.
+"""The transaction coordinator of one partition of __transaction_state, a `kcli.coordinator.machine.Machine`.
 
-    requests   kcli.txn.requests; which function answers which is in the table below
-    records    kcli.txn.records: each transactional id as it is, after each change
-    messages   WriteMarkers, for each transaction that is decided; AbortTimedOut, where that takes a new producer id
-    in time    transactions that are open for too long are aborted, transactional ids that nobody uses are forgotten
+    requests   kcli.txn.requests; _HANDLERS names the function that answers each
+    records    kcli.txn.records: the state of a transactional id, after each change
+    messages   WriteMarkers, for each prepared transaction; AbortTimedOut, for a transaction that has exceeded its
+               timeout and whose abort needs a new producer id
+    timers     transactions that exceed their timeouts are aborted, transactional ids without use expire
 
-After a start the markers of all transactions that are decided and not complete are written, perhaps again. Source:
-TransactionCoordinator, TransactionStateManager.
+Once the log is loaded, the markers of all prepared transactions are written, some of them perhaps for the second time.
+Source: TransactionCoordinator, TransactionStateManager.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kcli.coordinator import Outcome, Pair, Token
+from kcli.coordinator.machine import Outcome, Pair, Token
+from kcli.protocol.error_code import ErrorCode
 from kcli.txn import ending, listing, partitions, producer, requests
-from kcli.txn.errors import ErrorCode, Refused
+from kcli.txn.errors import Refused
 from kcli.txn.records import parse
 from kcli.txn.transaction import State, Transaction
 from kcli.txn.turn import Shard, TransactionConfig, Turn, last_epoch_of
@@ -28,7 +30,7 @@ _HANDLERS: dict[type, tuple[Callable[[Turn, Any], Any], Callable[[Any, ErrorCode
     requests.AddPartitions: (partitions.add_partitions, lambda _, code: code),
     requests.VerifyPartitions: (
         partitions.verify_partitions,
-        lambda asked, code: dict.fromkeys(asked.partitions, code),
+        lambda request, code: dict.fromkeys(request.partitions, code),
     ),
     requests.EndTransaction: (ending.end_transaction, lambda _, code: requests.Producer(code)),
     requests.MarkersWritten: (ending.markers_written, lambda _, code: code),
@@ -39,11 +41,12 @@ _HANDLERS: dict[type, tuple[Callable[[Turn, Any], Any], Callable[[Any, ErrorCode
     ),
     requests.ListTransactions: (listing.list_transactions, lambda _, code: code),
 }
-"""What answers a request, and how it is refused."""
+"""By type of request: the function that handles it, and the function that makes the answer of an error code."""
 
 
 class TransactionMachine:
-    """See above. version(): the cluster's transaction.version."""
+    """The transaction coordinator of one partition of __transaction_state. version(): returns the cluster's
+    transaction.version."""
 
     def __init__(self, config: TransactionConfig, version: Callable[[], int]) -> None:
         self._shard = Shard(config, version)
@@ -52,11 +55,11 @@ class TransactionMachine:
 
     @property
     def transactions(self) -> dict[str, Transaction]:
-        """By transactional id."""
+        """The transactions by transactional id."""
         return self._shard.transactions
 
     def handle(self, token: Token, request: Any, now_ms: int) -> Outcome:
-        """A request has come."""
+        """Handle a request of kcli.txn.requests; its answer is in this outcome."""
         turn = Turn(self._shard, now_ms)
         answer, refuse = _HANDLERS[type(request)]
         try:
@@ -66,7 +69,8 @@ class TransactionMachine:
         return turn.outcome
 
     def tick(self, now_ms: int) -> Outcome:
-        """Do what is due."""
+        """Abort transactions that have exceeded their timeouts and remove expired transactional ids, each at its
+        interval."""
         turn = Turn(self._shard, now_ms)
         config = self._shard.config
         if now_ms >= self._next_abort_ms:
@@ -97,13 +101,13 @@ class TransactionMachine:
             turn.forget(expired[i : i + TOMBSTONES_TOGETHER])
 
     def deadline_ms(self) -> int | None:
-        """When `tick` is wanted next."""
+        """When `tick` must be called next, in milliseconds since 1970; None without transactional ids."""
         if not self.transactions:
             return None
         return min(self._next_abort_ms, self._next_removal_ms) if self._open else self._next_removal_ms
 
-    def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002
-        """A record of the log. Raises FormatError."""
+    def replay(self, record: Pair, offset: int, producer_id: int, producer_epoch: int) -> None:  # noqa: ARG002 (the signature in Machine)
+        """Apply a record of the log. Raises FormatError."""
         parsed = parse(record)
         if parsed is None:
             return
@@ -117,10 +121,10 @@ class TransactionMachine:
             self._open.add(transactional_id)
 
     def replay_marker(self, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
-        """There are no transactions in this topic."""
+        """Do nothing: __transaction_state has no transaction markers."""
 
     def loaded(self, now_ms: int) -> Outcome:
-        """The log's end was reached: what was decided goes on."""
+        """Begin to work, as the whole log is replayed: have the markers of all prepared transactions written."""
         turn = Turn(self._shard, now_ms)
         self._next_abort_ms = now_ms + self._shard.config.abort_interval_ms
         self._next_removal_ms = now_ms + self._shard.config.remove_interval_ms

@@ -1,16 +1,19 @@
-"""AddPartitionsToTxn: which partitions a transaction writes to, before it does. Source: TransactionCoordinator."""
+"""AddPartitionsToTxn: add partitions to a transaction before the producer writes to them, or verify that they are part
+of it. Source: TransactionCoordinator."""
 
 from __future__ import annotations
 
-from kcli.txn.errors import ErrorCode, Refused
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.txn.errors import Refused
 from kcli.txn.requests import AddPartitions, VerifyPartitions
-from kcli.txn.transaction import Partition, State, Transaction
+from kcli.txn.transaction import State, Transaction
 from kcli.txn.turn import Turn
 
 
 def add_partitions(turn: Turn, request: AddPartitions) -> ErrorCode:
-    """Errors: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
-    UNSUPPORTED_VERSION."""
+    """Add the partitions to the transaction, which the first of them begins. Errors: INVALID_REQUEST,
+    INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, UNSUPPORTED_VERSION."""
     transaction = turn.shard.get(request.transactional_id)
     if transaction.state.is_prepared:
         raise Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -22,8 +25,9 @@ def add_partitions(turn: Turn, request: AddPartitions) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def verify_partitions(turn: Turn, request: VerifyPartitions) -> dict[Partition, ErrorCode]:
-    """Errors: as above, TRANSACTION_ABORTABLE for what is not part of the transaction."""
+def verify_partitions(turn: Turn, request: VerifyPartitions) -> dict[TopicPartition, ErrorCode]:
+    """Return for each partition NONE, or TRANSACTION_ABORTABLE where it is not part of the transaction. Errors of the
+    request: INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS."""
     transaction = turn.shard.get(request.transactional_id)
     _check_producer(transaction, request.producer_id, request.producer_epoch)
     if transaction.state.is_prepared:

@@ -1,27 +1,33 @@
-"""InitProducerId: a producer begins, and fences whoever had its transactional id before.
+"""InitProducerId: a producer begins, and fences earlier producers of its transactional id.
 
-    who comes                            gets
-    first                                a new producer id, epoch 0
-    anybody                              the next epoch; CONCURRENT_TRANSACTIONS while what was open is aborted
-    one that says who it was (KIP-360)   the next epoch, if it was the last; the same one again, if it only asks again;
-                                         else PRODUCER_FENCED
-    when the epochs are used up          a new producer id, epoch 0
+    request                                    answer
+    the transactional id is new                a new producer id, epoch 0
+    without producer id                        the next epoch; CONCURRENT_TRANSACTIONS while an ongoing transaction is
+                                               aborted
+    with producer id and epoch (KIP-360)       the next epoch where they are the current ones; the current epoch where
+                                               the request repeats the last one; else PRODUCER_FENCED
+    the epochs of the producer id are used up  a new producer id, epoch 0
 
 Source: TransactionCoordinator.handleInitProducerId, TransactionMetadata.prepareIncrementProducerEpoch.
 """
 
 from __future__ import annotations
 
+from kcli.protocol.error_code import ErrorCode
 from kcli.txn.ending import abort_open
-from kcli.txn.errors import ErrorCode, Refused
+from kcli.txn.errors import Refused
 from kcli.txn.requests import NEEDS_PRODUCER_ID, InitProducerId, NeedsProducerId, Producer
 from kcli.txn.transaction import EPOCHS_END, INT_MAX, NONE, State, Transaction
 from kcli.txn.turn import TransactionConfig, Turn
 
 
 def init_producer_id(turn: Turn, request: InitProducerId) -> Producer | NeedsProducerId:
-    """Errors: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, for two-phase
-    commit TRANSACTIONAL_ID_AUTHORIZATION_FAILED and UNSUPPORTED_VERSION."""
+    """Handle InitProducerId of a transactional producer.
+
+    Return its producer id and epoch, or NEEDS_PRODUCER_ID where a new producer id is needed and the request has none.
+    Errors: INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS; for two-phase commit
+    also TRANSACTIONAL_ID_AUTHORIZATION_FAILED and UNSUPPORTED_VERSION.
+    """
     _check(request, turn.shard.config)
     timeout_ms = INT_MAX if request.two_phase_commit else request.timeout_ms
     transaction = turn.shard.transactions.get(request.transactional_id)
@@ -34,7 +40,7 @@ def init_producer_id(turn: Turn, request: InitProducerId) -> Producer | NeedsPro
     if request.producer_id != NONE and not _may_be_known(transaction, request):
         raise Refused(ErrorCode.PRODUCER_FENCED)
     if transaction.state is State.ONGOING:
-        # The epoch that this takes is told to nobody: the producer asks again, and gets the one after it.
+        # No producer gets the epoch that the abort takes: the client repeats InitProducerId and gets the next epoch.
         needs = abort_open(turn, request.transactional_id, transaction, request.new_producer_id)
         return needs or Producer(ErrorCode.CONCURRENT_TRANSACTIONS)
     begun = _begun(turn, transaction, request, timeout_ms)
@@ -56,8 +62,9 @@ def _check(request: InitProducerId, config: TransactionConfig) -> None:
 
 
 def _may_be_known(transaction: Transaction, request: InitProducerId) -> bool:
-    """May this be the transactional id's producer? Its epoch is looked at later, except that it was the last one of
-    the producer id before: then the answer to its last request was lost."""
+    """Whether the request's producer id belongs to the transactional id: as the current one, or as the previous one
+    with the last epochs, where the answer that had the new producer id was lost. `_begun` checks the epoch of the
+    current one."""
     return (
         transaction.producer_epoch == NONE
         or request.producer_id == transaction.producer_id
@@ -71,7 +78,7 @@ def _begun(
     epoch, knows = transaction.producer_epoch, request.producer_id != NONE
     if transaction.epochs_are_used_up:
         if knows and request.producer_epoch != epoch:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, which finds out when it takes the next epoch
+            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka, when it takes the next epoch
         if request.new_producer_id == NONE:
             return NEEDS_PRODUCER_ID
         return transaction.with_producer_id(request.new_producer_id, epoch if knows else NONE, timeout_ms, turn.now_ms)

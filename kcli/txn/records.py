@@ -1,12 +1,12 @@
-"""Records of __transaction_state: from what the coordinator knows to bytes, and back.
+"""Records of __transaction_state: the state of a transactional id to key and value bytes, and back.
 
     key    int16 0, TransactionLogKey     the transactional id
-    value  int16 version, TransactionLogValue; none: the transactional id is forgotten
-             version 0  transaction.version 0
+    value  int16 version, TransactionLogValue; null for a tombstone: the transactional id has expired
+             version 0  written with transaction.version 0
              version 1  flexible: previous and next producer id, the client's transaction version (KIP-890)
 
-Partitions are null in state Empty. Keys and values of versions that are not known are passed over: what an upgrade that
-was given up has left. Source: TransactionLog.
+Partitions are null in state Empty. Keys and values of unknown versions are ignored: a newer version of Kafka may have
+written them before a downgrade. Source: TransactionLog.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 from formats.errors import BadValue, Truncated
 from formats.message import reader
 from formats.message_writer import write
-from kcli.coordinator import TRANSACTIONS_TOPIC, Pair
+from kcli.coordinator.machine import TRANSACTIONS_TOPIC, Pair
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.state_value import write_key, write_value
 from kcli.txn.transaction import NONE, State, Transaction
 
@@ -28,19 +29,20 @@ VALUE_VERSIONS = (0, 1)
 
 
 class Record(NamedTuple):
-    """A record as it is read. transaction: None for a tombstone."""
+    """A parsed record. transaction: None for a tombstone."""
 
     transactional_id: str
     transaction: Transaction | None
 
 
 def tombstone(transactional_id: str) -> Pair:
-    """A transactional id is forgotten."""
+    """Return the record that removes a transactional id."""
     return _key(transactional_id), None
 
 
 def transaction_record(transactional_id: str, transaction: Transaction, transaction_version: int) -> Pair:
-    """A transactional id as it is. transaction_version: the cluster's feature."""
+    """Return the record of a transactional id's state. transaction_version: the cluster's feature
+    transaction.version."""
     if transaction_version:
         return _key(transactional_id), write_value(transaction)
     value: dict[str, Any] = {
@@ -69,7 +71,7 @@ def _topics(transaction: Transaction) -> list[dict[str, Any]] | None:
 
 
 def parse(record: Pair) -> Record | None:
-    """Read a record; None for a type or a version that is not known. Raises FormatError."""
+    """Parse a record; None where its key or value has an unknown version. Raises FormatError."""
     key, value = record
     if key is None or len(key) < TYPE_BYTES:
         raise Truncated("a record of __transaction_state without a key", 0)
@@ -99,7 +101,9 @@ def _transaction(value: dict[str, Any]) -> Transaction:
         producer_epoch=value["producerEpoch"],
         timeout_ms=value["transactionTimeoutMs"],
         state=state,
-        partitions=frozenset((each["topic"], number) for each in topics or () for number in each["partitionIds"]),
+        partitions=frozenset(
+            TopicPartition(each["topic"], number) for each in topics or () for number in each["partitionIds"]
+        ),
         start_ms=value["transactionStartTimestampMs"],
         last_update_ms=value["transactionLastUpdateTimestampMs"],
         client_version=value.get("clientTransactionVersion", 0),

@@ -1,7 +1,7 @@
-"""What the transaction coordinator is asked, what it answers, and what it wants done.
+"""The requests to a transaction machine, its answers, and its messages to the broker, as plain values.
 
-Some requests may need a producer id that there is not yet. Then the answer is NEEDS_PRODUCER_ID, nothing has changed,
-and the request comes again with one.
+A request may need a new producer id. The answer to a request that has none is then NEEDS_PRODUCER_ID, and nothing has
+changed; the broker repeats the request with `new_producer_id`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kcli.txn.errors import ErrorCode
-from kcli.txn.transaction import NONE, Partition
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.txn.transaction import NONE
 
 
 class NeedsProducerId:
-    """See above."""
+    """The answer to a request that must be repeated with a new producer id. Its only instance: NEEDS_PRODUCER_ID."""
 
 
 NEEDS_PRODUCER_ID: Final = NeedsProducerId()
@@ -23,7 +24,8 @@ NEEDS_PRODUCER_ID: Final = NeedsProducerId()
 
 @dataclass(frozen=True, slots=True)
 class InitProducerId:
-    """A producer begins. producer_id, producer_epoch: what it had, where it knows (KIP-360)."""
+    """InitProducerId of a transactional producer. producer_id, producer_epoch: its previous ones, NONE for none
+    (KIP-360). Answered with Producer."""
 
     transactional_id: str
     timeout_ms: int
@@ -36,28 +38,30 @@ class InitProducerId:
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """Partitions become part of the transaction. Answer: an error code. client_version: of transactions."""
+    """Add partitions to a transaction. client_version: the transaction version that the client uses. Answered with an
+    ErrorCode."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    partitions: frozenset[Partition]
+    partitions: frozenset[TopicPartition]
     client_version: int
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyPartitions:
-    """Are they part of the transaction? Answer: an error code by partition."""
+    """Verify that partitions are part of a transaction. Answered with an ErrorCode by partition."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    partitions: frozenset[Partition]
+    partitions: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """Commit it, or abort it. client_version: of transactions."""
+    """Commit or abort a transaction. client_version: the transaction version that the client uses. Answered with
+    Producer."""
 
     transactional_id: str
     producer_id: int
@@ -69,7 +73,8 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Answers InitProducerId and EndTransaction: what the producer goes on with."""
+    """The answer to InitProducerId and EndTransaction: the producer id and epoch for the next transaction, or an
+    error."""
 
     code: ErrorCode
     producer_id: int = NONE
@@ -78,19 +83,19 @@ class Producer:
 
 @dataclass(frozen=True, slots=True)
 class WriteMarkers:
-    """A message: end the transaction in its partitions, then send MarkersWritten."""
+    """A message to the broker: write the transaction's markers to its partitions, then send MarkersWritten back."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     commit: bool
-    partitions: tuple[Partition, ...]
+    partitions: tuple[TopicPartition, ...]
     transaction_version: int
 
 
 @dataclass(frozen=True, slots=True)
 class MarkersWritten:
-    """All markers of a WriteMarkers are in the logs."""
+    """All markers of a WriteMarkers are written. Answered with None."""
 
     transactional_id: str
     producer_id: int
@@ -99,7 +104,8 @@ class MarkersWritten:
 
 @dataclass(frozen=True, slots=True)
 class AbortTimedOut:
-    """A message, and the request that follows it: a transaction has taken too long, and a new producer id is needed."""
+    """A transaction has exceeded its timeout, and its abort needs a new producer id: a message to the broker, which
+    sends it back as a request, with that id. Answered with None."""
 
     transactional_id: str
     producer_id: int
@@ -109,14 +115,14 @@ class AbortTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class DescribeTransaction:
-    """How far has it come?"""
+    """Describe a transactional id. Answered with a TransactionDescription."""
 
     transactional_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """Answers DescribeTransaction. topics: numbers of partitions."""
+    """The answer to DescribeTransaction. topics: the transaction's partitions by topic name."""
 
     code: ErrorCode = ErrorCode.NONE
     state: str = ""
@@ -129,8 +135,12 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ListTransactions:
-    """All transactional ids, or those that all filters let pass; each filter that is empty does. states: as labels,
-    those that are not known let nothing pass."""
+    """List the transactional ids that pass all filters; an empty filter passes all. Answered with a list of
+    ListedTransaction.
+
+    states: labels of states; an unknown one passes none. longer_than_ms: the least time since the transaction began,
+    negative for none.
+    """
 
     states: frozenset[str] = frozenset()
     producer_ids: frozenset[int] = frozenset()
@@ -139,7 +149,7 @@ class ListTransactions:
 
 @dataclass(frozen=True, slots=True)
 class ListedTransaction:
-    """One of the answers to ListTransactions."""
+    """A transactional id in the answer to ListTransactions. state: its label."""
 
     transactional_id: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""The key and the value of a transaction's record by hand: a transaction has four of them, one behind the other.
+"""A fast writer of TransactionLogKey and TransactionLogValue: one transaction appends about four such records in turn.
 
     version              int16           1
     producer id          int64
@@ -7,7 +7,7 @@
     state                int8
     partitions           compact array   null in state Empty
       topic              compact string
-      numbers            compact array   of int32; then no tags
+      partitions         compact array   of int32; then no tags
     last update, start   int64, int64    ms since 1970
     tags                 0: previous producer id, int64; 1: next producer id, int64; 2: the client's transaction
                          version, int16; each only where it is not the default
@@ -33,13 +33,13 @@ _NULL, _NO_TAGS = 0, 0
 
 
 def write_key(transactional_id: str) -> bytes | None:
-    """The key; None for an id that no record can have."""
+    """Return the record's key; None for a transactional id that is too long for the format."""
     name = transactional_id.encode()
     return _KEY.pack(0, len(name)) + name if len(name) <= ID_BYTES_MAX else None
 
 
 def write_value(transaction: Transaction) -> bytes:
-    """The value."""
+    """Return the record's value, of version 1."""
     producer = transaction.producer_id, transaction.producer_epoch
     out = bytearray(_HEAD.pack(VERSION, *producer, transaction.timeout_ms, transaction.state))
     if transaction.state is State.EMPTY:

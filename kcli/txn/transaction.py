@@ -1,19 +1,19 @@
-"""A transactional id: who its producer is, and how far its transaction has come.
+"""A transactional id: its producer id and epoch, and the state of its transaction.
 
     from             to                                by
     Empty            Empty                             InitProducerId: a new epoch, or a new producer id
     Empty, Complete  Ongoing                           the first partition is added
-    Ongoing          Ongoing                           more partitions are
-    Ongoing          PrepareCommit, PrepareAbort       EndTxn, or a time-out, or InitProducerId while it is open
+    Ongoing          Ongoing                           more partitions are added
+    Ongoing          PrepareCommit, PrepareAbort       EndTxn; PrepareAbort also by a timeout, or by InitProducerId
     Empty, Complete  PrepareAbort                      EndTxn of a transaction without partitions (version 2)
     PrepareCommit    CompleteCommit                    all markers are written
-    PrepareAbort     CompleteAbort                     likewise
+    PrepareAbort     CompleteAbort                     all markers are written
     Complete         Empty                             InitProducerId
-    Empty, Complete  (forgotten)                       transactional.id.expiration.ms
+    Empty, Complete  (removed)                         transactional.id.expiration.ms
 
-Each is a record of __transaction_state. Version 2 (KIP-890) bumps the epoch with each transaction, at its end; when the
-epochs of a producer id are used up, the next id takes over (next_producer_id until the markers are written). Source:
-TransactionMetadata, TransactionState.
+Each transition appends a record to __transaction_state. Transaction version 2 (KIP-890) bumps the producer epoch at the
+end of each transaction. When the epochs of a producer id are used up, a new producer id replaces it, which is
+`next_producer_id` until the markers are written. Source: TransactionMetadata, TransactionState.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from kcli.protocol.topic_partition import TopicPartition
+
 NONE: Final = -1
 EPOCH_MAX: Final = 2**15 - 1
 EPOCHS_END: Final = EPOCH_MAX - 1
-"""The last epoch that a producer is given; the one above it fences."""
+"""The last epoch that a producer gets; the one above it only fences."""
 INT_MAX: Final = 2**31 - 1
 EPOCH_BUMP_VERSION: Final = 2
 
-Partition = tuple[str, int]
-"""Topic and number."""
-
 
 class State(IntEnum):
-    """By the number that records have. DEAD and PREPARE_EPOCH_FENCE are in no record."""
+    """The states of a transaction, by their numbers in records. No record has DEAD or PREPARE_EPOCH_FENCE."""
 
     EMPTY = 0
     ONGOING = 1
@@ -48,17 +47,17 @@ class State(IntEnum):
 
     @property
     def label(self) -> str:
-        """What clients are told."""
+        """The state's name in answers to clients, such as PrepareCommit."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @property
     def is_prepared(self) -> bool:
-        """Decided, markers not all written."""
+        """Whether the transaction is decided, and not all of its markers are written."""
         return self in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
     @property
     def is_over(self) -> bool:
-        """No transaction: what may be forgotten in time."""
+        """Whether the transactional id has no open transaction, so that it may expire."""
         return self in (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 
@@ -74,15 +73,15 @@ BY_LABEL: Final = {state.label: state for state in State}
 
 
 def bumps_epoch(version: int) -> bool:
-    """Does a transaction of that version end with a new epoch?"""
+    """Whether transactions of this transaction version bump the producer epoch at their end."""
     return version >= EPOCH_BUMP_VERSION
 
 
 class Transaction(NamedTuple):
-    """One transactional id. Times are milliseconds since 1970, -1 for none.
+    """The state of one transactional id. Times are milliseconds since 1970, -1 for none.
 
-    last_producer_epoch: the one before, to know a repeated request by; in no record, so -1 after a restart.
-    client_version: the transaction version that the client spoke last.
+    last_producer_epoch: the epoch before the current one, by which a repeated request is recognized; records do not
+    have it, so it is -1 after a restart. client_version: the transaction version that the client used last.
     """
 
     producer_id: int
@@ -92,25 +91,25 @@ class Transaction(NamedTuple):
     producer_epoch: int = NONE
     last_producer_epoch: int = NONE
     state: State = State.EMPTY
-    partitions: frozenset[Partition] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = NONE
     last_update_ms: int = NONE
     client_version: int = 0
 
     @property
     def epochs_are_used_up(self) -> bool:
-        """The producer id has no epoch left to be given."""
+        """Whether the producer id has no epoch left to give to a producer."""
         return self.producer_epoch >= EPOCHS_END
 
     @property
     def by_topic(self) -> list[tuple[str, list[int]]]:
-        """The partitions as records have them: each topic with its numbers, in order."""
+        """The partitions as records list them: topics with their partition numbers, both sorted."""
         topics = groupby(sorted(self.partitions), key=itemgetter(0))
         return [(topic, [number for _, number in each]) for topic, each in topics]
 
     @property
     def never_times_out(self) -> bool:
-        """Two-phase commit: somebody else decides when it ends."""
+        """Whether the transaction has no timeout, as with two-phase commit."""
         return self.timeout_ms == INT_MAX
 
     def _to(self, state: State, now_ms: int, **changes: Any) -> Transaction:
@@ -118,7 +117,7 @@ class Transaction(NamedTuple):
         return self._replace(state=state, previous_producer_id=self.producer_id, last_update_ms=now_ms, **changes)
 
     def with_epoch(self, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
-        """InitProducerId: the producer begins anew."""
+        """The state after InitProducerId: Empty, with this epoch."""
         return self._to(
             State.EMPTY,
             now_ms,
@@ -130,11 +129,11 @@ class Transaction(NamedTuple):
         )
 
     def with_producer_id(self, producer_id: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
-        """InitProducerId, where the producer id's epochs are used up."""
+        """The state after InitProducerId where the epochs are used up: Empty, with a new producer id and epoch 0."""
         return self.with_epoch(0, last_epoch, timeout_ms, now_ms)._replace(producer_id=producer_id)
 
-    def with_partitions(self, partitions: frozenset[Partition], version: int, now_ms: int) -> Transaction:
-        """More partitions, perhaps the first ones."""
+    def with_partitions(self, partitions: frozenset[TopicPartition], version: int, now_ms: int) -> Transaction:
+        """The state after partitions are added: Ongoing. version: the client's transaction version."""
         return self._to(
             State.ONGOING,
             now_ms,
@@ -144,7 +143,8 @@ class Transaction(NamedTuple):
         )
 
     def prepared(self, state: State, version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """It is decided how the transaction ends."""
+        """The state after the decision to commit or abort. state: PREPARE_COMMIT or PREPARE_ABORT. version: the
+        client's transaction version; version 2 bumps the epoch. next_producer_id: NONE for none."""
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
         if bumps_epoch(version):
             epoch, last_epoch = min(epoch + 1, EPOCH_MAX), epoch
@@ -159,7 +159,7 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> Transaction:
-        """All markers are written."""
+        """The state after all markers are written: CompleteCommit or CompleteAbort, without partitions."""
         state = State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
         producer_id, epoch = self.producer_id, self.producer_epoch
         if bumps_epoch(self.client_version) and self.next_producer_id != NONE:
@@ -174,10 +174,11 @@ class Transaction(NamedTuple):
         )
 
     def with_last_epoch(self, last_epoch: int) -> Transaction:
-        """The same, with what its record does not hold."""
+        """The same state with `last_producer_epoch`, which records do not have; unchanged for NONE."""
         return self if last_epoch == NONE else self._replace(last_producer_epoch=last_epoch)
 
     def fenced(self) -> Transaction:
-        """Its producer's epoch is taken from it, before transactions of versions 0 and 1 are aborted."""
+        """The same state with the next epoch, which fences the producer before the coordinator aborts its transaction
+        (transaction versions 0 and 1)."""
         epoch = min(self.producer_epoch + 1, EPOCH_MAX)
         return self._replace(producer_epoch=epoch, last_producer_epoch=NONE)

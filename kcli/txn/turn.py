@@ -1,12 +1,13 @@
-"""One turn of a machine: what its functions read, and what they leave to be done."""
+"""The state of a transaction machine (Shard), and the handling of one request or deadline on it (Turn)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kcli.coordinator import Outcome
-from kcli.txn.errors import ErrorCode, Refused
+from kcli.coordinator.machine import Outcome
+from kcli.protocol.error_code import ErrorCode
+from kcli.txn.errors import Refused
 from kcli.txn.records import tombstone, transaction_record
 from kcli.txn.requests import WriteMarkers
 from kcli.txn.transaction import NONE, State, Transaction
@@ -27,9 +28,10 @@ class TransactionConfig:
 
 @dataclass(slots=True)
 class Shard:
-    """All that a machine knows. version(): the cluster's transaction.version.
+    """The state of one machine: the transactions of a partition of __transaction_state.
 
-    last_epochs: of records that are just being appended, what they cannot hold.
+    version(): returns the cluster's transaction.version. transactions: by transactional id. last_epochs: by
+    transactional id, the `last_producer_epoch` of records that are being appended, which the records do not have.
     """
 
     config: TransactionConfig
@@ -38,7 +40,8 @@ class Shard:
     last_epochs: dict[str, int] = field(default_factory=dict)
 
     def get(self, transactional_id: str) -> Transaction:
-        """A transactional id that there must be. Raises Refused."""
+        """Return the state of a transactional id. Raises Refused INVALID_REQUEST for an empty id,
+        INVALID_PRODUCER_ID_MAPPING for an unknown one."""
         if not transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
@@ -47,30 +50,31 @@ class Shard:
         return transaction
 
     def check_version(self, client_version: int) -> None:
-        """Records of transaction.version 0 have no place for the client's. Raises Refused."""
+        """Raises Refused UNSUPPORTED_VERSION where the client uses transaction version 1 or higher and the cluster's
+        transaction.version is 0, whose records have no field for it."""
         if client_version and not self.version():
             raise Refused(ErrorCode.UNSUPPORTED_VERSION)
 
 
 @dataclass(slots=True)
 class Turn:
-    """A request, or a deadline, and what comes of it."""
+    """The handling of one request or deadline, and its outcome."""
 
     shard: Shard
     now_ms: int
     outcome: Outcome = field(default_factory=Outcome)
 
     def write(self, transactional_id: str, transaction: Transaction) -> None:
-        """The transactional id is like that from now on."""
+        """Append the record of the transactional id's new state."""
         self.shard.last_epochs[transactional_id] = transaction.last_producer_epoch
         self.outcome.append(transaction_record(transactional_id, transaction, self.shard.version()))
 
     def forget(self, transactional_ids: list[str]) -> None:
-        """There are no such transactional ids from now on."""
+        """Append tombstones of these transactional ids."""
         self.outcome.append(*(tombstone(each) for each in transactional_ids))
 
     def write_markers(self, transactional_id: str, transaction: Transaction) -> None:
-        """Have the markers of a prepared transaction written."""
+        """Add the message WriteMarkers for a prepared transaction."""
         self.outcome.messages.append(
             WriteMarkers(
                 transactional_id,
@@ -84,5 +88,6 @@ class Turn:
 
 
 def last_epoch_of(shard: Shard, transactional_id: str) -> int:
-    """What a record cannot hold, of the record that is just appended; -1 of one that is read."""
+    """Remove and return the `last_producer_epoch` of a record that was just appended; NONE for a record that was
+    loaded."""
     return shard.last_epochs.pop(transactional_id, NONE)

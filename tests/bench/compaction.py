@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from formats.kernels.log import crc32c
+from formats.kernels.crc import crc32c
 from formats.producer_snapshot import ProducerSnapshot
 from formats.producer_snapshot import build as build_snapshot
 from tests.bench import logs

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
-from kcli.log.partition_log import OpenOptions, PartitionLog
+from kcli.log.live.partition_log import OpenOptions, PartitionLog
 
 APPEND_BYTES = 1_000_000_000
 PARTITIONS = 2000

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from formats.kernels.log import BUILD_COLUMNS, BUILD_UNKNOWN_TIMESTAMP, BatchBuilder
+from formats.kernels.arrow.builder import BUILD_COLUMNS, BUILD_UNKNOWN_TIMESTAMP, BatchBuilder
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
-from kcli.log.partition_log import PartitionLog
+from kcli.log.live.partition_log import PartitionLog
 from tests.bench.serve import BrokerProcess, create, script
 from tests.interop import kit
 

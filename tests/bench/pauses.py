@@ -19,7 +19,7 @@ from uuid import UUID
 import uvloop
 
 from formats.record_batch import BatchHeader, Record, RecordBatch, build_batch
-from kcli.broker.clock import Clock
+from kcli.broker.process.clock import Clock
 from tests.broker.log_dirs import Node, make_node
 
 PARTITIONS = 100

@@ -71,10 +71,10 @@ class BrokerProcess:
 
 
 @contextmanager
-def kcli(data: Path, *options: str) -> Iterator[BrokerProcess]:
-    """kcli serve, with a directory of its own."""
+def kcli(data: Path, *options: str, listen: Sequence[str] = ("--listen", "127.0.0.1:0")) -> Iterator[BrokerProcess]:
+    """kcli serve, with a directory of its own. listen: where, unless the options have its listeners."""
     log = (WORK / "kcli.log").open("ab")
-    command = [KCLI, "serve", "--data-dir", str(data), "--listen", "127.0.0.1:0"]
+    command = [KCLI, "serve", "--data-dir", str(data), *listen]
     process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=log, text=True)
     assert process.stdout is not None
     ready = process.stdout.readline()
@@ -89,11 +89,11 @@ def kcli(data: Path, *options: str) -> Iterator[BrokerProcess]:
 
 
 @contextmanager
-def kafka(*options: str) -> Iterator[BrokerProcess]:
-    """Real Kafka, new."""
+def kafka(*options: str, port: int | None = None) -> Iterator[BrokerProcess]:
+    """Real Kafka, new. port: of its listener PLAINTEXT, if that is free."""
     script("kill", NODE, check=False)
     script("rm", NODE, check=False)
-    bootstrap = script("start", NODE, *KAFKA_DEFAULTS, *options).strip().splitlines()[-1]
+    bootstrap = script("start", NODE, *KAFKA_DEFAULTS, *options, port=port).strip().splitlines()[-1]
     node = kit.kit_dir() / "nodes" / NODE
     try:
         yield BrokerProcess("Kafka", bootstrap, int((node / "pid").read_text()), node / "data")
@@ -102,9 +102,10 @@ def kafka(*options: str) -> Iterator[BrokerProcess]:
         script("rm", NODE, check=False)
 
 
-def script(*arguments: str, check: bool = True) -> str:
-    """The kit's script. Raises BenchError."""
-    done = subprocess.run([kit.SCRIPT, *arguments], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+def script(*arguments: str, check: bool = True, port: int | None = None) -> str:
+    """The kit's script. port: the first one to try. Raises BenchError."""
+    environment = ENVIRONMENT if port is None else ENVIRONMENT | {"KAFKA_KIT_PORT": str(port)}
+    done = subprocess.run([kit.SCRIPT, *arguments], capture_output=True, text=True, check=False, env=environment)
     if check and done.returncode:
         raise BenchError(f"kafka {' '.join(arguments)}: {done.stderr or done.stdout}")
     return done.stdout

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,125 +83,44 @@ def _coordinators(key_type: int) -> Iterator[Load]:
 
 
 def _alterations(api: str, version: int, change: Plain) -> Iterator[Load]:
-    config: Plain = change | {"name": "retention.ms", "value": "1000"}
-    yield Load(
-        api,
-        version,
-        "topics",
-        lambda n: {
-            "validate_only": True,
-            "resources": [{"resource_type": 2, "resource_name": f"t{i}", "configs": [config]} for i in range(n)],
-        },
-        TOPICS,
-    )
-    yield Load(
-        api,
-        version,
-        "unknown topics",
-        lambda n: {
-            "validate_only": True,
-            "resources": [{"resource_type": 2, "resource_name": each, "configs": [config]} for each in _names(n)],
-        },
-    )
-    yield Load(
-        api,
-        version,
-        "one topic again and again",
-        lambda n: {
-            "validate_only": True,
-            "resources": [{"resource_type": 2, "resource_name": "many", "configs": [config]}] * n,
-        },
-    )
-    yield Load(
-        api,
-        version,
-        "groups",
-        lambda n: {
-            "validate_only": True,
-            "resources": [
-                {
-                    "resource_type": 32,
-                    "resource_name": each,
-                    "configs": [config | {"name": "consumer.session.timeout.ms", "value": "45000"}],
-                }
-                for each in _names(n)
-            ],
-        },
-    )
-    yield Load(
-        api,
-        version,
-        "a broker again and again",
-        lambda n: {
-            "validate_only": True,
-            "resources": [
-                {"resource_type": 4, "resource_name": "1", "configs": [config | {"name": "log.retention.ms"}]}
-            ]
-            * n,
-        },
-    )
-    yield Load(
-        api,
-        version,
-        "loggers",
-        lambda n: {
-            "validate_only": True,
-            "resources": [
-                {
-                    "resource_type": 8,
-                    "resource_name": "1",
-                    "configs": [config | {"name": each, "value": "INFO"} for each in _names(n)],
-                }
-            ],
-        },
-    )
-    yield Load(
-        api,
-        version,
-        "a topic's unknown names",
-        lambda n: {
-            "validate_only": True,
-            "resources": [
-                {
-                    "resource_type": 2,
-                    "resource_name": "many",
-                    "configs": [config | {"name": each, "value": ""} for each in _names(n)],
-                }
-            ],
-        },
-    )
-    yield Load(
-        api,
-        version,
-        "lists of the longest text",
-        lambda n: {
-            "validate_only": True,
-            "resources": [
-                {
-                    "resource_type": 2,
-                    "resource_name": f"t{i}",
-                    "configs": [config | {"name": "cleanup.policy", "value": "compact," * 4000}],
-                }
-                for i in range(n)
-            ],
-        },
-    )
-    yield Load(
-        api,
-        version,
-        "patterns of the longest text",
-        lambda n: {
-            "validate_only": True,
-            "resources": [
-                {
-                    "resource_type": 16,
-                    "resource_name": f"t{i}",
-                    "configs": [config | {"name": "match", "value": "client_id=" + "a?" * 4000}],
-                }
-                for i in range(n)
-            ],
-        },
-    )
+    """Configurations of resources: of each of so many, or so many of one."""
+
+    def load(
+        what: str,
+        kind: int,
+        names: Callable[[int], list[str]],
+        configs: Callable[[int], Sequence[tuple[str, str]]],
+        most: int = REQUEST_BYTES,
+    ) -> Load:
+        def make(count: int) -> Plain:
+            wanted = [change | {"name": name, "value": value} for name, value in configs(count)]
+            resources = [{"resource_type": kind, "resource_name": name, "configs": wanted} for name in names(count)]
+            return {"validate_only": True, "resources": resources}
+
+        return Load(api, version, what, make, most)
+
+    def topics(count: int) -> list[str]:
+        return [f"t{i}" for i in range(count)]
+
+    def same(name: str) -> Callable[[int], list[str]]:
+        return lambda count: [name] * count
+
+    def one(name: str, value: str) -> Callable[[int], list[tuple[str, str]]]:
+        return lambda _: [(name, value)]
+
+    def many(value: str) -> Callable[[int], list[tuple[str, str]]]:
+        return lambda count: [(name, value) for name in _names(count)]
+
+    kept = one("retention.ms", "1000")
+    yield load("topics", 2, topics, kept, TOPICS)
+    yield load("unknown topics", 2, _names, kept)
+    yield load("one topic again and again", 2, same("many"), kept)
+    yield load("groups", 32, _names, one("consumer.session.timeout.ms", "45000"))
+    yield load("a broker again and again", 4, same("1"), one("log.retention.ms", "1000"))
+    yield load("loggers", 8, lambda _: ["1"], many("INFO"))
+    yield load("a topic's unknown names", 2, lambda _: ["many"], many(""))
+    yield load("lists of the longest text", 2, topics, one("cleanup.policy", "compact," * 4000))
+    yield load("patterns of the longest text", 16, topics, one("match", "client_id=" + "a?" * 4000))
 
 
 def loads() -> Iterator[Load]:  # noqa: PLR0915  (a list)
@@ -814,6 +733,19 @@ def loads() -> Iterator[Load]:  # noqa: PLR0915  (a list)
     )
     yield Load(
         "describe_user_scram_credentials", 0, "one user again and again", lambda n: {"users": [{"name": "a"}] * n}
+    )
+    credential = {"mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": bytes(32)}
+    yield Load(
+        "alter_user_scram_credentials",
+        0,
+        "users",
+        lambda n: {"deletions": [], "upsertions": [{"name": each, **credential} for each in _names(n)]},
+    )
+    yield Load(
+        "alter_user_scram_credentials",
+        0,
+        "deletions of a user",
+        lambda n: {"deletions": [{"name": "a", "mechanism": 1}] * n, "upsertions": []},
     )
     yield Load(
         "update_features",

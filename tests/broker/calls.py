@@ -7,8 +7,11 @@ from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
 
-from kcli.broker.api import APIS, handler
-from kcli.broker.network.messages import Call, RequestHeader, entity_reader, entity_writer, messages
+from kcli.broker.authorization import Authorization
+from kcli.broker.dispatch.handlers import handler
+from kcli.broker.wire.apis import APIS
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.messages import RequestHeader, entity_reader, entity_writer, messages
 from kcli.testing.wire import message, plain
 from tests.broker.log_dirs import Node
 
@@ -24,9 +27,15 @@ def ask(node: Node, api: str, version: int, **request: Any) -> dict[str, Any]:
     read, _ = kind.read(body.getvalue(), 0)
     header = RequestHeader(key, version, CORRELATION_ID, "test", 0)
     broker: Any = SimpleNamespace(
-        partitions=node.logs.partitions, logs=node.logs, image=node.image, clock=node.clock, config=node.logs.config
+        partitions=node.logs.partitions,
+        logs=node.logs,
+        image=node.image,
+        clock=node.clock,
+        config=node.logs.config,
+        authorizer=None,
+        access=Authorization(None),
     )
-    answer = handler(key)(Call(broker, kind, header, read, node.clock.now_ms()))
+    answer: Any = handler(key)(broker, Call(kind, header, read, node.clock.now_ms()))
     assert not isawaitable(answer)
     frame = kind.encode(CORRELATION_ID, answer)
     begin = 8 + kind.header_is_flexible

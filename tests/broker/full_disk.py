@@ -57,9 +57,9 @@ class FullDisk(Disk):
 
 def main() -> None:
     """See above; it ends as the command does."""
-    from kcli.broker.log_lines import set_up_logging
-    from kcli.broker.serve import serve
-    from kcli.broker.single_node import single_node_config
+    from kcli.broker.config.single_node import single_node_config
+    from kcli.broker.process.log_lines import set_up_logging
+    from kcli.broker.startup.serve import serve
     from kcli.cli.serve import _ready
     from kcli.errors import KcliError, error_text
 

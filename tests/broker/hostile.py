@@ -18,9 +18,9 @@ from types import NoneType
 from typing import Any
 from uuid import UUID
 
-from formats.kernels.log import crc32c
-from kcli.broker.api import is_flexible
-from kcli.broker.network.messages import entity_writer, messages
+from formats.kernels.crc import crc32c
+from kcli.broker.wire.apis import is_flexible
+from kcli.broker.wire.messages import entity_writer, messages
 from tests.log.batches import batch
 
 INT_MAX, INT_MIN = 2**31 - 1, -(2**31)
@@ -78,7 +78,7 @@ def records(random: Random) -> bytes | None:
 class Values:
     """Anything, absurd or not. `name` is the field's."""
 
-    def integer(self, random: Random, bits: int, name: str) -> int:  # noqa: ARG002
+    def integer(self, random: Random, bits: int, name: str) -> int:  # noqa: ARG002  (subclasses read it)
         most = 2 ** (bits - 1) - 1
         small = random.choice((0, 0, 1, 1, -1, 2, 3, 5, -2))
         return random.choice((small, small, small, most, -most - 1, random.randint(-most - 1, most)))
@@ -86,19 +86,19 @@ class Values:
     def milliseconds(self, random: Random, bits: int, name: str) -> int:
         return self.integer(random, 32, name) if bits == 32 else self.integer(random, 50, name) // 100
 
-    def string(self, random: Random, name: str) -> str:  # noqa: ARG002
+    def string(self, random: Random, name: str) -> str:  # noqa: ARG002  (subclasses read it)
         return random.choice(STRINGS)
 
-    def uuid(self, random: Random, name: str) -> UUID:  # noqa: ARG002
+    def uuid(self, random: Random, name: str) -> UUID:  # noqa: ARG002  (subclasses read it)
         return UUID(int=random.choice((1, random.getrandbits(128))))
 
-    def data(self, random: Random, name: str) -> bytes:  # noqa: ARG002
+    def data(self, random: Random, name: str) -> bytes:  # noqa: ARG002  (subclasses read it)
         return random.randbytes(random.choice((0, 1, 20)))
 
-    def is_null(self, random: Random, name: str) -> bool:  # noqa: ARG002
+    def is_null(self, random: Random, name: str) -> bool:  # noqa: ARG002  (subclasses read it)
         return random.random() < 0.2
 
-    def count(self, random: Random, name: str) -> int:  # noqa: ARG002
+    def count(self, random: Random, name: str) -> int:  # noqa: ARG002  (subclasses read it)
         return random.choice((0, 1, 1, 1, 2, 3))
 
     def __init__(self) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from kcli.broker.config import BrokerConfig
-from kcli.broker.logs.directories import LogDir, LogDirs, open_log_dirs
+from kcli.broker.log_dirs.directories import LogDir, LogDirs, open_log_dirs
 from kcli.broker.logs.manager import Listeners, LogManager
-from kcli.broker.logs.partitions import Partition
+from kcli.broker.partition.partitions import Partition
 from kcli.inspector.cluster_metadata import read_image
 from kcli.log.disk import Disk, DiskFile
 from kcli.metadata.image import MetadataImage

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from formats.file_name import METADATA_DIRECTORY
-from kcli.broker.clock import Clock
 from kcli.broker.metadata.alone import LoneMetadataLog
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.format import format_directories
-from kcli.broker.metadata.records import Replayed, read_batches
-from kcli.broker.metadata.snapshots import read_snapshot
+from kcli.broker.process.clock import Clock
 from kcli.log.disk import Disk
 from kcli.metadata.features import first_levels
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.snapshot import snapshot
+from kcli.metadata_log.records import Replayed, read_batches
+from kcli.metadata_log.snapshot_file import read_snapshot
 from tests.conftest import GOLDEN
 
 NOW_MS = 1_795_000_000_000

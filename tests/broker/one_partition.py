@@ -10,14 +10,17 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+from kcli.broker.coordinators.context import CoordinatorContext
 from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError, Work
-from kcli.broker.logs.partitions import Partition, Partitions
-from kcli.broker.network.messages import ErrorCode
+from kcli.broker.network.peers import Network, NoNetwork
+from kcli.broker.partition.partitions import Partition, Partitions
+from kcli.broker.process.turns import Turns
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
-from kcli.log.partition_log import OpenOptions, PartitionLog
+from kcli.log.live.partition_log import OpenOptions, PartitionLog
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid
+from kcli.protocol.error_code import ErrorCode
 from tests.broker.log_dirs import config_of, create_topic
 from tests.sim.loop import LoopClock, SimulatedLoop
 
@@ -26,9 +29,9 @@ TOPIC_ID = UUID(int=7)
 
 
 class OnePartition:
-    """See above. topic: its name; broker: what its coordinator sees."""
+    """See above. topic: its name; context: what its coordinator is given; network: to the other broker."""
 
-    def __init__(self, directory: Path, topic: str) -> None:
+    def __init__(self, directory: Path, topic: str, network: Network | None = None) -> None:
         self.topic = topic
         self.loop = SimulatedLoop(Random(0))
         self.clock = LoopClock(self.loop)
@@ -44,13 +47,8 @@ class OnePartition:
         self.partition = Partition(topic, 0, TOPIC_ID, state, OWN, online, self._open)
         partitions = Partitions(self.image)
         partitions.add(self.partition)
-        self.broker: Any = SimpleNamespace(
-            image=self.image,
-            node_id=OWN,
-            partitions=partitions,
-            clock=self.clock,
-            config=config_of([directory / "data"]),
-        )
+        config = config_of([directory / "data"])
+        self.context = CoordinatorContext(config, self.clock, self.image, partitions, network or NoNetwork(), Turns())
 
     def _open(self, _: Partition) -> PartitionLog:
         config = LogConfig({"min.insync.replicas": "2"})
@@ -58,7 +56,7 @@ class OnePartition:
 
     def coordinate(self, work: Callable[[], Work]) -> Coordinator:
         """The coordinator of the partition, loaded."""
-        coordinator = Coordinator(self.broker, self.topic, work)
+        coordinator = Coordinator(self.context, self.topic, lambda _: work())
         assert self.partition.log.log_end_offset >= 0
         self.run(self._start(coordinator))
         return coordinator

@@ -28,10 +28,10 @@ from typing import Any
 from uuid import UUID
 
 from formats.file_name import METADATA_DIRECTORY
-from kcli.broker.api import APIS, BROKER_APIS, CONTROLLER_APIS, is_flexible
-from kcli.broker.metadata.records import read_batches
+from kcli.broker.wire.apis import APIS, BROKER_APIS, CONTROLLER_APIS, is_flexible
 from kcli.errors import UnreadableInput
 from kcli.metadata.partition import to_uuid
+from kcli.metadata_log.records import read_batches
 from tests.broker.cluster import CLUSTER_ID, Cluster, ProcessNode
 from tests.broker.hostile import Values, mutated, whole_request
 from tests.broker.pings import Pings, Waits
@@ -111,7 +111,7 @@ class Plausible(Values):
             return random.choice((0, 1, 5, 50))
         return random.choice((0, 0, 0, 1, -1))
 
-    def milliseconds(self, random: Random, bits: int, name: str) -> int:  # noqa: ARG002
+    def milliseconds(self, random: Random, bits: int, name: str) -> int:  # noqa: ARG002  (the signature of Values)
         if self._is_extreme(random):
             return random.choice(extremes(32)) if bits == 32 else random.choice(extremes(44))
         return random.choice((0, 0, 10, 1000))
@@ -149,7 +149,7 @@ class Plausible(Values):
             return False
         return random.random() < (0.4 if name == "cluster_id" else 0.1)
 
-    def count(self, random: Random, name: str) -> int:  # noqa: ARG002
+    def count(self, random: Random, name: str) -> int:  # noqa: ARG002  (the signature of Values)
         return 1 if random.random() < 0.85 else random.choice((0, 2, 3))
 
 

@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from formats.kernels.log import FAULT_BAD_CRC, FAULT_BAD_MAGIC, FAULT_SHORT_HEADER, BatchTable, scan
+from formats.kernels.batches import FAULT_BAD_CRC, FAULT_BAD_MAGIC, FAULT_SHORT_HEADER, BatchTable
+from formats.kernels.records import RecordTable
+from formats.kernels.scan import scan
+from kcli.broker.config.single_node import single_node_config
 from kcli.broker.read_only.node import ReadOnlyNode, known_node_id
-from kcli.broker.single_node import single_node_config
 from kcli.inspector.log_records import print_jsonl
+from kcli.log.batch_records import decode, is_readable
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
 from tests.broker.running import Client, RunningNode
@@ -85,18 +88,21 @@ def records_of(data: bytes, topic: str, number: int) -> list[Json]:
 
 
 def sound_batches(directory: Path) -> bytes:
-    """The bytes of all batches in a partition's directory that are whole, one after the other. A base offset is in no
-    checksum: one that is none, or belongs to a later segment, is damage too."""
+    """The bytes of all batches in a partition's directory that are whole and that clients read, one after the other. A
+    base offset is in no checksum: one that is none, or belongs to a later segment, is damage too."""
     out = bytearray()
+    records = RecordTable(4096)
     paths = sorted(directory.glob("*.log"))
     limits = [*(int(path.stem) for path in paths[1:]), 1 << 63]
     for path, limit in zip(paths, limits, strict=True):
         source = FileSource(path)
         for part in read_segment(source):
             if isinstance(part, Window):
+                for _ in decode(part, records):
+                    pass
                 for i in range(part.batches.count):
-                    _, start, size, base_offset, *_, faults = part.batches.row(i)
-                    if not faults & UNSOUND and 0 <= base_offset < limit:
+                    _, start, size, base_offset, *_ = part.batches.row(i)
+                    if is_readable(part, i) and 0 <= base_offset < limit:
                         out += part.data[start : start + size]
         source.close()
     return bytes(out)

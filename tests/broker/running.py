@@ -19,11 +19,11 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from kcli.broker.api import APIS, is_flexible
 from kcli.broker.config import BrokerConfig
-from kcli.broker.network.messages import entity_reader, entity_writer, messages
+from kcli.broker.config.single_node import single_node_config
 from kcli.broker.node import Node
-from kcli.broker.single_node import single_node_config
+from kcli.broker.wire.apis import APIS, is_flexible
+from kcli.broker.wire.messages import entity_reader, entity_writer, messages
 from kcli.log.disk import Disk
 from kcli.testing.wire import message, plain
 
@@ -51,10 +51,12 @@ def readable(sockets: Sequence[socket.socket], timeout_s: float) -> list[socket.
 
 
 class Client:
-    """A connection that sends requests as plain values and gives plain answers; or any bytes."""
+    """A connection that sends requests as plain values and gives plain answers; or any bytes. from_host: the address of
+    this machine that it comes from, where it matters which."""
 
-    def __init__(self, address: Address, client_id: str | None = "test") -> None:
-        self.socket = socket.create_connection(address, TIMEOUT_S)
+    def __init__(self, address: Address, client_id: str | None = "test", from_host: str = "") -> None:
+        self.socket = socket.create_connection(address, TIMEOUT_S, (from_host, 0) if from_host else None)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as Kafka's clients do
         self.client_id = client_id
         self.correlation_id = 0
 
@@ -155,6 +157,7 @@ class RunningNode:
     def _begin(self) -> None:
         self._up = threading.Event()
         self._error: BaseException | None = None
+        self._clients: list[Client] = []
         self._thread = threading.Thread(target=lambda: uvloop.run(self._run()), daemon=True)
         self._thread.start()
 
@@ -195,7 +198,14 @@ class RunningNode:
 
     def client(self, client_id: str | None = "test") -> Client:
         """A new connection."""
-        return Client(self.address, client_id)
+        client = Client(self.address, client_id)
+        self._clients.append(client)
+        return client
+
+    def close_clients(self) -> None:
+        """Close all connections that it gave: of a test that failed, none may be left to the next one."""
+        for each in self._clients:
+            each.socket.close()
 
     def run(self, call: Callable[[], T]) -> T:
         """Call something on the node's thread."""
@@ -227,6 +237,9 @@ def running_node(data_dir: Path, disk: Disk | None = None, **options: str) -> It
     node = RunningNode(data_dir, {name.replace("_", "."): value for name, value in options.items()}, disk)
     try:
         yield node
+    except BaseException:
+        node.close_clients()
+        raise
     finally:
         node.stop()
 

@@ -10,6 +10,7 @@ from typing import Any
 from kcli.broker.metadata.format import format_directories
 from kcli.broker.node import Node
 from kcli.metadata.snapshot import snapshot
+from kcli.protocol.error_code import ErrorCode
 from tests.broker.cluster import (
     BEGUN_MS,
     CLUSTER_ID,
@@ -138,7 +139,7 @@ def test_controllers_are_described_through_their_listener(tmp_path: Path) -> Non
         assert {each["broker_id"]: each["port"] for each in found["brokers"]} == expected
         assert (found["controller_id"], found["error_code"], found["endpoint_type"]) == (leader, 0, 2)
         refused = described(1)
-        assert refused["error_code"] == 114
+        assert refused["error_code"] == ErrorCode.MISMATCHED_ENDPOINT_TYPE
         assert refused["error_message"].endswith(
             "endpoint of type CONTROLLER, but we wanted an endpoint of type BROKER"
         )
@@ -231,7 +232,7 @@ def test_static_voters_become_dynamic_ones_and_can_be_changed(tmp_path: Path) ->
             wait_for(lambda: cluster.quorum(1)["high_watermark"] > 0 and removes(client, named), "one voter less")
             assert gone["replica_id"] not in [each["replica_id"] for each in cluster.quorum(1)["current_voters"]]
             again = client.call("remove_raft_voter", 0, cluster_id=None, **named)
-            assert again["error_code"] == 127
+            assert again["error_code"] == ErrorCode.VOTER_NOT_FOUND
             listener = {"name": "CONTROLLER", "host": "127.0.0.1", "port": cluster.controller_ports[gone["replica_id"]]}
             wait_for(
                 lambda: gone["replica_id"] in [each["replica_id"] for each in cluster.quorum(1)["observers"]],

@@ -15,10 +15,11 @@ import pytest
 
 from formats.file_name import METADATA_DIRECTORY
 from kcli.broker import node as node_module
-from kcli.broker.lifecycle import NotRegistered
+from kcli.broker.controller.lifecycle import NotRegistered
 from kcli.broker.metadata.format import format_directories
-from kcli.broker.network.messages import ErrorCode, messages
-from kcli.log.recovery_view import StartRefused
+from kcli.broker.wire.messages import messages
+from kcli.errors import StartRefused
+from kcli.protocol.error_code import ErrorCode
 from kcli.testing.wire import message
 from tests.broker.cluster import BEGUN_MS, CLUSTER_ID, Cluster, ClusterNode, running_cluster, wait_for
 
@@ -65,7 +66,7 @@ def test_a_broker_with_the_id_of_another(tmp_path: Path, caplog: pytest.LogCaptu
 def test_a_voter_alone_has_no_quorum(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_module, "TELL_S", 0.5)
+    monkeypatch.setattr(node_module, "WAITING_LOG_S", 0.5)
     with coming_up(Cluster(tmp_path), 2):
         wait_for_line(caplog, "no quorum yet", "voters: 1, 2, 3")
 
@@ -82,7 +83,7 @@ def test_a_controller_that_speaks_other_versions(tmp_path: Path, caplog: pytest.
     with socket.create_server(("127.0.0.1", cluster.controller_ports[3001])) as server:
         threading.Thread(target=old_controller, args=(server,), daemon=True).start()
         with coming_up(cluster, 1):
-            wait_for_line(caplog, "cannot be talked to", "this node wants version 18, the other speaks 4 to 16")
+            wait_for_line(caplog, "has no common version", "this node wants version 18, the other speaks 4 to 16")
 
 
 def old_controller(server: socket.socket) -> None:
@@ -97,7 +98,7 @@ def old_controller(server: socket.socket) -> None:
             (number,) = struct.unpack_from(">i", frame, 8)
             kind = messages(18, 3)
             keys = [{"api_key": 1, "min_version": 4, "max_version": 16}]
-            value = {"error_code": ErrorCode.none, "api_keys": keys, "throttle_time": 0}
+            value = {"error_code": ErrorCode.NONE, "api_keys": keys, "throttle_time": 0}
             connection.sendall(kind.encode(number, message(kind.response_type, value)))
 
 

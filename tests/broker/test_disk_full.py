@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from kcli.broker.config.single_node import single_node_config
 from kcli.broker.node import Node, NotInOrder
-from kcli.broker.serve import stop
-from kcli.broker.single_node import single_node_config
+from kcli.broker.startup.serve import stop
 from kcli.errors import KcliError, error_text
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock

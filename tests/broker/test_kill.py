@@ -100,7 +100,7 @@ class Writer(threading.Thread):
         while not self._stop_asked.is_set():
             for _ in range(self._random.randrange(1, 40)):
                 self._send(self._random.randrange(PARTITIONS))
-            self._producer.poll(self._random.choice((0.0, 0.01, 0.03)))
+            self._producer.poll(self._random.choice((0.005, 0.01, 0.03)))  # a load, but not all that the machine can
         if left := self._producer.flush(PATIENCE_S):
             self.errors.append(f"{left} records were not acknowledged in {PATIENCE_S} s")
 
@@ -268,7 +268,7 @@ def stderr_of(process: subprocess.Popen[str]) -> str:
 def scenario(seed: int) -> Iterator[Scenario]:
     random = Random(seed)
     with TemporaryDirectory() as root:
-        each = Scenario(Path(root) / "data", random, free_port(random))
+        each = Scenario(Path(root) / "data", random, free_port(Random()))  # seeds repeat; ports may be taken
         try:
             yield each
         finally:

@@ -12,16 +12,15 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.api import APIS
-from kcli.broker.network.messages import messages
-from kcli.broker.parts import PARTS, Merged, Parts, split
-from kcli.broker.turns import Turns
+from kcli.broker.dispatch.parts import PARTS, Merged, Parts, split
+from kcli.broker.process.turns import Turns
+from kcli.broker.wire.apis import APIS
+from kcli.broker.wire.messages import messages
+from kcli.protocol.error_code import ErrorCode
 from kcli.testing.wire import message, plain
 from tests.broker.rounds import rounds_of
 from tests.broker.running import RunningNode, running_node
 
-CPU_MS_MAX = 300
-"""Of the loop's thread in one round: a tenth of it is usual, and seconds without parts."""
 COUNT = 5_000
 TURNS_MIN = 5
 
@@ -68,6 +67,16 @@ LONG: dict[str, tuple[int, dict[str, Any]]] = {
     "describe_transactions": (0, {"transactional_ids": names()}),
     "offset_for_leader_epoch": (4, {"replica_id": -1, "topics": [{"topic": each, "partitions": [
         {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]} for each in names()]}),
+    "fetch": (12, {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 20, "isolation_level": 0,
+        "session_id": 0, "session_epoch": 0, "forgotten_topics_data": [], "rack_id": "", "topics": [
+        {"topic": each, "partitions": [{"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0,
+            "last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": 1}]} for each in names()]}),
+    "alter_client_quotas": (1, {"validate_only": False, "entries": [
+        {"entity": [{"entity_type": "user", "entity_name": each}], "ops": [
+            {"key": "producer_byte_rate", "value": 1e9, "remove": False}]} for each in names(2000)]}),
+    "write_txn_markers": (1, {"markers": [
+        {"producer_id": i, "producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0, "topics": [
+            {"name": "orders", "partition_indexes": [0]}]} for i in range(1000)]}),
 }  # fmt: skip
 
 
@@ -87,7 +96,7 @@ def test_no_round_of_the_loop_is_long(node: RunningNode, api: str, monkeypatch: 
         answer = client.call(api, version, **request)
     assert answer
     assert taken >= TURNS_MIN
-    assert rounds.longest_ms < CPU_MS_MAX
+    assert rounds.are_even, rounds
 
 
 def test_what_is_asked_for_again_and_again_is_answered_once(node: RunningNode) -> None:
@@ -194,7 +203,7 @@ def test_a_slow_expression_does_not_hold_the_loop(tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         with rounds_of(node) as rounds:
-            answer: dict[str, Any] = {"error_code": 14, "assignment": None}
+            answer: dict[str, Any] = {"error_code": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "assignment": None}
             while not (answer["assignment"] or {}).get("topic_partitions"):
                 assert answer["error_code"] in (0, 14, 15, 16), answer
                 assert time.monotonic() < deadline
@@ -203,7 +212,7 @@ def test_a_slow_expression_does_not_hold_the_loop(tmp_path: Path) -> None:
                     beat |= {"member_epoch": answer["member_epoch"], "topic_partitions": None}
                 time.sleep(0.02)
         assert len(answer["assignment"]["topic_partitions"]) >= len(topics)
-    assert rounds.longest_ms < CPU_MS_MAX
+    assert rounds.are_even, rounds
 
 
 def test_every_batch_counts() -> None:
@@ -263,8 +272,8 @@ def test_too_much_is_refused(node: RunningNode) -> None:
         beat = {"group_id": "w", "member_id": "m", "member_epoch": 0, "instance_id": None, "rack_id": None}
         beat |= {"rebalance_timeout": 60_000, "subscribed_topic_names": []}
         beat |= {"server_assignor": None, "topic_partitions": []}
-        answer = client.call("consumer_group_heartbeat", 1, **beat, subscribed_topic_regex="(a*)" * 250_000)
-        assert answer["error_code"] == 128
+        answer = client.call("consumer_group_heartbeat", 1, **beat, subscribed_topic_regex="(a*)" * 8_000)
+        assert answer["error_code"] == ErrorCode.INVALID_REGULAR_EXPRESSION
         beat["subscribed_topic_names"] = names(20_001)
         answer = client.call("consumer_group_heartbeat", 1, **beat, subscribed_topic_regex=None)
         assert (answer["error_code"], answer["error_message"]) == (

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.metadata.raft_asks import Wire
-from kcli.broker.unattended import begin
+from kcli.broker.metadata.raft_requests import Wire
+from kcli.broker.process.unattended import begin
 from tests.broker.cluster import running_cluster
 from tests.broker.quorum_fuzz import METADATA_ID, METADATA_TOPIC, NODES, WAIT_MAX_MS, Victims, run, send, vote
 from tests.broker.running import Client, Closed

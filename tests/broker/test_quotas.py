@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from kcli.broker.network.messages import Call, RequestHeader
-from kcli.broker.quotas import Quotas, Rate, TokenBucket
+from kcli.broker.quotas.client import Quotas
+from kcli.broker.quotas.rates import Rate, TokenBucket
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.messages import RequestHeader
+from kcli.security.principals import ANONYMOUS
+from tests.broker.api.test_produce_fetch import create, fetch, partition_of, produce
 from tests.broker.running import Client, running_node
-from tests.broker.test_produce_fetch import create, fetch, partition_of, produce
+from tests.broker.security import user_quotas
 from tests.log.batches import batch
 
 USER, CLIENT = "user", "client-id"
 
 
-def call(client_id: str, now_ms: int) -> Call:
+def call(client_id: str, now_ms: int, size_bytes: int = 0, principal: str = ANONYMOUS) -> Call:
     header = RequestHeader(0, 0, 0, client_id, 0)
-    return Call(cast("Any", None), cast("Any", None), header, None, now_ms)
+    return Call(cast("Any", None), header, None, now_ms, principal=principal, size_bytes=size_bytes)
 
 
 def test_rate_is_over_all_windows() -> None:
@@ -60,21 +65,33 @@ def test_token_bucket() -> None:
 def test_entities(entity: tuple[tuple[str, str | None], ...], matches: bool) -> None:
     quotas = Quotas()
     quotas.update({entity: {"producer_byte_rate": 10.0}})
-    assert (quotas.produce_throttle_ms(call("a", 0), 10_000) > 0) is matches
+    assert (quotas.produce_throttle_ms(call("a", 0, 10_000)) > 0) is matches
     assert quotas.fetch_throttle_ms(call("a", 0), 10_000) == 0
+
+
+@pytest.mark.parametrize("case", range(len(user_quotas.ENTITIES)))
+def test_users_wait_as_long_as_with_kafka(case: int) -> None:
+    """Which quota counts, and who shares a count; Kafka's later requests of a count came some ms later."""
+    quotas = Quotas()
+    quotas.update({tuple(of.items()): {"producer_byte_rate": rate} for of, rate in user_quotas.quotas(case)})
+    found = []
+    for user, client_id in user_quotas.clients(case):
+        size = user_quotas.REQUEST_BYTES + len(client_id)
+        found.append(quotas.produce_throttle_ms(call(client_id, 0, size, f"User:{user}")))
+    assert found == pytest.approx(json.loads(user_quotas.THROTTLES.read_text())[case], abs=60)
 
 
 def test_the_most_specific_quota_counts() -> None:
     quotas = Quotas()
     quotas.update({((CLIENT, "a"),): {"producer_byte_rate": 1.0}, ((USER, None),): {"producer_byte_rate": 1e9}})
-    assert quotas.produce_throttle_ms(call("a", 0), 10_000) == 0
+    assert quotas.produce_throttle_ms(call("a", 0, 10_000)) == 0
 
 
 def test_clients_of_a_default_are_counted_each_by_itself() -> None:
     quotas = Quotas()
     quotas.update({((CLIENT, None),): {"producer_byte_rate": 100.0}})
-    assert quotas.produce_throttle_ms(call("a", 0), 1500) == 5000
-    assert quotas.produce_throttle_ms(call("b", 0), 100) == 0
+    assert quotas.produce_throttle_ms(call("a", 0, 1500)) == 5000
+    assert quotas.produce_throttle_ms(call("b", 0, 100)) == 0
 
 
 def test_request_time_throttles_for_a_window_at_most() -> None:
@@ -110,7 +127,7 @@ def test_enforced(tmp_path: Path) -> None:
         slow.socket.sendall(slow.frame("produce", 9, _request(sent)))
         throttled = slow.answer("produce", 9)["throttle_time"]
         assert 400 <= throttled <= 1000
-        assert time.monotonic() - began < 0.4, "the answer itself comes at once"
+        assert time.monotonic() - began < throttled / 1000, "the answer itself comes at once"
         assert slow.call("api_versions", 0)["error_code"] == 0
         assert time.monotonic() - began > throttled / 1000 - 0.05, "then the connection is deaf"
         set_quota(admin, "producer_byte_rate", None)

@@ -215,7 +215,11 @@ def test_a_node_of_a_cluster_must_be_formatted(tmp_path: Path) -> None:
         (["--listen", "nowhere"], 2, "HOST:PORT"),
         (["--listen", "127.0.0.1:99999"], 2, "HOST:PORT"),
         (["-o", "process.roles=broker"], 2, "process.roles"),
-        ([*SSL_LISTENER, "-o", "inter.broker.listener.name=SSL"], 1, "only PLAINTEXT"),
+        (
+            [*SSL_LISTENER, "-o", "inter.broker.listener.name=SSL"],
+            1,
+            "listener SSL: ssl.keystore.location: a listener of SSL needs a key",
+        ),
         (["-o", "node.id=9"], 1, "node"),
     ],
 )

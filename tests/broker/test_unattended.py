@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.unattended import Steps, attend, begin
+from kcli.broker.process.unattended import Steps, attend, begin
 from kcli.errors import KcliError
 from tests.conftest import TESTS
 
@@ -17,14 +17,16 @@ FULL = OSError(28, "No space left on device", "a/b")
 ALONE = re.compile(r"\b(create_task|ensure_future)\(")
 LOOKED_AT = {
     "kcli/broker/coordinators/producer_ids.py": "its failures are codes",
+    "kcli/broker/dispatch/kept.py": "every request that waits for the answer raises its failure",
     "kcli/broker/logs/compaction.py": "a round that fails is reported, and the next one follows",
-    "kcli/broker/lifecycle.py": "a future of its own, which shut_down waits for",
+    "kcli/broker/controller/lifecycle.py": "a future of its own, which shut_down waits for",
     "kcli/broker/metadata/alone.py": "every failure is the log's",
-    "kcli/broker/network/client.py": "whoever asks looks at it, and _look",
+    "kcli/broker/network/client.py": "awaited by its callers, and _retrieve_exception",
     "kcli/broker/network/connection.py": "every failure is its request's",
+    "kcli/broker/network/server.py": "_shaken looks at the failure of a handshake",
     "kcli/broker/node.py": "waited for in _unless_ended",
-    "kcli/broker/serve.py": "waited for in _started",
-    "kcli/broker/unattended.py": "begin itself",
+    "kcli/broker/startup/serve.py": "waited for in _started",
+    "kcli/broker/process/unattended.py": "begin itself",
     "kcli/launcher/launch.py": "waited for in _run",
 }
 OTHERS = ("kcli/broker/metadata/", "kcli/broker/controller/")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kcli.broker.network.messages import ErrorCode
+from kcli.protocol.error_code import ErrorCode
 from tests.broker.running import Address, Client
 from tests.log.batches import batch
 
-NONE = ErrorCode.none
+NONE = ErrorCode.NONE
 WAIT_S = 30.0
 OPEN: list[Client] = []
 """Connections that a test has made, for a fixture to close."""
@@ -82,10 +82,10 @@ class Transactional:
 def until_ready(ask: Any) -> dict[str, Any]:
     """The answer of a coordinator once it is there, and done with what was before."""
     passing = (
-        ErrorCode.coordinator_not_available,
-        ErrorCode.coordinator_load_in_progress,
-        ErrorCode.not_coordinator,
-        ErrorCode.concurrent_transactions,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
     )
     deadline = time.monotonic() + WAIT_S
     while True:

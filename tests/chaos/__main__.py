@@ -22,9 +22,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from kcli.protocol.topic_partition import TopicPartition
 from tests.chaos import verdict as promises
 from tests.chaos.faults import ALONE, FAULTS, KILLING, MAY_DIE, Fault, Victim
-from tests.chaos.history import EventLog, History, Outcome, TopicPartition
+from tests.chaos.history import EventLog, History, Outcome
 from tests.chaos.machine import machine
 from tests.chaos.workload import (
     PARTITIONS,
@@ -232,7 +233,7 @@ class Run:
     def replicas(self) -> dict[TopicPartition, dict[int, Path]]:
         """The directories of each partition."""
         return {
-            (topic, number): {
+            TopicPartition(topic, number): {
                 node: directory
                 for node in self.cluster.ids
                 if (directory := self.cluster.data(node) / f"{topic}-{number}").is_dir()

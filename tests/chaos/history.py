@@ -16,7 +16,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-TopicPartition = tuple[str, int]
+from kcli.protocol.topic_partition import TopicPartition
+
 NO_OFFSET = -1
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from kcli.protocol.topic_partition import TopicPartition
 from tests.chaos import verdict as promises
-from tests.chaos.history import NO_OFFSET, History, Outcome, Sent, TopicPartition, Transaction
+from tests.chaos.history import NO_OFFSET, History, Outcome, Sent, Transaction
 from tests.chaos.verdict import INPUT, LEDGER, ORDERS, OUTPUT
 
 Log = dict[TopicPartition, list[tuple[int, str]]]
-A, B, MONEY = (ORDERS, 0), (ORDERS, 1), (LEDGER, 0)
+A, B, MONEY = TopicPartition(ORDERS, 0), TopicPartition(ORDERS, 1), TopicPartition(LEDGER, 0)
 
 
 def well() -> tuple[History, Log]:
@@ -21,16 +22,16 @@ def well() -> tuple[History, Log]:
         A: [(0, "i0 0"), (1, "i1 0"), (3, "i0 1"), (4, "i0 3")],
         B: [(0, "i0 0")],
         MONEY: [(0, "t0 0 0"), (1, "t0 0 1"), (6, "t0 3 0")],
-        (LEDGER, 1): [(5, "t0 0 2")],
-        (INPUT, 0): [(0, "feeder 0"), (1, "feeder 1")],
-        (OUTPUT, 0): [(0, "feeder 0"), (2, "feeder 1")],
+        TopicPartition(LEDGER, 1): [(5, "t0 0 2")],
+        TopicPartition(INPUT, 0): [(0, "feeder 0"), (1, "feeder 1")],
+        TopicPartition(OUTPUT, 0): [(0, "feeder 0"), (2, "feeder 1")],
     }
     history = History()
     history.sent["i0", A] = Sent(4, {0: 0, 1: 3, 3: 4})
     history.sent["i1", A] = Sent(1, {0: NO_OFFSET})
     history.sent["i0", B] = Sent(1, {})
     history.transactions["t0"] = {
-        0: Transaction({MONEY: [0, 1], (LEDGER, 1): [2]}, Outcome.COMMITTED),
+        0: Transaction({MONEY: [0, 1], TopicPartition(LEDGER, 1): [2]}, Outcome.COMMITTED),
         1: Transaction({MONEY: [0]}, Outcome.ABORTED),
         2: Transaction({MONEY: [0, 1]}, Outcome.UNKNOWN),
         3: Transaction({MONEY: [0]}, Outcome.UNKNOWN),
@@ -72,7 +73,7 @@ def swap(history: History, log: Log) -> None:
 
 
 def tear(history: History, log: Log) -> None:
-    log[LEDGER, 1].clear()
+    log[TopicPartition(LEDGER, 1)].clear()
 
 
 def show_aborted(history: History, log: Log) -> None:
@@ -112,11 +113,11 @@ def see_another(history: History, log: Log) -> None:
 
 
 def process_twice(history: History, log: Log) -> None:
-    log[OUTPUT, 0].append((4, "feeder 1"))
+    log[TopicPartition(OUTPUT, 0)].append((4, "feeder 1"))
 
 
 def never_process(history: History, log: Log) -> None:
-    log[OUTPUT, 0].pop()
+    log[TopicPartition(OUTPUT, 0)].pop()
 
 
 def tell(history: History, log: Log) -> None:
@@ -168,7 +169,7 @@ def test_notices_replicas_that_differ(tmp_path: Path) -> None:
             (tmp_path / str(node) / f"{number:020}.log").write_bytes(data)
     places = {node: tmp_path / str(node) for node in (1, 2, 3)}
     (found,) = promises.unequal_replicas({A: places})
-    assert found == "('orders', 0): node 1 has 6 bytes, node 2 has 6 bytes, node 3 has 3 bytes"
+    assert found == "orders-0: node 1 has 6 bytes, node 2 has 6 bytes, node 3 has 3 bytes"
     assert not [*promises.unequal_replicas({A: {1: places[1], 2: places[2]}})]
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from tests.chaos.history import NO_OFFSET, History, Outcome, TopicPartition
+from kcli.protocol.topic_partition import TopicPartition
+from tests.chaos.history import NO_OFFSET, History, Outcome
 
 Log = Mapping[TopicPartition, Sequence[tuple[int, str]]]
 """Of each partition what a read_committed reader sees in the end: offsets and values."""
@@ -131,7 +132,7 @@ def not_exactly_once(log: Log) -> Iterator[str]:
         if topic != INPUT:
             continue
         given = [value for _, value in records]
-        made = [value for _, value in log.get((OUTPUT, number), ())]
+        made = [value for _, value in log.get(TopicPartition(OUTPUT, number), ())]
         if given == made:
             continue
         doubled = [value for value, count in Counter(made).items() if count > 1]

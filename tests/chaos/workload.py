@@ -31,7 +31,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.chaos.history import NO_OFFSET, EventLog, History, Outcome, Sent, TopicPartition, Transaction
+from kcli.protocol.topic_partition import TopicPartition
+from tests.chaos.history import NO_OFFSET, EventLog, History, Outcome, Sent, Transaction
 from tests.chaos.verdict import INPUT, LEDGER, ORDERS, OUTPUT
 from tests.interop.clients import toolchains
 
@@ -102,7 +103,7 @@ class Idempotent(Worker):
             | {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 5}
             | {"message.timeout.ms": 0, "client.id": name}
         )
-        places = [(self._topic, number) for number in range(PARTITIONS[self._topic])]
+        places = [TopicPartition(self._topic, number) for number in range(PARTITIONS[self._topic])]
         books = {place: self.history.sent[name, place] for place in places}
         fatal = threading.Event()
 
@@ -122,8 +123,9 @@ class Idempotent(Worker):
             if len(producer) > QUEUED or time.monotonic() < due_s:
                 continue
             due_s = time.monotonic() + self._pause_s
-            for topic, number in places:
-                book = books[topic, number]
+            for place in places:
+                topic, number = place
+                book = books[place]
                 on_delivery = partial(told, book, book.count)
                 producer.produce(topic, f"{name} {book.count}", partition=number, on_delivery=on_delivery)
                 book.count += 1
@@ -172,7 +174,7 @@ class Transactional(Worker):
         try:
             producer.begin_transaction()
             for index in range(self._random.randint(1, 8)):
-                place = (LEDGER, self._random.randrange(PARTITIONS[LEDGER]))
+                place = TopicPartition(LEDGER, self._random.randrange(PARTITIONS[LEDGER]))
                 records.setdefault(place, []).append(index)
                 producer.produce(place[0], f"{self.name} {number} {index}", partition=place[1])
             if wanted is Outcome.COMMITTED:
@@ -215,7 +217,7 @@ class Tail(Reader):
         super().__init__(name, bootstrap, history)
         self._topic = topic
         self.seen: dict[TopicPartition, list[tuple[int, str]]]
-        self.seen = {(topic, number): [] for number in range(PARTITIONS[topic])}
+        self.seen = {TopicPartition(topic, number): [] for number in range(PARTITIONS[topic])}
         history.tails[name] = self.seen
 
     def work(self) -> None:
@@ -224,7 +226,9 @@ class Tail(Reader):
         while not self.finishing.is_set():
             for message in consumer.consume(500, 0.2):
                 if (error := message.error()) is None:
-                    self.seen[self._topic, number_of(message)].append((offset_of(message), text(message)))
+                    self.seen[TopicPartition(self._topic, number_of(message))].append(
+                        (offset_of(message), text(message))
+                    )
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                     self.history.found_wrong(f"{self.name}: {self._topic}-{number_of(message)}: {error}")
                     self._assign(consumer)
@@ -247,7 +251,9 @@ class Member(Reader):
     def __init__(self, name: str, bootstrap: str, history: History, group: str, protocol: str, seed: int) -> None:
         super().__init__(name, bootstrap, history)
         self._group, self._protocol, self._random = group, protocol, Random(seed)
-        self._seen = history.groups.setdefault(group, {(ORDERS, number): {} for number in range(PARTITIONS[ORDERS])})
+        self._seen = history.groups.setdefault(
+            group, {TopicPartition(ORDERS, number): {} for number in range(PARTITIONS[ORDERS])}
+        )
 
     def work(self) -> None:
         classic = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 1000}
@@ -270,7 +276,7 @@ class Member(Reader):
             consumer.close()
 
     def _see(self, number: int, offset: int, value: str) -> None:
-        before = self._seen[ORDERS, number].setdefault(offset, value)
+        before = self._seen[TopicPartition(ORDERS, number)].setdefault(offset, value)
         if before != value:
             self.history.found_wrong(f"{self.name}: {ORDERS}-{number} offset {offset} was {before}, is {value}")
 
@@ -345,7 +351,7 @@ def not_processed(bootstrap: str) -> int:
 
 def read_all(bootstrap: str, seconds: float) -> dict[TopicPartition, list[tuple[int, str]]]:
     """All topics from their beginnings to their ends, as read_committed sees them. Raises TimeoutError."""
-    places = [(topic, number) for topic, count in PARTITIONS.items() for number in range(count)]
+    places = [TopicPartition(topic, number) for topic, count in PARTITIONS.items() for number in range(count)]
     found: dict[TopicPartition, list[tuple[int, str]]] = {place: [] for place in places}
     consumer = Consumer(
         PATIENT
@@ -360,7 +366,7 @@ def read_all(bootstrap: str, seconds: float) -> dict[TopicPartition, list[tuple[
             raise TimeoutError(f"the ends of {sorted(set(places) - ended)} do not come")
         for message in consumer.consume(5000, 0.5):
             error = message.error()
-            place = (cast("str", message.topic()), number_of(message))
+            place = TopicPartition(cast("str", message.topic()), number_of(message))
             if error is None:
                 found[place].append((offset_of(message), text(message)))
                 ended.discard(place)

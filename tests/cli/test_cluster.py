@@ -104,8 +104,8 @@ def test_details_that_are_not_known(cluster: Cluster) -> None:
     for answer in (b"", b"\0\0\0\5\0\0\0\0\0", b"\x7f\0\0\0", b"\0\0\0\x06\0\0\0\0\0\x23", b"HTTP/1.1 400"):
         with server(answer) as address:
             host, port = address.split(":")
-            assert wire.ask(wire.Server(host, int(port), 0.3)) == wire.Details(None, None)
-    assert wire.ask(wire.Server("127.0.0.1", free_port(), 0.3)) == wire.Details(None, None)
+            assert wire.details(wire.Server(host, int(port), 0.3)) == wire.Details(None, None)
+    assert wire.details(wire.Server("127.0.0.1", free_port(), 0.3)) == wire.Details(None, None)
 
 
 def free_port() -> int:
@@ -184,20 +184,6 @@ def test_the_list_of_commands_says_what_commands_say_of_themselves(name: str) ->
     shown = " ".join(kcli(name, "--help").stdout.split())
     assert COMMANDS[name].help
     assert f"{COMMANDS[name].help.strip()} " in shown
-
-
-@pytest.mark.parametrize("command", ["list", "describe", "create", "delete", "alter"])
-def test_the_page_of_topics_names_every_option(command: str) -> None:
-    options = set(re.findall(r"(--[a-z][a-z-]+)", kcli("topics", command, "--help").stdout)) - {"--help"}
-    page = (ROOT / "man/kcli-topics.1").read_text().replace("\\-", "-")
-    assert not [option for option in options if f"Fl Fl {option.removeprefix('--')}" not in page]
-
-
-@pytest.mark.parametrize("command", ["status", "stop", "start", "restart", "kill", "pause", "resume"])
-def test_the_page_of_cluster_names_every_option(command: str) -> None:
-    options = set(re.findall(r"(--[a-z][a-z-]+)", kcli("cluster", command, "--help").stdout)) - {"--help", "--nodes"}
-    page = (ROOT / "man/kcli-cluster.1").read_text().replace("\\-", "-")
-    assert not [option for option in options if f"Fl Fl {option.removeprefix('--')}" not in page]
 
 
 def test_examples_of_the_pages(cluster: Cluster, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 
 import pytest
 from confluent_kafka import Producer
@@ -14,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cli.run import KCLI, kcli
 from tests.client.clusters import WITH_TRANSACTIONS, Cluster, numbers_topic
+from tests.client.groups import WAIT_S
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +96,12 @@ def consuming(cluster: Cluster, *arguments: str) -> Iterator[subprocess.Popen[by
     environment = os.environ | {"KCLI_BOOTSTRAP_SERVER": cluster.address}
     command = [*KCLI, "consume", *arguments]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        deadline = Timer(WAIT_S, process.kill)  # ends a read for which no record comes
+        deadline.start()
         try:
             yield process
         finally:
+            deadline.cancel()
             process.kill()
 
 

@@ -132,7 +132,7 @@ def test_files_are_those_of_kafkas_tool() -> None:
 
 def test_file_names_that_are_no_text(tmp_path: Path) -> None:
     directory = os.fsencode(tmp_path) + b"/caf\xe9-0"
-    os.mkdir(directory)  # noqa: PTH102
+    os.mkdir(directory)  # noqa: PTH102 (the path is bytes)
     path = Path(os.fsdecode(directory)) / LOG.name
     path.write_bytes(LOG.read_bytes()[:4000])
     for output in FORMATS:

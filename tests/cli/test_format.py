@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import subprocess
 from pathlib import Path
 
-from tests.cli.run import kcli
+from tests.cli.run import KCLI, kcli
 from tests.interop.formatting import EXPECTED, Printed, report
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -64,10 +65,32 @@ def test_ways_to_a_quorum_exclude_each_other(tmp_path: Path) -> None:
     )
 
 
-def test_scram_is_not_there_yet(tmp_path: Path) -> None:
-    ended = kcli("format", "-t", CLUSTER_ID, "-c", properties(tmp_path), "-S", "SCRAM-SHA-256=[name=a,password=b]")
-    assert (ended.status, ended.complaint) == (2, "kcli: --add-scram: SCRAM credentials are not there yet, nor is SASL")
-    assert not (tmp_path / "data").exists()
+def test_a_user_of_the_format_logs_in(tmp_path: Path) -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    node = (
+        "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@localhost:9093\n"
+        "listeners=SASL_PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT\n"
+        "security.inter.broker.protocol=SASL_PLAINTEXT\nsasl.mechanism.inter.broker.protocol=SCRAM-SHA-512\n"
+        "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
+        f"listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config={module} required;\n"
+    )
+    file = properties(tmp_path, node)
+    user = "SCRAM-SHA-512=[name=admin,password=secret,iterations=8192]"
+    assert kcli("format", "-t", CLUSTER_ID, "-c", file, "-S", user).status == 0
+    with subprocess.Popen([*KCLI, "serve", "--config", str(file)], stdout=subprocess.PIPE, text=True) as served:
+        try:
+            assert served.stdout is not None
+            address = served.stdout.readline().split()[2]
+            for password, status in (("secret", 0), ("Secret", 1)):
+                login = f'sasl.jaas.config={module} required username="admin" password="{password}";\n'
+                client = tmp_path / "client.properties"
+                client.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n{login}")
+                ended = kcli("users", "list", "-b", address, "--command-config", client)
+                assert ended.status == status, ended
+                assert ("SCRAM-SHA-512  8192" in ended.stdout) is (status == 0)
+        finally:
+            served.terminate()
 
 
 def test_voters_that_are_none(tmp_path: Path) -> None:

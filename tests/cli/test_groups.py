@@ -5,27 +5,30 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kcli.cli.groups import _way
+from kcli.cli.groups import _method
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
 from kcli.client.resets import new_offsets
+from kcli.protocol.topic_partition import TopicPartition
 from tests.cli.run import Ended, kcli
 from tests.client.clusters import KAFKA, Cluster
 from tests.client.groups import WAIT_S, member, until
 from tests.conftest import GOLDEN
 from tests.interop import kit
 
-ROOT = Path(__file__).parents[2]
 DATA = GOLDEN / "groups" / "data"
 START_MS, STEP_MS = 1_700_000_000_000, 60_000
 RECORDS = 20
+NUMBERS = count()
 
 
 class Committed:
@@ -34,21 +37,21 @@ class Committed:
     def __init__(self, cluster: Cluster) -> None:
         """Records of each partition are a minute apart; the first five are deleted from partition 1."""
         self.cluster = cluster
-        self.topic = f"resets-{os.getpid()}"
+        self.topic = f"resets-{os.getpid()}-{next(NUMBERS)}"
         self.admin = AdminClient({"bootstrap.servers": cluster.address})
         self.admin.create_topics([NewTopic(self.topic, 2, config={"retention.ms": "-1"})])[self.topic].result()
         producer = Producer({"bootstrap.servers": cluster.address})
         for i in range(2 * RECORDS):
             producer.produce(self.topic, b"", partition=i % 2, timestamp=START_MS + STEP_MS * (i // 2))
         assert producer.flush(WAIT_S) == 0
-        (deleted,) = self.admin.delete_records([TopicPartition(self.topic, 1, 5)]).values()
+        (deleted,) = self.admin.delete_records([confluent_kafka.TopicPartition(self.topic, 1, 5)]).values()
         assert deleted.result().low_watermark == 5
 
     def group(self, name: str, *offsets: int) -> str:
         """A group with these offsets, in the order of the partitions."""
         groups = Groups(Connection(self.cluster.address))
         assert groups.group(name).members == ()
-        wanted = {(self.topic, number): offset for number, offset in enumerate(offsets)}
+        wanted = {TopicPartition(self.topic, number): offset for number, offset in enumerate(offsets)}
         assert list(groups.commit(name, wanted)) == list(wanted)
         return name
 
@@ -188,7 +191,7 @@ def test_resets_are_those_of_kafka_consumer_groups(
         )
         rows = sorted(line.split() for line in told.stdout.splitlines() if line.startswith(f"{group} "))
         assert rows, told
-        wanted = _way(way[0], int(way[1]) if way[0] in ("--to-offset", "--shift-by") else way[-1], [])
+        wanted = _method(way[0], int(way[1]) if way[0] in ("--to-offset", "--shift-by") else way[-1], [])
         found, _ = new_offsets(groups, group, wanted, [part for part in scope if part[:2] != "--"], lambda _: None)
         assert [[group, topic, str(n), str(offset)] for (topic, n), offset in sorted(found.items())] == rows, way
     assert committed.offsets(group) == {0: 7, 1: 11}
@@ -310,13 +313,6 @@ def test_usage(arguments: list[str], reason: str) -> None:
     ended = kcli("groups", *arguments)
     assert (ended.stdout, ended.status) == ("", 2)
     assert reason in ended.complaint
-
-
-@pytest.mark.parametrize("command", ["list", "describe", "members", "reset", "delete"])
-def test_manual_names_every_option(command: str) -> None:
-    options = set(re.findall(r"(--[a-z][a-z-]+)", kcli("groups", command, "--help").stdout)) - {"--help"}
-    page = (ROOT / "man/kcli-groups.1").read_text()
-    assert not [option for option in options if f"Fl Fl {option.removeprefix('--')}" not in page]
 
 
 def test_nobody_answers() -> None:

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from formats import producer_snapshot
+from kcli.cli.error_report import DiskFailed
 from kcli.cli.recover import recover
-from kcli.cli.told import DiskFailed
 from kcli.log.disk import Disk, DiskFile
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN, SAMPLES, files_below
+from tests.damage import frames
+from tests.log.batches import batch, marker
 
 LOG = "00000000000000000000.log"
 DAMAGED = SAMPLES / "broken/zero-page-in-middle-0"
@@ -44,6 +47,34 @@ def test_dry_run_names_the_byte_and_the_reason_and_writes_nothing(partition: Pat
     assert files_below(partition.parent) == before
 
 
+def test_leftovers_are_summed_up(partition: Path) -> None:
+    """For people; JSON lines have them all."""
+    for base in range(3):
+        (partition / f"{base:020}.log.deleted").write_bytes(b"gone")
+    shown = kcli("recover", partition).stdout
+    assert shown.count("leftover-removed") == 1
+    assert f"{LOG}.deleted and 2 more" in shown
+    assert "was to be deleted (12 bytes)" in shown
+    found = rows(kcli("recover", "--format", "jsonl", partition).stdout)
+    assert len([row for row in found if row["kind"] == "leftover-removed"]) == 3
+
+
+def test_a_transaction_whose_end_marker_is_damaged(tmp_path: Path) -> None:
+    """The cut leaves it open, and so do the bytes that salvage leaves out."""
+    path = tmp_path / "t-0" / LOG
+    path.parent.mkdir()
+    data = bytearray(batch(b"v", producer=(7, 0), sequence=0, transactional=True))
+    at = len(data)
+    data += marker((7, 0), commit=True, base_offset=1)
+    data[at + 66] ^= 1
+    path.write_bytes(data)
+    for options in ([], ["--salvage"]):
+        found = rows(kcli("recover", "--format", "jsonl", *options, path.parent).stdout)
+        open_then = [(row["producer_id"], row["first_offset"]) for row in found if row["kind"] == "transaction-open"]
+        assert open_then == [(7, 0)]
+    assert "has a transaction open from offset 0 on" in kcli("recover", path.parent).stdout
+
+
 def test_json_lines(partition: Path) -> None:
     found = rows(kcli("recover", "--format", "jsonl", partition).stdout)
     cut = next(row for row in found if row["kind"] == "cut")
@@ -54,6 +85,12 @@ def test_json_lines(partition: Path) -> None:
         38,
     )
     assert found[-1]["kind"] == "partition"
+
+
+def test_a_start_is_clean_or_not() -> None:
+    ended = kcli("recover", "--clean", "--unclean", GOLDEN / "unclean/crashed/u-plain-1")
+    assert ended.status == 2
+    assert "give one of --clean and --unclean" in ended.stderr
 
 
 def test_clean_start_is_refused() -> None:
@@ -253,3 +290,224 @@ def test_copy_into_the_log_directory_is_refused(tmp_path: Path) -> None:
     assert ended.status == 2
     assert "keep Kafka from starting" in ended.complaint
     assert not (tmp_path / "logs/new").exists()
+
+
+def test_salvage_sets_a_log_start_offset_beyond_the_end_back(tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    shutil.copytree(GOLDEN / "unclean/recovered", directory)
+    name = next(path.parent.name for path in sorted(directory.glob("*-*/*.log")) if path.stat().st_size)
+    topic, _, number = name.rpartition("-")
+    (directory / "log-start-offset-checkpoint").write_text(f"0\n1\n{topic} {number} 1000000000\n")
+    before = {path.name: path.read_bytes() for path in (directory / name).glob("*.log")}
+    dry = kcli("recover", "--salvage", directory)
+    assert "1,000,000,000 is beyond it" in dry.stdout
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert {path.name: path.read_bytes() for path in (tmp_path / "new" / name).glob("*.log")} == before
+    assert "1000000000" not in (tmp_path / "new/log-start-offset-checkpoint").read_text()
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    assert "1000000000" not in (directory / "log-start-offset-checkpoint").read_text()
+    assert kcli("recover", directory).status == 0
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe-0", b"a b-0", b"a\nFORGED-0"], ids=["not-utf8", "space", "line-end"])
+@pytest.mark.parametrize("place", ["--out", "--in-place"])
+def test_a_name_that_no_checkpoint_can_hold(tmp_path: Path, name: bytes, place: str) -> None:
+    """The partition is recovered, and the checkpoints, which can still be read, do not name it."""
+    home = tmp_path / "data"
+    shutil.copytree(SAMPLES / "good" / "java-zstd-0", home / "orders-0")
+    shutil.copytree(SAMPLES / "good" / "java-zstd-0", home / os.fsdecode(name))
+    (home / "meta.properties").write_text(f"version=1\ncluster.id={'A' * 22}\nnode.id=1\n")
+    target = [place, tmp_path / "new"] if place == "--out" else [place]
+    ended = kcli("recover", "--unclean", *target, home)
+    assert (ended.status, ended.stderr) == (0, "")
+    assert ("its name is not UTF-8" in ended.stdout) is (name[0] == 0xFF)
+    made = tmp_path / "new" if place == "--out" else home
+    assert (made / os.fsdecode(name) / "00000000000000000000.log").stat().st_size > 0
+    lines = (made / "recovery-point-offset-checkpoint").read_text().splitlines()
+    assert [line.rpartition(" ")[0] for line in lines] == ["", "", "orders 0"]
+
+
+@pytest.mark.parametrize("place", ["--out", "--in-place"])
+def test_a_clean_start_leaves_the_marker(tmp_path: Path, place: str) -> None:
+    """A clean start passes by damage in an active segment; without the marker the next start would cut it."""
+    directory = tmp_path / "logs"
+    shutil.copytree(GOLDEN / "codecs/data", directory)
+    log = max((directory / "java-zstd-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    (directory / "java-gzip-0/00000000000000000000.timeindex.deleted").write_bytes(b"x")
+    told = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    assert [row["kind"] for row in told if row["kind"] != "partition"] == ["leftover-removed"]
+    made = tmp_path / "new" if place == "--out" else directory
+    assert kcli("recover", place, *([made] if place == "--out" else []), directory).status == 0
+    assert (made / ".kafka_cleanshutdown").exists()
+    again = rows(kcli("recover", "--format", "jsonl", made).stdout)
+    ends = ("partition", "log_start_offset", "log_end_offset")
+    assert [[row.get(each) for each in ends] for row in again] == [
+        [row.get(each) for each in ends] for row in told if row["kind"] == "partition"
+    ]
+    assert kcli("recover", "--unclean", place, *([tmp_path / "cut"] if place == "--out" else []), directory).status == 0
+    assert not ((tmp_path / "cut" if place == "--out" else directory) / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.parametrize("place", ["--out", "--in-place"])
+def test_salvage_looks_below_the_recovery_point(tmp_path: Path, place: str) -> None:
+    """A start does not, and serves the damage."""
+    directory = tmp_path / "logs"
+    shutil.copytree(GOLDEN / "txn/data", directory)
+    log = directory / "t-txn-0/00000000000000000004.log"
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    assert kcli("recover", "--unclean", directory).status == 0
+    ended = kcli("recover", "--salvage", directory)
+    assert ended.status == 1
+    assert "no batch that consumers read at byte 78: a start" in ended.stdout
+    assert "1 gap would be left out" in ended.stdout
+    assert "\nnext  " in ended.stdout
+    made = tmp_path / "new" if place == "--out" else directory
+    assert kcli("recover", "--salvage", place, *([made] if place == "--out" else []), directory).status == 0
+    assert "batch-crc" not in kcli("verify", made).stdout
+    assert kcli("recover", "--salvage", made).status == 0
+
+
+@pytest.mark.parametrize("place", ["--out", "--in-place"])
+def test_salvage_rebuilds_files_that_contradict_the_batches(tmp_path: Path, place: str) -> None:
+    """Also below the recovery point, where a start passes over them: consumers then read aborted records."""
+    directory = tmp_path / "logs"
+    shutil.copytree(GOLDEN / "txn/data", directory, copy_function=shutil.copyfile)
+    aborted = f"t-txn-0/{4:020}.txnindex"
+    times, no_times = f"t-txn-1/{2:020}.timeindex", f"t-txn-2/{5:020}.timeindex"
+    epochs = "t-mix-0/leader-epoch-checkpoint"
+    before = {name: (directory / name).read_bytes() for name in (aborted, epochs)}
+    os.truncate(directory / aborted, 5)
+    os.truncate(directory / times, 5)
+    (directory / no_times).unlink()
+    (directory / epochs).write_text("0\n1\n7 0\n")
+    assert kcli("recover", "--unclean", directory).status == 0
+    ended = kcli("recover", "--salvage", "--format", "jsonl", directory)
+    assert ended.status == 1
+    rebuilt = {f"{row['partition']}/{row['file']}" for row in rows(ended.stdout) if row["kind"] == "rebuilt"}
+    assert rebuilt == {aborted, times, no_times, epochs}
+    made = tmp_path / "new" if place == "--out" else directory
+    ended = kcli("recover", "--salvage", place, *([made] if place == "--out" else []), directory)
+    assert ended.status == 0
+    assert "4 files rebuilt" in ended.stdout
+    assert {name: (made / name).read_bytes() for name in before} == before
+    assert kcli("verify", made).status == 0  # expired producers are no longer in rebuilt snapshots
+
+
+@pytest.mark.parametrize("place", ["--out", "--in-place"])
+def test_salvage_rebuilds_the_indexes_of_a_log_that_was_cut(tmp_path: Path, place: str) -> None:
+    """verify reports the cut alone, with its indexes as consequences."""
+    directory = tmp_path / "logs"
+    shutil.copytree(GOLDEN / "txn/data", directory, copy_function=shutil.copyfile)
+    partition = directory / "t-txn-0"
+    batches = list(frames((partition / f"{4:020}.log").read_bytes()))
+    at = batches[len(batches) // 3][0]
+    first = int.from_bytes((partition / f"{4:020}.log").read_bytes()[at : at + 8])
+    os.truncate(partition / f"{4:020}.log", at)
+    ended = kcli("recover", "--salvage", "--format", "jsonl", directory)
+    assert ended.status == 1
+    told = [row for row in rows(ended.stdout) if row["partition"] == "t-txn-0"]
+    assert {row["file"] for row in told if row["kind"] == "rebuilt"} >= {f"{4:020}.index", f"{4:020}.txnindex"}
+    (gap,) = (row for row in told if row["kind"] == "gap")
+    assert [gap[each] for each in ("file", "position", "bytes")] == [f"{4:020}.log", at, 0]
+    assert [gap["first_offset"], gap["last_offset"]] == [first, 71]
+    assert f"no batch for offsets {first}..71" in kcli("recover", "--salvage", directory).stdout
+    made = tmp_path / "new" if place == "--out" else directory
+    assert kcli("recover", "--salvage", place, *([made] if place == "--out" else []), directory).status == 0
+    left = [
+        str(row["kind"]) for row in rows(kcli("verify", "--format", "jsonl", made).stdout) if row["severity"] != "info"
+    ]
+    assert "log-missing" in left
+    assert not [kind for kind in left if kind.startswith(("index", "timeindex", "txnindex", "log-cut"))]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "a clean start, which reads only the ends of the logs (kcli verify reads all)"),
+        (["--unclean"], "a start after a crash, which reads nothing below the recovery points (kcli verify does)"),
+        (["--salvage"], "a start after a crash; nothing was written"),
+    ],
+)
+def test_the_sum_says_what_was_not_read(options: list[str], words: str) -> None:
+    assert words in kcli("recover", *options, GOLDEN / "txn/data").stdout
+
+
+@pytest.mark.parametrize("place", ["--out", "--in-place"])
+def test_salvage_looks_at_active_segments_after_a_clean_stop(tmp_path: Path, place: str) -> None:
+    """Salvage leaves no clean-shutdown marker: the next start would cut the damage that a clean one passes by."""
+    directory = tmp_path / "logs"
+    shutil.copytree(GOLDEN / "codecs/data", directory)
+    assert (directory / ".kafka_cleanshutdown").exists()
+    log = max((directory / "java-zstd-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    made = tmp_path / "new" if place == "--out" else directory
+    ended = kcli("recover", "--salvage", place, *([made] if place == "--out" else []), directory)
+    assert ended.status == 0
+    assert "left out" in ended.stdout
+    assert kcli("recover", "--unclean", made).status == 0
+
+
+def with_the_snapshot_of_another(tmp_path: Path, snapshots: tuple[str, ...]) -> Path:
+    """A log directory where one partition has the last producer snapshot of another, with two open transactions."""
+    directory = Path(shutil.copytree(GOLDEN / "txn/data", tmp_path / "data", copy_function=shutil.copyfile))
+    for name in snapshots:
+        shutil.copyfile(directory / "t-hang-0" / f"{23:020}.snapshot", directory / "t-txn-0" / name)
+    return directory
+
+
+LAST, BASE = f"{156:020}.snapshot", f"{146:020}.snapshot"
+
+
+@pytest.mark.parametrize(
+    ("is_clean", "snapshots"),
+    [(True, (LAST,)), (True, (BASE, LAST)), (False, (BASE,)), (False, (BASE, LAST))],
+)
+def test_the_producer_snapshot_of_another_partition(tmp_path: Path, is_clean: bool, snapshots: tuple[str, ...]) -> None:
+    """Kafka takes it: its last stable offset stays at the batch of the transaction that is open in it alone."""
+    directory = with_the_snapshot_of_another(tmp_path, snapshots)
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    ended = kcli("recover", "--format", "jsonl", directory)
+    (wrong,) = (row for row in rows(ended.stdout) if row["kind"] == "snapshot-wrong")
+    assert (ended.status, wrong["partition"], wrong["file"]) == (1, "t-txn-0", snapshots[-1])
+    assert "producer 8 has a transaction open from offset 6 on" in str(wrong["reason"])
+    assert "kcli recover --salvage" in kcli("recover", directory).stdout
+    salvaged = tmp_path / "salvaged"
+    shown = rows(kcli("recover", "--salvage", "--format", "jsonl", "--out", salvaged, directory).stdout)
+    assert {row["file"] for row in shown if row["kind"] == "left-out"} == set(snapshots)
+    anew, kafkas = (
+        set(producer_snapshot.parse((each / "t-txn-0" / LAST).read_bytes()).entries)
+        for each in (salvaged, GOLDEN / "txn/data")
+    )
+    assert anew < kafkas  # a start forgets the producers that were silent for a day
+    assert not any(
+        row["kind"] == "snapshot-wrong" for row in rows(kcli("recover", "--format", "jsonl", salvaged).stdout)
+    )
+
+
+def test_a_crash_makes_the_snapshot_at_the_end_of_the_log_anew(tmp_path: Path) -> None:
+    """Kafka recovers the last segment, with the producers as of its base offset."""
+    directory = with_the_snapshot_of_another(tmp_path, (LAST,))
+    (directory / ".kafka_cleanshutdown").unlink()
+    assert kcli("recover", directory).status == 0
+
+
+def test_a_leader_epoch_checkpoint_that_salvage_writes_anew_is_told_after_a_crash_too(tmp_path: Path) -> None:
+    """The start after a crash rebuilds it as well, without a word."""
+    directory = tmp_path / "data"
+    shutil.copytree(GOLDEN / "txn/data", directory)
+    partition = directory / "t-mix-0"
+    checkpoint = partition / "leader-epoch-checkpoint"
+    sound = checkpoint.read_bytes()
+    checkpoint.write_text("0\n2\n3 0\n2 40\n")
+    ended = kcli("recover", "--unclean", "--salvage", "--format", "jsonl", "--out", tmp_path / "new", partition)
+    assert [row["file"] for row in rows(ended.stdout) if row["kind"] == "rebuilt"] == [checkpoint.name]
+    assert (tmp_path / "new" / checkpoint.name).read_bytes() == sound
+    assert kcli("recover", "--unclean", "--salvage", "--dry-run", partition).status == 1

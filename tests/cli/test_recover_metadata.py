@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from formats.file_name import FileKind
+from formats.producer_snapshot import ProducerEntry, ProducerSnapshot
+from formats.producer_snapshot import build as build_producers
 from formats.properties import parse
 from kcli.inspector.cluster_metadata import read_image
+from kcli.log.disk import Disk
+from kcli.log.log_directory import LogDirectory
+from kcli.log.partition_directory import topic_id_of
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid
+from kcli.protocol.topic_partition import TopicPartition
 from tests.broker.running import served_node
 from tests.cli.run import kcli
 from tests.conftest import GOLDEN, files_below
-from tests.metadata_damage import LOG, SET, batch_around, byte_of, copied, flip, partitions, strays
+from tests.damage import frames
+from tests.metadata_damage import (
+    LOG,
+    NEW_ID,
+    SET,
+    batch_around,
+    batches,
+    byte_of,
+    copied,
+    created_again,
+    flip,
+    partitions,
+    strays,
+)
 
 DAMAGED_TOPIC = "java-zstd"
 
@@ -43,6 +65,14 @@ def damaged(tmp_path: Path) -> Path:
     directory = copied(tmp_path)
     flip(directory / LOG, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
     return directory
+
+
+def recover_reports(directory: Path, *findings: str) -> None:
+    """kcli recover finds something, and says this."""
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    for finding in findings:
+        assert finding in ended.stdout
 
 
 def emptied(directory: Path) -> None:
@@ -176,10 +206,7 @@ def test_meta_properties_that_is_missing(tmp_path: Path) -> None:
     directory = copied(tmp_path)
     assert parse((directory / "meta.properties").read_bytes()).entries
     (directory / "meta.properties").unlink()
-    ended = kcli("recover", directory)
-    assert ended.status == 1
-    assert "meta.properties" in ended.stdout
-    assert "is missing: nothing says whose log directory this is" in ended.stdout
+    recover_reports(directory, "meta.properties", "is missing: nothing says whose log directory this is")
 
 
 def test_unclean_shutdown_is_stated(tmp_path: Path) -> None:
@@ -247,28 +274,49 @@ def test_record_that_contradicts_those_before_it(tmp_path: Path) -> None:
     at = byte_of(directory, "TopicRecord", DAMAGED_TOPIC)
     begin, end = batch_around(directory, at)
     (directory / LOG).write_bytes(log[:begin] + log[end:])
-    ended = kcli("recover", directory)
-    assert ended.status == 1
-    assert "Kafka would not start: offset" in ended.stdout
-    assert "kcli recover --salvage" in ended.stdout
+    recover_reports(directory, "Kafka would not start: offset", "kcli recover --salvage")
 
 
 def test_an_offset_that_jumps(tmp_path: Path) -> None:
-    """No CRC covers the base offset of a batch: nothing is cut, and Kafka waits for the offsets between."""
+    """No CRC covers the base offset of a batch: nothing is cut, and Kafka's controller cannot append below it."""
     directory = copied(tmp_path)
     begin, _ = batch_around(directory, byte_of(directory, "TopicRecord", DAMAGED_TOPIC))
     flip(directory / LOG, begin + 4)
-    ended = kcli("recover", directory)
-    assert ended.status == 1
-    assert "follows on" in ended.stdout
+    recover_reports(directory, "is beyond the log's end")
     new = tmp_path / "new"
     assert kcli("recover", "--salvage", "--out", new, directory).status == 0
     assert image_of(new).topics.keys() == image_of(GOLDEN / SET).topics.keys()
     assert image_of(new).offset == image_of(GOLDEN / SET).offset
-    with pytest.raises(AssertionError, match="follows on"), served_node(directory, "--allow-strays"):
+    with pytest.raises(AssertionError, match="is beyond the log's end"), served_node(directory, "--allow-strays"):
         pass
     with served_node(new):
         pass
+
+
+@pytest.mark.parametrize("place", ["middle", "end"])
+def test_a_batch_that_is_there_twice(tmp_path: Path, place: str) -> None:
+    """Kafka 4.3 starts with it, and knows all topics."""
+    directory = copied(tmp_path)
+    log = (directory / LOG).read_bytes()
+    at = byte_of(directory, "TopicRecord", DAMAGED_TOPIC)
+    begin, end = batch_around(directory, at)
+    if place == "end":
+        begin, end = batches(directory)[-1].position, len(log)
+    (directory / LOG).write_bytes(log[:end] + log[begin:end] + log[end:])
+    ended = kcli("recover", directory)
+    assert "would not start" not in ended.stdout, ended.stdout
+    assert ended.status == 0, ended.stdout
+
+
+def test_an_old_batch_at_the_end(tmp_path: Path) -> None:
+    """The log ends behind its last batch, below offsets that the controller has seen: Kafka 4.3 does not get ready."""
+    directory = copied(tmp_path)
+    log = (directory / LOG).read_bytes()
+    old = batches(directory)[-4]
+    (directory / LOG).write_bytes(log + log[old.position : old.position + old.size])
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "is beyond the log's end" in ended.stdout
 
 
 def test_meta_properties_of_another_node(tmp_path: Path) -> None:
@@ -280,6 +328,120 @@ def test_meta_properties_of_another_node(tmp_path: Path) -> None:
     (found,) = [row for row in rows(ended.stdout) if row["kind"] == "passed-over"]
     assert found["file"] == "meta.properties"
     assert "node.id is 7, and the metadata log knows replicas of node 1 only" in found["reason"]
+
+
+@pytest.mark.parametrize("quorum_state", [None, ""])
+def test_salvage_with_the_id_of_another_node(tmp_path: Path, quorum_state: str | None) -> None:
+    """Also where quorum-state keeps Kafka from starting; the metadata log has the directory.id of node 1."""
+    directory = copied(tmp_path)
+    meta = directory / "meta.properties"
+    before = meta.read_text()
+    meta.write_text(before.replace("node.id=1", "node.id=7"))
+    if quorum_state is not None:
+        (directory / "__cluster_metadata-0/quorum-state").write_text(quorum_state)
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "node.id is 7, and the metadata log knows replicas of node 1 only; node 1 has registered" in ended.stdout
+    assert "kcli recover --salvage" in ended.stdout
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    for each in (directory, tmp_path / "new"):
+        assert parse((each / "meta.properties").read_bytes()).entries == parse(before.encode()).entries
+        assert kcli("recover", each).status == 0
+    with served_node(tmp_path / "new"):
+        pass
+
+
+def test_a_directory_id_that_is_not_registered(tmp_path: Path) -> None:
+    """Kafka 4.3.0 started with it, and left all partitions offline."""
+    directory = copied(tmp_path)
+    meta = directory / "meta.properties"
+    before = parse(meta.read_bytes()).entries
+    meta.write_text(meta.read_text().replace(before["directory.id"], "AAECAwQFBgcICQoLDA0ODw"))
+    recover_reports(directory, f"places the partitions in {before['directory.id']}: Kafka starts, and all of them stay")
+    assert "kcli recover --salvage" in kcli("recover", directory).stdout
+    (told,) = rows(kcli("verify", "--format", "jsonl", "--severity", "error", directory).stdout)
+    assert "leaves the partitions offline" in told["found"]
+    shutil.copytree(directory, tmp_path / "by-hand")
+    subprocess.run(["bash", "-c", told["command"].replace(str(directory), str(tmp_path / "by-hand"))], check=True)
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    ended = kcli("recover", "--salvage", "--in-place", directory)
+    assert f"directory.id is {before['directory.id']} again" in ended.stdout
+    assert ended.status == 0
+    for each in (directory, tmp_path / "new", tmp_path / "by-hand"):
+        assert parse((each / "meta.properties").read_bytes()).entries == before
+        assert kcli("recover", each).status == 0
+
+
+def test_a_reserved_directory_id(tmp_path: Path) -> None:
+    """Kafka 4.3.0 did not start with it."""
+    directory = copied(tmp_path)
+    meta = directory / "meta.properties"
+    before = parse(meta.read_bytes()).entries
+    meta.write_text(meta.read_text().replace(before["directory.id"], "AAAAAAAAAAAAAAAAAAAABQ"))
+    ended = kcli("recover", directory)
+    assert "is reserved" in ended.stdout
+    assert "kcli recover --salvage --out NEW" in ended.stdout
+    (told,) = rows(kcli("verify", "--format", "jsonl", "--severity", "error", directory).stdout)
+    assert "Kafka does not start with it" in told["found"]
+    assert "Kafka starts, and" not in told["found"] + ended.stdout
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert ended.status == 0
+    assert "refused" not in ended.stdout
+    assert parse((tmp_path / "new/meta.properties").read_bytes()).entries == before
+    assert kcli("recover", tmp_path / "new").status == 0
+
+
+def test_a_directory_id_of_a_new_disk(tmp_path: Path) -> None:
+    """A formatted log directory without partitions has an id that is not registered yet."""
+    directory = copied(tmp_path)
+    for name in partitions(directory):
+        shutil.rmtree(directory / name)
+    meta = directory / "meta.properties"
+    meta.write_text(re.sub("directory.id=.*", "directory.id=AAECAwQFBgcICQoLDA0ODw", meta.read_text()))
+    assert "stay offline" not in kcli("recover", directory).stdout
+
+
+def test_a_partition_without_directory(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    shutil.rmtree(directory / "java-gzip-0")
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert ended.status == 1
+    (row,) = [row for row in rows(ended.stdout) if row["kind"] == "partition-missing"]
+    assert (row["partition"], row["directory"], row["reached_offset"] > 0) == ("java-gzip-0", None, True)
+    recover_reports(directory, "Kafka makes an empty one; lost: offsets up to")
+
+
+@pytest.mark.parametrize("state", ["delete", "stray"])
+def test_a_directory_named_for_its_end(tmp_path: Path, state: str) -> None:
+    """The metadata log has the partition: nobody deleted it."""
+    directory = copied(tmp_path)
+    before = logs_and_id(directory / "java-gzip-0")
+    named = directory / f"java-gzip-0.0123456789abcdef0123456789abcdef-{state}"
+    (directory / "java-gzip-0").rename(named)
+    recover_reports(directory, "and deletes java-gzip-0." if state == "delete" else "does not serve java-gzip-0.")
+    (told,) = rows(kcli("verify", "--format", "jsonl", "--severity", "error", directory).stdout)
+    assert (told["kind"], told["lost_last_offset"]) == ("partition-missing", None)
+    shutil.copytree(directory, tmp_path / "by-hand")
+    subprocess.run(["bash", "-c", told["command"].replace(str(directory), str(tmp_path / "by-hand"))], check=True)
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    for each in (directory, tmp_path / "new", tmp_path / "by-hand"):
+        assert logs_and_id(each / "java-gzip-0") == before
+        assert not (each / named.name).exists()
+        assert kcli("recover", each).status == 0
+
+
+def test_a_directory_to_be_deleted_of_an_older_topic(tmp_path: Path) -> None:
+    """The topic was deleted and created again, or the partition came back to this node."""
+    directory = copied(tmp_path)
+    old = directory / "java-gzip-0.0123456789abcdef0123456789abcdef-delete"
+    shutil.copytree(directory / "java-gzip-0", old)
+    assert kcli("recover", directory).status == 0
+    assert kcli("verify", directory).status == 0
+    shutil.rmtree(directory / "java-gzip-0")
+    (old / "partition.metadata").write_text("version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw")
+    recover_reports(directory, "Kafka makes an empty one; lost: offsets up to")
 
 
 def test_meta_properties_without_version(tmp_path: Path) -> None:
@@ -301,8 +463,10 @@ def test_what_is_no_regular_file(tmp_path: Path, name: str, kind: str) -> None:
     else:
         path.symlink_to("/dev/zero")
     ended = kcli("recover", directory)
-    assert ended.status == 2
-    assert f"{path}: not a regular file" in ended.complaint
+    assert (ended.status, ended.stderr) == (2, "")
+    lines = ended.stdout.splitlines()
+    at = lines.index(f"unreadable       {path.parent.name}/{name}")
+    assert lines[at + 1].endswith("cannot be read: not a regular file")
 
 
 def test_a_topic_of_the_name_with_another_id(tmp_path: Path) -> None:
@@ -314,6 +478,157 @@ def test_a_topic_of_the_name_with_another_id(tmp_path: Path) -> None:
     found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
     (row,) = [row for row in found if row["kind"] == "stray"]
     assert row["renewed"]
+
+
+def test_a_directory_of_a_deleted_topic(tmp_path: Path) -> None:
+    """The topic was created again: salvage does not make the deleted records those of the new topic, nor their end
+    offset its recovery point."""
+    directory = copied(tmp_path)
+    whole = logs_and_id(directory / f"{DAMAGED_TOPIC}-0")
+    partition = TopicPartition(DAMAGED_TOPIC, 0)
+    recovery_points = LogDirectory(directory).offsets(FileKind.RECOVERY_POINTS)
+    recovery_points[partition] -= 1
+    LogDirectory(directory).write_offsets(Disk(), FileKind.RECOVERY_POINTS, recovery_points)
+    created_again(directory, DAMAGED_TOPIC)
+    recover_reports(
+        directory, "the directory of its name is of a deleted topic: Kafka makes an empty one; lost: offsets"
+    )
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    (row,) = [row for row in found if row["kind"] == "partition-missing"]
+    assert (row["partition"], row["deleted"], row["reached_offset"] > 0) == (f"{DAMAGED_TOPIC}-0", True, True)
+    kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    (stray,) = (tmp_path / "new").glob("*-stray")
+    assert logs_and_id(stray) == whole
+    assert LogDirectory(tmp_path / "new").offsets(FileKind.RECOVERY_POINTS)[partition] == recovery_points[partition]
+    with served_node(tmp_path / "new"):
+        pass
+    assert strays(tmp_path / "new") == {f"{DAMAGED_TOPIC}-0"}
+    assert topic_id_of(tmp_path / "new" / f"{DAMAGED_TOPIC}-0") == NEW_ID
+
+
+def test_a_directory_of_a_deleted_topic_in_the_place_of_another(tmp_path: Path) -> None:
+    """Salvage gives the name to the directory with the id of the topic."""
+    directory = copied(tmp_path)
+    created_again(directory, DAMAGED_TOPIC)
+    place = directory / f"{DAMAGED_TOPIC}-0"
+    other = shutil.copytree(place, directory / f"{place.name}.{'0' * 32}-stray")
+    (other / "partition.metadata").write_text(f"version: 0\ntopic_id: {NEW_ID}")
+    recover_reports(directory, f"Kafka makes an empty one, and does not serve {other.name}, which has the records")
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    assert topic_id_of(place) == NEW_ID
+    (stray,) = directory.glob("*-stray")
+    assert topic_id_of(stray) != NEW_ID
+    assert kcli("recover", directory).status == 0
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_metadata_log_older_than_the_partitions(tmp_path: Path, is_clean: bool) -> None:
+    """The topic was created again behind its end: salvage gives it the id of its directories."""
+    directory = copied(tmp_path)
+    before = logs_and_id(directory / f"{DAMAGED_TOPIC}-0")["partition.metadata"]
+    (directory / f"{DAMAGED_TOPIC}-0/partition.metadata").write_text(f"version: 0\ntopic_id: {NEW_ID}")
+    marker = directory / ".kafka_cleanshutdown"
+    marker.write_text('{"version":0,"brokerEpoch":100000}') if is_clean else marker.unlink()
+    recover_reports(directory, "Kafka then has an older state of:", f"kcli recover --salvage --out NEW {directory}")
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    (changed,) = [row for row in found if row["kind"] == "metadata-changed"]
+    assert (changed["name"], changed["before"], changed["after"] in before.decode()) == (DAMAGED_TOPIC, NEW_ID, True)
+    (damaged,) = [row for row in found if row["kind"] == "metadata-damaged"]
+    assert ("registration begins at offset 100,000" if is_clean else "no record has the topics") in damaged["reason"]
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    saved, whole = image_of(tmp_path / "new"), image_of(GOLDEN / SET)
+    assert from_uuid(saved.topics[DAMAGED_TOPIC].id) == NEW_ID
+    assert saved.topic_configs(DAMAGED_TOPIC) == whole.topic_configs(DAMAGED_TOPIC)
+    with served_node(tmp_path / "new"):
+        pass
+    assert not strays(tmp_path / "new")
+
+
+def test_a_topic_with_directories_of_both_ids_keeps_its_own(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":100000}')
+    (directory / "java-none-1/partition.metadata").write_text(f"version: 0\ntopic_id: {NEW_ID}")
+    kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert image_of(tmp_path / "new").topics["java-none"].id == image_of(GOLDEN / SET).topics["java-none"].id
+    assert "1 partition is renamed to -stray" in kcli("recover", tmp_path / "new").stdout
+
+
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_a_name_that_the_metadata_log_does_not_place_here(tmp_path: Path, is_copied: bool) -> None:
+    """The id is that of a topic: Kafka leaves the directory as it is."""
+    directory = copied(tmp_path)
+    other, whole = directory / "JAVA-LZ4-0", logs_and_id(directory / "java-lz4-0")
+    shutil.copytree(directory / "java-lz4-0", other)
+    if is_copied:
+        recover_reports(directory, "the id of topic java-lz4", "Kafka leaves the directory as it is")
+    else:
+        shutil.rmtree(directory / "java-lz4-0")
+        recover_reports(directory, "Kafka makes an empty one, and does not serve JAVA-LZ4-0, which has the records")
+        found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+        (row,) = [row for row in found if row["kind"] == "partition" and row["partition"] == "java-lz4-0"]
+        assert (row["log_start_offset"], row["log_end_offset"], row["missing"]) == (0, 0, True)
+        assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+        assert logs_and_id(tmp_path / "new/java-lz4-0") == whole
+    with served_node(directory):
+        pass
+    assert not strays(directory)
+    assert logs_and_id(other) == whole
+    assert (logs_and_id(directory / "java-lz4-0") == whole) == is_copied
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_salvage_begins_beyond_the_leader_epochs_and_producer_ids_in_use(tmp_path: Path, is_cut: bool) -> None:
+    """A new producer with the id of an older one would get OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    directory = copied(tmp_path)
+    partition = directory / f"{DAMAGED_TOPIC}-0"
+    (partition / "leader-epoch-checkpoint").write_text("0\n1\n7 0\n")
+    entry = ProducerEntry(4_321, 0, 5, 5, 0, 0, -1, -1)
+    (partition / "00000000000000000006.snapshot").write_bytes(build_producers(ProducerSnapshot((entry,))))
+    if is_cut:
+        flip(directory / LOG, byte_of(directory, "TopicRecord", "java-none"))
+    else:
+        (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":100000}')
+        (directory / "java-none-0/partition.metadata").write_text(f"version: 0\ntopic_id: {NEW_ID}")
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    saved = image_of(tmp_path / "new")
+    assert saved.topics[DAMAGED_TOPIC].partitions[0].leader_epoch == 7
+    assert saved.topics["java-gzip"].partitions == image_of(GOLDEN / SET).topics["java-gzip"].partitions
+    assert saved.next_producer_id > 4_321
+    assert saved.next_producer_id % 1000 == 0
+
+
+def test_salvage_begins_beyond_the_leader_epoch_of_the_batches_where_the_checkpoint_is_lost(tmp_path: Path) -> None:
+    """Kafka cuts the leader-epoch-checkpoint that it rebuilds, and gives out the epoch again."""
+    directory = copied(tmp_path)
+    partition = directory / f"{DAMAGED_TOPIC}-0"
+    (partition / "leader-epoch-checkpoint").unlink()
+    log = max(partition.glob("*.log"))
+    data = bytearray(log.read_bytes())
+    at, _ = frames(data)[-1]
+    data[at + 12 : at + 16] = (7).to_bytes(4)
+    log.write_bytes(data)
+    flip(directory / LOG, byte_of(directory, "TopicRecord", "java-none"))
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert image_of(tmp_path / "new").topics[DAMAGED_TOPIC].partitions[0].leader_epoch == 7
+
+
+def test_a_metadata_log_that_begins_behind_all_snapshots(tmp_path: Path) -> None:
+    """Kafka meets that before any record; verify and recover name it first."""
+    directory = copied(tmp_path)
+    log = directory / LOG
+    data = log.read_bytes()
+    at = frames(data)[3][0]
+    first = int.from_bytes(data[at : at + 8])
+    for path in log.parent.iterdir():
+        if path.suffix in (".log", ".index", ".timeindex", ".checkpoint", ".snapshot"):
+            path.unlink()
+    log.with_name(f"{first:020}.log").write_bytes(data[at:])
+    lines = kcli("verify", "--format", "jsonl", directory).stdout.splitlines()
+    found = [each for each in map(json.loads, lines) if each.get("severity") == "error"]
+    assert (found[0]["kind"], found[0]["refuses_start"]) == ("metadata-log-start", True)
+    reason = f"the metadata log begins at {first:,} and no snapshot reaches that far"
+    assert reason in found[0]["found"]
+    assert reason in kcli("recover", directory).stdout
 
 
 def test_snapshot_without_its_end(tmp_path: Path) -> None:
@@ -339,7 +654,121 @@ def test_partition_with_the_id_of_another_topic(tmp_path: Path) -> None:
     ended = kcli("recover", directory)
     assert ended.status == 1
     assert "mixed-0/partition.metadata" in ended.stdout
-    assert "the id of topic java-lz4: Kafka starts, and does not serve the partition" in ended.stdout
+    assert "the id of topic java-lz4: Kafka starts, and fails to apply the topics of the metadata log" in ended.stdout
+    assert "kcli recover --salvage" in ended.stdout
+    ids = topic_ids(directory)
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    for each in (directory, tmp_path / "new"):
+        assert topic_ids(each) == {**ids, "mixed-0": topic_ids(GOLDEN / SET)["mixed-0"]}
+        assert kcli("recover", each).status == 0
+
+
+def logs_and_id(partition: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in [*partition.glob("*.log"), partition / "partition.metadata"]}
+
+
+def topic_ids(directory: Path) -> dict[str, str | None]:
+    """By the names of directories."""
+    return {each.name: topic_id_of(each) for each in directory.iterdir() if each.is_dir()}
+
+
+@pytest.mark.parametrize("is_the_files", [False, True])
+def test_two_directories_with_the_names_of_each_other(tmp_path: Path, is_the_files: bool) -> None:
+    """The directories are renamed back; high watermarks tell that only the files with the ids are exchanged."""
+    directory = copied(tmp_path)
+    one, other, aside = directory / "mixed-0", directory / "recompress-none-0", directory / "aside"
+    sound = {each.name: logs_and_id(each) for each in (one, other)}
+    if is_the_files:
+        one, other = (each / "partition.metadata" for each in (one, other))
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+    found = rows(kcli("recover", "--salvage", "--format", "jsonl", directory).stdout)
+    told = rows(kcli("verify", "--format", "jsonl", "--severity", "error", directory).stdout)
+    (command,) = [each["command"] for each in told if each["kind"] == "partition-swapped"]
+    shutil.copytree(directory, tmp_path / "by-hand")
+    subprocess.run(["bash", "-c", command.replace(str(directory), str(tmp_path / "by-hand"))], check=True)
+    kind = "topic-id" if is_the_files else "renamed"
+    assert {row["partition"] for row in found if row["kind"] == kind} == {"mixed-0", "recompress-none-0"}
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    for each in (directory, tmp_path / "new", tmp_path / "by-hand"):
+        assert {name: logs_and_id(each / name) for name in sound} == sound
+        assert kcli("recover", each).status == 0
+
+
+@pytest.mark.parametrize("is_the_files", [False, True])
+def test_directories_of_which_nothing_tells_what_they_have_exchanged(tmp_path: Path, is_the_files: bool) -> None:
+    """Salvage would change the topic of records: it leaves both, and verify shows both ways out."""
+    directory = copied(tmp_path)
+    one, other, aside = directory / "mixed-0", directory / "recompress-none-0", directory / "aside"
+    sound = {each.name: logs_and_id(each) for each in (one, other)}
+    for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        version, _, *entries = (directory / name).read_text().splitlines()
+        kept = [each for each in entries if not each.startswith(("mixed 0 ", "recompress-none 0 "))]
+        (directory / name).write_text("\n".join([version, str(len(kept)), *kept, ""]))
+    if is_the_files:
+        one, other = (each / "partition.metadata" for each in (one, other))
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+    before = {name: logs_and_id(directory / name) for name in sound}
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert ended.status == 1
+    assert "salvage leaves them as they are" in ended.stdout
+    assert {name: logs_and_id(tmp_path / "new" / name) for name in sound} == before
+    found = rows(kcli("verify", "--format", "jsonl", "--severity", "error", directory).stdout)
+    (told,) = [each for each in found if each["kind"] == "partition-swapped"]
+    assert "either their names or their partition.metadata" in told["found"]
+    ways = re.fullmatch(".*write the files anew: (.*); if they are .* their names back: (.*)", told["action"])
+    assert ways is not None
+    subprocess.run(["bash", "-c", ways[1 if is_the_files else 2]], check=True)
+    assert {name: logs_and_id(directory / name) for name in sound} == sound
+
+
+@pytest.mark.parametrize("content", [None, "version: 0\ntopic_id: ?\n"])
+def test_partition_metadata_that_is_missing_or_cannot_be_read(tmp_path: Path, content: str | None) -> None:
+    """Kafka begins the partition anew beside a stray, or does not start; salvage writes the id that the metadata log
+    has."""
+    directory = copied(tmp_path)
+    ids = topic_ids(directory)
+    path = directory / "mixed-0/partition.metadata"
+    path.unlink() if content is None else path.write_text(content)
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "kcli recover --salvage" in ended.stdout
+    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
+    if content is None:
+        (stray,) = [row for row in found if row["kind"] == "stray"]
+        (partition,) = [row for row in found if row["kind"] == "partition" and row["partition"] == "mixed-0"]
+        assert stray["offsets"] > 0
+        assert (partition["log_start_offset"], partition["log_end_offset"], partition["stray"]) == (0, 0, True)
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    for each in (directory, tmp_path / "new"):
+        assert topic_ids(each) == ids
+        assert kcli("recover", each).status == 0
+
+
+@pytest.mark.parametrize("bases", [(137, 71), (0, 0), (261, 160)])
+def test_logs_of_two_partitions_that_have_the_places_of_each_other(tmp_path: Path, bases: tuple[int, int]) -> None:
+    """Kafka starts, and serves the records of one partition as those of the other; nothing is lost yet."""
+    directory = copied(tmp_path)
+    one, other = directory / f"mixed-0/{bases[0]:020}.log", directory / f"java-lz4-0/{bases[1]:020}.log"
+    sound = {each: each.read_bytes() for each in (one, other)}
+    one.write_bytes(sound[other])
+    other.write_bytes(sound[one])
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert ended.status == 1
+    found = [(row["partition"], row["owner"]) for row in rows(ended.stdout) if row["kind"] == "exchanged"]
+    assert sorted(found) == [("java-lz4-0", f"mixed-0/{one.name}"), ("mixed-0", f"java-lz4-0/{other.name}")]
+    assert "kcli recover --salvage --out NEW" in kcli("recover", directory).stdout
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    for each in (directory, tmp_path / "new"):
+        assert {log: (each / log.relative_to(directory)).read_bytes() for log in sound} == sound
+        assert kcli("recover", "--unclean", each).status == 0
 
 
 def test_something_in_the_way_of_a_segment(tmp_path: Path) -> None:
@@ -347,9 +776,7 @@ def test_something_in_the_way_of_a_segment(tmp_path: Path) -> None:
     for file in (directory / "mixed-0").glob("0*"):
         file.unlink()
     (directory / "mixed-0/00000000000000000000.log").mkdir()
-    ended = kcli("recover", directory)
-    assert ended.status == 1
-    assert "something that is no file has its name" in ended.stdout
+    recover_reports(directory, "something that is no file has its name")
 
 
 def test_two_log_directories(tmp_path: Path) -> None:
@@ -389,6 +816,11 @@ def test_two_directories_of_one_partition(tmp_path: Path) -> None:
     ended = kcli("recover", "--format", "jsonl", directory)
     assert ended.status == 1
     assert [row["file"] for row in rows(ended.stdout) if row["kind"] == "refused"] == [f"{DAMAGED_TOPIC}-00"]
+    assert "kcli recover --salvage --out NEW" in kcli("recover", directory).stdout
+    found = rows(kcli("recover", "--salvage", "--format", "jsonl", directory).stdout)
+    assert [(row["file"], row["mended"]) for row in found if row["kind"] == "refused"] == [
+        (f"{DAMAGED_TOPIC}-00", True)
+    ]
     assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
     assert kcli("recover", "--salvage", "--in-place", directory).status == 0
     for each in (directory, tmp_path / "new"):
@@ -418,5 +850,16 @@ def test_a_directory_whose_name_is_no_topics(tmp_path: Path, name: str) -> None:
 def test_a_directory_that_is_no_partitions(tmp_path: Path, name: str) -> None:
     directory = copied(tmp_path)
     (directory / name).mkdir()
-    found = rows(kcli("recover", "--format", "jsonl", directory).stdout)
-    assert [row["file"] for row in found if row["kind"] == "refused"] == [name]
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert ended.status == 1
+    assert [(row["file"], row["mended"]) for row in rows(ended.stdout) if row["kind"] == "refused"] == [(name, False)]
+    assert kcli("recover", directory).stdout.count("\nnext  ") == 1
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert ended.status == 0
+    assert (
+        f"mended           {name}\n                 left out of the copy: Kafka would not start with it" in ended.stdout
+    )
+    assert "1 obstacle to a start of Kafka is mended" in ended.stdout
+    assert not (tmp_path / "new" / name).exists()
+    assert kcli("recover", tmp_path / "new").status == 0
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 1  # there it stays

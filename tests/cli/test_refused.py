@@ -67,3 +67,18 @@ def test_empty_names(arguments: list[str], tmp_path: Path) -> None:
 def test_bounds_that_commands_take() -> None:
     bounds = ["--from-offset", str(-(2**63)), "--to-offset", str(2**63 - 1), "--limit", str(2**63 - 1)]
     assert kcli("dump-segment", *bounds, LOG).status == 0
+
+
+@pytest.mark.parametrize("key", ["0x", "0xzz", "0x1", "0x123", "0x12 34", "0x0x12"])
+@pytest.mark.parametrize(
+    "arguments",
+    [["dump-segment", LOG, "--key"], ["compact", LOG, "--why"], ["produce", "t", *NOBODY, "--key"]],
+    ids=lambda arguments: str(arguments[0]),
+)
+def test_keys_with_bad_hexadecimal_behind_0x(arguments: list[str], key: str) -> None:
+    """The message has the bytes with which this very text is found."""
+    ended = kcli(*arguments, key)
+    assert (ended.stdout, ended.status) == ("", 2), ended.stderr
+    assert f"{arguments[-1]} {key!r} is not hexadecimal" in ended.stderr
+    assert f"0x{key.encode().hex()}" in ended.stderr
+    assert ended.stderr.count("\n") == 1

@@ -40,3 +40,10 @@ def test_what_is_found_is_not_commented() -> None:
         ended = kcli(*arguments)
         assert ended.stdout
         assert not ended.stderr
+
+
+@pytest.mark.parametrize("producer_id", ["-2", str(2**63)])
+def test_a_producer_id_that_no_batch_can_have_is_refused(producer_id: str) -> None:
+    ended = kcli("dump-segment", "--producer-id", producer_id, LOG)
+    assert ended.status == 2
+    assert not ended.stdout

@@ -16,9 +16,13 @@ from typing import Any
 
 import pytest
 
-from kcli.client.cluster_status import Asker, NobodyAnswers
+from kcli.client.cluster_status import StatusClient
 from kcli.client.security import PLAIN_TEXT
+from kcli.client.wire import NobodyAnswers
 from kcli.launcher.control_client import ask
+from kcli.tls.certificates import make_authority
+from tests.broker.security.secured import NOW
+from tests.broker.security.secured_cluster import librdkafka, secured_properties, write_certificates
 from tests.cli.run import KCLI, Ended, kcli
 from tests.launcher.test_launch import eventually, is_gone
 
@@ -68,7 +72,7 @@ class Nodes:
         """Do all run, and has every partition all its replicas in sync?"""
         told = ask(self.directory, "status")
         try:
-            state = Asker(told["bootstrap"], 5.0, PLAIN_TEXT).state()
+            state = StatusClient(told["bootstrap"], 5.0, PLAIN_TEXT).state()
         except NobodyAnswers:
             return False
         return state.is_healthy and all(each["state"] == "running" for each in told["nodes"])
@@ -170,6 +174,29 @@ def test_separate_controllers(tmp_path: Path) -> None:
         nodes.produce("t", range(10))
         assert nodes.consumed("t") == list(range(10))
         assert nodes.end() == 0
+
+
+def test_the_security_of_a_file(tmp_path: Path) -> None:
+    """Every listener of SASL_SSL: no password is on a command line; a client without one is let in nowhere."""
+    write_certificates(tmp_path, make_authority("kcli test", NOW))
+    config = tmp_path / "server.properties"
+    own = {"listeners": "SECURE://:9092,CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"}
+    lines = {**secured_properties(tmp_path), **own}
+    config.write_text("".join(f"{name}={text}\n" for name, text in lines.items()))
+    with serving(tmp_path / "c", "--nodes", "2", "--listen", "127.0.0.1:0", "--config", str(config)) as nodes:
+        settings = librdkafka(nodes.bootstrap, tmp_path, "admin")
+        del settings["bootstrap.servers"]
+        options = [word for name, text in settings.items() for word in ("-X", f"{name}={text}")]
+        nodes.run("topics", "create", "orders", "--replication-factor", "2", *options)
+        nodes.run("produce", "orders", *options, input=b"1\n2\n")
+        found = nodes.run("consume", "orders", "--exit", "--template", "%s\n", *options).stdout.split()
+        assert sorted(found) == ["1", "2"]
+        eventually(lambda: json.loads(nodes.cluster("status", "--format", "jsonl", *options).stdout)["healthy"])
+        ended = nodes.cluster("restart", *options)
+        assert (ended.status, ended.stdout) == (0, "node 1 restarted\nnode 2 restarted\n")
+        wrong = [each.replace("sasl.password=admins", "sasl.password=wrong") for each in options]
+        assert kcli("topics", "list", "-b", nodes.bootstrap, "--timeout", "3", *wrong).status != 0
+        assert kcli("topics", "list", "-b", nodes.bootstrap, "--timeout", "3").status != 0
 
 
 def test_temporary_directory_goes(tmp_path: Path) -> None:

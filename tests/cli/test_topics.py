@@ -150,4 +150,5 @@ def test_what_the_client_library_does_not_take(cluster: Cluster) -> None:
         2,
     )
     odd = cluster.run("topics", "create", os.fsdecode(b"\xff"), "--partitions", "1")
-    assert (odd.status, len(odd.stderr.splitlines())) == (2, 1), odd.stderr
+    assert odd.status == 2
+    assert odd.stderr.endswith("is not UTF-8\n")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -14,14 +13,13 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kcli.client.connection import Connection
 from kcli.client.transactions import Transactions
-from kcli.transaction_view import Listing, Transaction, Wanted
+from kcli.views.transactions import Listing, Transaction, TransactionFilter
 from tests.broker.transactional import NONE, OPEN, Transactional, produce
 from tests.cli.run import Ended, kcli
 from tests.client.clusters import Cluster
 from tests.conftest import GOLDEN
 from tests.log.batches import batch
 
-ROOT = Path(__file__).parents[2]
 DATA = GOLDEN / "txn" / "data"
 LONG_AGO_MS = 1_600_000_000_000
 NONE_HANGS = ("", "kcli: no transaction hangs\n", 0)
@@ -128,7 +126,7 @@ def test_filters(producers: Producers) -> None:
     assert producers.state("done") == "CompleteCommit"
     client, prefix = producers.client(), producers.prefix
 
-    def listed(wanted: Wanted) -> dict[str, str]:
+    def listed(wanted: TransactionFilter) -> dict[str, str]:
         found = [each for each in client.all(wanted) if isinstance(each, Listing)]
         return {
             each.transactional_id.removeprefix(prefix): each.state
@@ -136,12 +134,12 @@ def test_filters(producers: Producers) -> None:
             if each.transactional_id.startswith(prefix)
         }
 
-    assert listed(Wanted()) == states
-    some = Wanted(states=frozenset(["Ongoing", "CompleteCommit"]))
+    assert listed(TransactionFilter()) == states
+    some = TransactionFilter(states=frozenset(["Ongoing", "CompleteCommit"]))
     assert listed(some) == {"done": "CompleteCommit", "open": "Ongoing"}
-    assert listed(Wanted(producer_ids=frozenset([producers.hanging]))) == {"hanging": "Empty"}
-    assert listed(Wanted(longer_than_ms=3_600_000, states=frozenset(["Ongoing"]))) == {}
-    assert listed(Wanted(longer_than_ms=0, states=frozenset(["Ongoing"]))) == {"open": "Ongoing"}
+    assert listed(TransactionFilter(producer_ids=frozenset([producers.hanging]))) == {"hanging": "Empty"}
+    assert listed(TransactionFilter(longer_than_ms=3_600_000, states=frozenset(["Ongoing"]))) == {}
+    assert listed(TransactionFilter(longer_than_ms=0, states=frozenset(["Ongoing"]))) == {"open": "Ongoing"}
 
 
 def test_list(producers: Producers) -> None:
@@ -339,20 +337,12 @@ def test_usage(arguments: list[str], reason: str) -> None:
     assert ended.status == (1 if "t-0" in reason else 2)
 
 
-@pytest.mark.parametrize("command", ["list", "describe", "describe-producers", "find-hanging", "abort"])
-def test_manual_names_every_option(command: str) -> None:
-    options = set(re.findall(r"(--[a-z][a-z-]+)", kcli("transactions", command, "--help").stdout)) - {"--help"}
-    page = (ROOT / "man/kcli-transactions.1").read_text()
-    assert options
-    assert not [option for option in options if f"Fl Fl {option.removeprefix('--')}" not in page]
-
-
 def test_transport_that_cannot_be_spoken() -> None:
     for properties, reason in (
-        (["security.protocol=smoke"], "-X security.protocol=smoke is none of plaintext, ssl, "),
-        (["security.protocol=sasl_plaintext"], "SASL mechanism GSSAPI: not for what is asked without"),
-        (["security.protocol=ssl", "ssl.keystore.location=k"], "ssl.keystore.location: not for what is asked without"),
-        (["security.protocol=ssl", "ssl.ca.location=no-such-file"], "-X ssl.*: [Errno 2] No such file"),
+        (["security.protocol=smoke"], "security.protocol=smoke is none of plaintext, ssl, "),
+        (["security.protocol=sasl_plaintext"], "SASL mechanism GSSAPI: not spoken by"),
+        (["security.protocol=ssl", "ssl.keystore.location=k"], "ssl.keystore.location: not spoken by"),
+        (["security.protocol=ssl", "ssl.ca.location=no-such-file"], "ssl.*: [Errno 2] No such file"),
     ):
         options = [word for each in properties for word in ("-X", each)]
         ended = kcli("transactions", "list", "-b", "127.0.0.1:1", *options)

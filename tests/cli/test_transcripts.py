@@ -1,4 +1,4 @@
-"""Transcripts: commands on the samples with exactly what they print. tests/transcripts/*.txt
+"""Transcripts: commands on the samples with exactly what they print. tests/cli/transcripts/*.txt
 
     prose that says what to look at
     $ kcli ARGUMENTS         (run in samples/)
@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import kcli
+from tests.transcript import check
 
-TRANSCRIPTS = sorted(Path(__file__).parents[1].joinpath("transcripts").glob("*.txt"))
+TRANSCRIPTS = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
 ELAPSED = re.compile(r"\d+\.\d\d s$", re.MULTILINE)
 
 
@@ -38,12 +39,7 @@ def replayed(text: str) -> str:
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=[path.stem for path in TRANSCRIPTS])
 def test_transcript(path: Path, pytestconfig: pytest.Config) -> None:
-    text = path.read_text()
-    now = replayed(text)
-    if pytestconfig.getoption("--update-transcripts"):
-        path.write_text(now)
-    else:
-        assert now == text
+    check(path, replayed, pytestconfig)
 
 
 def test_there_are_transcripts() -> None:

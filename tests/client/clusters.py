@@ -92,7 +92,7 @@ def numbers_topic(cluster: Cluster) -> str:
 
     The record 0 is of 2023-11-14T22:13:20Z, each other a minute after the one before.
     """
-    topic = cluster.topic("--partitions", "3")
+    topic = cluster.topic("--partitions", "3", "--config", "retention.ms=-1")
     rows = [
         {"value": str(number), "partition": int(number > 9), "timestamp": 1_700_000_000_000 + 60_000 * number}
         for number in range(30)

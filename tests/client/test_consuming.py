@@ -9,7 +9,7 @@ import pytest
 
 from kcli.cli.options import time_ms
 from kcli.client.connection import Connection
-from kcli.client.consuming import Record, Wanted, consume
+from kcli.client.consuming import Record, RecordSelection, consume
 from kcli.client.ranges import parse_start, parse_times
 from kcli.errors import KcliError
 from tests.client.clusters import Cluster, numbers_topic
@@ -32,7 +32,7 @@ def read(
     to_end: bool = True,
 ) -> list[Record]:
     """What comes of a topic, with offsets and times as they are typed."""
-    wanted = Wanted(
+    selection = RecordSelection(
         topic=topic,
         partitions=partitions,
         starts=dict(parse_start(text) for text in starts),
@@ -40,7 +40,7 @@ def read(
         count=count,
         to_end=to_end,
     )
-    return [record for chunk in consume(Connection(cluster.address), wanted) for record in chunk]
+    return [record for chunk in consume(Connection(cluster.address), selection) for record in chunk]
 
 
 def values(records: list[Record]) -> list[int]:
@@ -124,8 +124,8 @@ last.get(10)
 def test_a_header_that_the_library_cannot_tell_ends_behind_the_records_before_it(cluster: Cluster) -> None:
     topic = cluster.topic()
     subprocess.run([sys.executable, "-c", ODD_HEADER, cluster.address, topic], check=True, timeout=60)
-    wanted = Wanted(topic=topic, to_end=True)
-    reading = consume(Connection(cluster.address), wanted)
+    selection = RecordSelection(topic=topic, to_end=True)
+    reading = consume(Connection(cluster.address), selection)
     found: list[Record] = []
     with pytest.raises(KcliError, match=f"^{topic}-0 offset 100: the name of a header is not UTF-8"):
         found += (record for chunk in reading for record in chunk)

@@ -18,7 +18,10 @@ RECORD = Record("t", 3, 42, 1700000000000, "CreateTime", b"k", "vé".encode(), [
 NULLS = Record("t", 0, 0, None, "NoTimestampType", None, None, [], None)
 
 
-@given(st.binary() | st.text().map(str.encode), st.integers(-1, 12))
+@given(
+    st.binary() | (st.text() | st.text("a\x85\u061c\u200d\u200f\u2028\u202e\u202f\u2069")).map(str.encode),
+    st.integers(-1, 12),
+)
 def test_fields_are_shown_as_the_kernel_shows_them(data: bytes, fold: int) -> None:
     assert shown(data, fold) == twins.shown(data, fold)
 

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcli.client.connection import Connection
 from kcli.client.groups import Groups
-from kcli.group_view import Group
+from kcli.views.groups import Group
 from tests.cli.run import kcli
 from tests.client.clusters import KAFKA, Cluster
 from tests.client.groups import WAIT_S, member, until

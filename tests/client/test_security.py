@@ -6,56 +6,8 @@ import ssl
 
 import pytest
 
-from kcli.client.security import NotTrusted, scram, security_of
+from kcli.client.security import security_of
 from kcli.errors import KcliError, UsageError
-
-# RFC 7677, section 3
-NONCE = "rOprNGfwEbeRWgbNEkqO"
-FIRST = f"n,,n=user,r={NONCE}"
-ASKED = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
-PROOF = f"c=biws,r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
-ANSWERED = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
-
-
-def test_scram() -> None:
-    conversation = scram("sha256", "user", "pencil", NONCE)
-    assert next(conversation).decode() == FIRST
-    assert conversation.send(ASKED.encode()).decode() == PROOF
-    with pytest.raises(StopIteration):
-        conversation.send(ANSWERED.encode())
-
-
-def test_a_name_with_signs_that_separate() -> None:
-    assert next(scram("sha512", "a=b,c", "p", "x")).decode() == "n,,n=a=3Db=2Cc,r=x"
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "",
-        "e=unknown-user",
-        ASKED.replace(NONCE, "another"),
-        ASKED.replace("i=4096", "i=0"),
-        ASKED.replace("i=4096", "i=-1"),
-        ASKED.replace("i=4096", "i=99999999999"),
-        ASKED.replace("s=W22", "s=W2"),
-        "\0\xff,=,r",
-    ],
-)
-def test_a_challenge_that_is_none(said: str) -> None:
-    conversation = scram("sha256", "user", "pencil", NONCE)
-    next(conversation)
-    with pytest.raises(NotTrusted):
-        conversation.send(said.encode())
-
-
-@pytest.mark.parametrize("said", ["", "v=", "v=7rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "e=other-error", "v=é"])
-def test_a_broker_that_does_not_know_the_password(said: str) -> None:
-    conversation = scram("sha256", "user", "pencil", NONCE)
-    next(conversation)
-    conversation.send(ASKED.encode())
-    with pytest.raises(NotTrusted):
-        conversation.send(said.encode())
 
 
 def test_properties() -> None:

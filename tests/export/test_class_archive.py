@@ -10,7 +10,7 @@ import pytest
 
 from kcli.export import class_archive
 from kcli.export.java import find_java
-from kcli.export.session import SparkSettings, spark_context
+from tests.conftest import TESTS
 
 
 @pytest.fixture
@@ -21,12 +21,21 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "a cache/kcli"
 
 
+MAPS_OF_A_NEW_SESSION = """
+from pathlib import Path
+from kcli.export.session import SparkSettings, spark_context
+with spark_context(SparkSettings("local[1]")) as spark:
+    assert spark.parallelize(range(3), 1).sum() == 3
+    print(Path(f"/proc/{spark._gateway.proc.pid}/maps").read_text())
+"""
+
+
 def jvm_maps(path: Path) -> bool:
-    """Has a JVM of a new session the file in its memory? Its maps say so while it runs."""
-    with spark_context(SparkSettings("local[1]")) as spark:
-        pid = spark._gateway.proc.pid  # type: ignore[union-attr]
-        assert spark.parallelize(range(3), 1).sum() == 3
-        return str(path) in Path(f"/proc/{pid}/maps").read_text()
+    """Whether the JVM of a new Spark session has mapped the file. The session runs in a process of its own, as the one
+    of the tests may have another session, and Spark allows one in a process."""
+    run = [sys.executable, "-c", MAPS_OF_A_NEW_SESSION]
+    maps = subprocess.run(run, cwd=TESTS.parent, capture_output=True, text=True, timeout=200, check=True).stdout
+    return str(path) in maps
 
 
 def test_it_is_made_once_and_used(cache: Path) -> None:

@@ -116,7 +116,7 @@ SAID = {
 
 @pytest.mark.parametrize(("text", "reason"), SAID.items())
 def test_causes(text: str, reason: str) -> None:
-    assert session._said(text) == reason
+    assert session._cause(text) == reason
 
 
 def test_other_errors_are_not_sparks() -> None:

@@ -23,4 +23,4 @@ def test_what_makes_spark_find_the_data_source() -> None:
     line = re.search(r"os\.environ\[.*\] = \S+", PAGE)
     assert line is not None
     assert f"\n{line[0]}\nspark = " in (ROOT / ".ci/use-installed").read_text()
-    assert line[0] in (ROOT / "README.md").read_text()
+    assert line[0] in (ROOT / "docs/parquet.md").read_text()

@@ -8,6 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from kcli.errors import UsageError
 from kcli.export.columns import COLUMNS, STANDARD, arrow_schema, spark_schema
 from kcli.export.options import EARLIEST, LATEST, Isolation, OnCorruption, SourceOptions
+from kcli.protocol.topic_partition import TopicPartition
 
 
 def test_arrow_types_are_those_that_spark_makes_of_its_own() -> None:
@@ -46,11 +47,11 @@ def test_what_is_said() -> None:
     assert options.columns == ("offset", "key", "headers")
     assert options.isolation is Isolation.READ_COMMITTED
     assert options.on_corruption is OnCorruption.REPORT
-    assert options.start.offset_of(("orders", 0)) == 5
-    assert options.start.offset_of(("orders", 1)) == LATEST
-    assert options.start.time_of(("any", 0)) == 1_600_000_000_000
-    assert options.end.time_of(("orders", 0)) == 1_700_000_000_000
-    assert options.end.time_of(("orders", 1)) is None
+    assert options.start.offset_of(TopicPartition("orders", 0)) == 5
+    assert options.start.offset_of(TopicPartition("orders", 1)) == LATEST
+    assert options.start.time_of(TopicPartition("any", 0)) == 1_600_000_000_000
+    assert options.end.time_of(TopicPartition("orders", 0)) == 1_700_000_000_000
+    assert options.end.time_of(TopicPartition("orders", 1)) is None
     assert options.wants("orders", 3)
     assert not options.wants("my-orders", 3)
 

@@ -323,7 +323,7 @@ def bad_tables() -> Iterator[tuple[str, pa.Table, str]]:
     yield "no-offset", table.drop_columns(["offset"]), "no column offset: there is nothing to restore records from"
     yield "no-value", table.drop_columns(["value", "key"]), "no columns key, value"
     decoded = table.set_column(1, "value", pa.array([{"a": 1}] * table.num_rows))
-    yield "decoded", decoded, "column value is decoded (struct<a: int64>), its bytes cannot be told: export it raw"
+    yield "decoded", decoded, "column value is decoded (struct<a: int64>), its bytes are not known: export it raw"
     yield "null-offset", table.set_column(4, "offset", pa.nulls(table.num_rows, pa.int64())), "column offset has nulls"
     yield "null-topic", table.set_column(2, "topic", pa.nulls(table.num_rows, pa.string())), "column topic has nulls"
     codecs = pa.array(["brotli"] * table.num_rows)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from kcli.errors import KcliError
 from kcli.export.check import check_export
 from kcli.export.decoding import DecoderSpec
-from kcli.export.job import ExportOptions, Job, Seen, dead_letter_directory
+from kcli.export.job import ExportOptions, Job, JobProgress, dead_letter_directory
 from kcli.export.options import SourceOptions
 from kcli.export.table_writer import TableFormat
 from tests.conftest import GOLDEN
@@ -29,7 +29,7 @@ KILLS = 2
 
 def test_export_equals_the_truth(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    seen: list[Seen] = []
+    seen: list[JobProgress] = []
     Job(ExportOptions(source(GOLDEN / "codecs/data/mixed-0"), out), spark.sparkContext, seen.append).run()
     expected = expected_rows("codecs/expected/truth/mixed.jsonl.gz")
     assert with_pyarrow(out) == with_duckdb(out) == expected
@@ -109,7 +109,7 @@ def _kill_workers(ended: threading.Event, killed: list[int]) -> None:
 
 
 def _daemons() -> set[int]:
-    return {pid for pid in _descendants(os.getpid()) if b"pyspark.daemon" in _command(pid)}
+    return {pid for pid in _descendants(os.getpid()) if b"kcli.export.daemon" in _command(pid)}
 
 
 def _descendants(pid: int) -> list[int]:

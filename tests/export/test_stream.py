@@ -20,6 +20,7 @@ from kcli.export.splits import DataLoss
 from kcli.export.stream import KafkaLogStreamReader, as_json, from_json
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import Source
+from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN
 from tests.export.logs import append
 from tests.export.micro_batches import Crashed, Query
@@ -150,7 +151,7 @@ def test_damage(log: Path, segments: int) -> None:
 
 
 def test_offsets_are_as_sparks_own_source_writes_them() -> None:
-    given = {("b", 1): 5, ("a", 10): 7, ("a", 9): 0}
+    given = {TopicPartition("b", 1): 5, TopicPartition("a", 10): 7, TopicPartition("a", 9): 0}
     assert as_json(given) == {"a": {"9": 0, "10": 7}, "b": {"1": 5}}
     assert list(as_json(given)["a"]) == ["9", "10"]
     assert from_json(as_json(given)) == given

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from formats import compression, record_batch
 from formats.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD, compress, decompress, decompress_prefix
-from formats.errors import BadCodec, BadCompression, FormatError, LimitExceeded
+from formats.errors import BadCodec, BadCompression, BytesBehind, FormatError, LimitExceeded
 from tests.conftest import GOLDEN, Json, read_jsonl
 
 CODECS = range(5)
@@ -52,6 +52,37 @@ def test_round_trip(codec: int, data: bytes) -> None:
 def test_levels(codec: int, level: int) -> None:
     data = bytes(range(256)) * 600
     assert decompress(codec, compress(codec, data, level=level)) == data
+
+
+@pytest.mark.parametrize("level", [None, 1, 9])
+def test_the_header_of_gzip_is_that_of_java(level: int | None) -> None:
+    """No extra flags, and no operating system: GZIPOutputStream of Java 17."""
+    assert compress(GZIP, TEXT, level=level)[:10] == bytes.fromhex("1f8b08000000000000ff")
+
+
+@pytest.mark.parametrize(
+    ("codec", "behind", "are_ignored"),
+    [
+        (GZIP, b"x", True),
+        (GZIP, b"\x1f\x8b\x08" + bytes(15), True),
+        (GZIP, b"\x1f\x8b\x08" + bytes(16), False),
+        (GZIP, bytes(1000), True),
+        (SNAPPY, b"xyz", True),
+        (SNAPPY, b"four", False),
+        (LZ4, b"x", True),
+        (LZ4, bytes(1000), True),
+        (ZSTD, b"x", False),
+    ],
+)
+def test_bytes_behind_the_end_that_java_ignores(codec: int, behind: bytes, are_ignored: bool) -> None:
+    """The payload before them is whole."""
+    packed = compress(codec, TEXT) + behind
+    with pytest.raises(BadCompression) as refused:
+        decompress(codec, packed)
+    assert isinstance(refused.value, BytesBehind) is are_ignored
+    before, error = decompress_prefix(codec, packed)
+    assert before == TEXT
+    assert type(error) is type(refused.value)
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])

@@ -54,9 +54,7 @@ def test_refuses_what_construct_refuses(message: MessageSchema, version: int) ->
     value = any_value(random, message, version)
     for name in [*value, "odd", UNKNOWN_TAGS]:
         for odd in ODD:
-            if name == UNKNOWN_TAGS:
-                odd = [(3, b"x"), odd]  # noqa: PLW2901
-            bad = {**value, name: odd}
+            bad = {**value, name: [(3, b"x"), odd] if name == UNKNOWN_TAGS else odd}
             slow = outcome(lambda bad=bad: build(message.name, version, bad))
             assert outcome(lambda bad=bad: write(message.name, version, bad)) == slow, (name, odd)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from formats import checkpoint, properties, quorum_state
 from formats.checkpoint import EpochEntry, OffsetEntry
-from formats.errors import BadCount, BadValue, FormatError, UnknownVersion
+from formats.errors import BadCount, BadNumber, BadValue, FormatError, UnknownVersion
 from formats.properties import MetaProperties, PartitionMetadata, Properties
 from formats.quorum_state import QuorumState
 
@@ -48,7 +48,7 @@ def test_checkpoints_that_kafka_reads(data: bytes, entries: tuple[EpochEntry, ..
         (b"\n0\n", BadValue, 0, "line 1"),
         (b"7\n0\n", UnknownVersion, 0, "version 7"),
         (b"0\nabc\n", BadValue, 2, "line 2 is malformed: 'abc'"),
-        (b"0\n-1\n", BadCount, 2, "a count of -1, but 0 entries"),
+        (b"0\n-1\n", BadNumber, 2, "a count of -1"),
         (b"0\n2\n1 2\n", BadCount, 2, "a count of 2, but 1 entries"),
         (b"0\n1\n1 2\n\n", BadValue, 8, "line 4"),
         (b"0\n1\n 1 2\n", BadValue, 4, "line 3"),
@@ -103,6 +103,7 @@ def test_meta_properties() -> None:
         return properties.meta_properties(properties.parse(text.encode()))
 
     assert meta(f"version=1\ncluster.id=c\nnode.id=7\ndirectory.id={ID}") == MetaProperties(1, "c", 7, ID)
+    assert meta("version=+1\ncluster.id=c\nnode.id=+07") == MetaProperties(1, "c", 7, None)
     assert meta("") == MetaProperties(0, None, None, None)
     assert meta("version=0\nbroker.id=3") == MetaProperties(0, None, 3, None)
     for text, reason in (
@@ -121,14 +122,61 @@ def test_partition_metadata() -> None:
     data = f"version: 0\ntopic_id: {ID}".encode()
     assert properties.parse_partition_metadata(data) == PartitionMetadata(0, ID)
     assert properties.parse_partition_metadata(data + b"\n") == PartitionMetadata(0, ID)
-    for wrong in (b"", b"version: 1\n", data[:-1], data + b"\nmore", b"topic_id: " + ID.encode(), b"version 0"):
-        with pytest.raises((BadValue, UnknownVersion)):
-            properties.parse_partition_metadata(wrong)
+    assert properties.parse_partition_metadata(data + b"==") == PartitionMetadata(0, ID)
 
 
-@given(INT32, INT32, INT32, TEXT, INT64, st.one_of(st.none(), st.lists(INT32, max_size=4).map(tuple)))
+ID_LINE = f"topic_id: {ID}".encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "version"),
+    [
+        (b"version: 1\n" + ID_LINE, 1),
+        (b"version: 2\n" + ID_LINE, 2),
+        (b"version: +0\n" + ID_LINE, 0),
+        (b"version:\t0\r\n" + ID_LINE + b"\r\n", 0),
+        (b"version: 0\r" + ID_LINE, 0),
+        (b"version: 0: \n" + ID_LINE, 0),
+        (b"version: 0\n" + ID_LINE + b"\nmore", 0),
+        (b"version: 0\n" + ID_LINE + b"\n\n\n", 0),
+        (b"\xef\xbb\xbfversion: 0\n" + ID_LINE, 0),
+        (b"any: 0\nname: " + ID.encode(), 0),
+        (b"version: 0\n" + ID_LINE + b"\n" + b"x" * 9000 + b"\xff", 0),
+    ],
+)
+def test_partition_metadata_that_kafka_reads(data: bytes, version: int) -> None:
+    """Contents that PartitionMetadataFile.read of Kafka 4.3 takes."""
+    assert properties.parse_partition_metadata(data) == PartitionMetadata(version, ID)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"version: 0\n",
+        b"version: 0\n" + ID_LINE[:-1],
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
+        b"version: -1\n" + ID_LINE,
+        b"version: x\n" + ID_LINE,
+        b"version: 99999999999\n" + ID_LINE,
+        b"version:  0 \n" + ID_LINE,
+        b"version:0\n" + ID_LINE,
+        b"version 0\n" + ID_LINE,
+        b"\nversion: 0\n" + ID_LINE,
+        ID_LINE,
+        ID_LINE + b"\nversion: 0",
+        b"version: 0\n" + ID_LINE + b"\n\xff\xfe",
+    ],
+)
+def test_partition_metadata_that_kafka_refuses(data: bytes) -> None:
+    """Contents at which PartitionMetadataFile.read of Kafka 4.3 throws."""
+    with pytest.raises((BadValue, UnknownVersion)):
+        properties.parse_partition_metadata(data)
+
+
+@given(INT32, INT32, INT32, TEXT, INT64, st.lists(INT32, max_size=4).map(tuple))
 def test_quorum_state_there_and_back(
-    leader: int, epoch: int, voted: int, cluster: str, applied: int, voters: tuple[int, ...] | None
+    leader: int, epoch: int, voted: int, cluster: str, applied: int, voters: tuple[int, ...]
 ) -> None:
     old = QuorumState(0, leader, epoch, voted, None, cluster, applied, voters)
     new = QuorumState(1, leader, epoch, voted, ID)
@@ -136,10 +184,45 @@ def test_quorum_state_there_and_back(
     assert quorum_state.parse(quorum_state.build(new)) == new
 
 
+STATE = (
+    b'{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,"currentVoters":[],"data_version":0}'
+)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        STATE,
+        STATE + STATE,
+        STATE + b"}}more",
+        STATE + b"\nmore\n",
+        b" \t" + STATE + b"\r\n\n",
+        *(
+            STATE.replace(b'version":0', b'version":' + odd)
+            for odd in (b'"x"', b"null", b"true", b"[]", b"65536", b"0.5")
+        ),
+    ],
+)
+def test_quorum_state_that_kafka_reads(data: bytes) -> None:
+    """Contents that FileQuorumStateStore of Kafka 4.3 takes for data_version 0."""
+    assert quorum_state.parse(data) == QuorumState(0, 1, 2, -1, None, "", 0, ())
+
+
 @pytest.mark.parametrize(
     "data",
     [
         b"",
+        b"\n" + STATE,
+        b"\r\n" + STATE,
+        b"\xef\xbb\xbf" + STATE,
+        STATE + b"\n\xff",
+        STATE.replace(b'version":0', b'version":2'),
+        STATE.replace(b'version":0', b'version":-1'),
+        STATE.replace(b'version":0', b'version":65537'),
+        STATE.replace(b'version":0', b'version":99999999999'),
+        STATE.replace(b'Epoch":2', b'Epoch":99999999999'),
+        STATE.replace(b'Epoch":2', b'Epoch":2.0'),
+        STATE.replace(b"[]", b"null"),
         b"{",
         b"[]",
         b"\xff",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from kcli.coordinator import Outcome, Pair
+from kcli.coordinator.machine import Outcome, Pair
 from kcli.group import requests
 from kcli.group.config import GroupConfig
-from kcli.group.errors import ErrorCode
 from kcli.group.machine import GroupMachine
 from kcli.group.metadata import Metadata
 from kcli.group.records import Record, parse
@@ -29,6 +28,7 @@ from kcli.group.requests import (
     SyncAnswer,
     SyncGroup,
 )
+from kcli.protocol.error_code import ErrorCode
 
 GROUP = "g"
 SESSION_MS, REBALANCE_MS = 10_000, 60_000

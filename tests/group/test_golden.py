@@ -9,11 +9,12 @@ import pytest
 
 from formats.message import parse
 from kcli.broker.coordinators.log import read_segment
-from kcli.broker.coordinators.runtime import _replay, partition_of
+from kcli.broker.coordinators.runtime import _replay
 from kcli.group.config import GroupConfig
-from kcli.group.errors import ErrorCode
 from kcli.group.machine import GroupMachine
 from kcli.group.requests import DescribedGroup, DescribeGroup, FetchAnswer, FetchOffsets, ListedGroup, ListGroups
+from kcli.java.hashing import partition_of
+from kcli.protocol.error_code import ErrorCode
 from tests.conftest import GOLDEN
 
 NOW_MS = 1_800_000_000_000

@@ -11,7 +11,7 @@ from formats.message_writer import write
 from kcli.group.config import GroupConfig
 from kcli.group.machine import GroupMachine
 from kcli.group.requests import ListedGroup, ListGroups
-from kcli.java import hash_map_order, java_hash
+from kcli.java.hashing import hash_map_order, java_hash
 from tests.group.group_log import GROUP, Running
 
 

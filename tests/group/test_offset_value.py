@@ -12,10 +12,11 @@ from kcli.group import offset_value
 from kcli.group.committed import NONE, CommittedOffset
 from kcli.group.records import committed_offset, offset_record, read_commit
 from kcli.group.requests import ZERO_ID
+from kcli.protocol.topic_partition import TopicPartition
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 TOPIC_IDS = st.just(ZERO_ID) | st.binary(min_size=16, max_size=16).map(uuid_text)
-PARTITION = ("topic", 3)
+PARTITION = TopicPartition("topic", 3)
 offsets = st.builds(
     CommittedOffset,
     offset=LONG,
@@ -58,7 +59,7 @@ def test_writes_and_reads_what_all_records_are(offset: CommittedOffset) -> None:
 
 
 def test_most_are_plain() -> None:
-    record = offset_record("group", PARTITION, CommittedOffset(5, 1))
+    record = offset_record("group", *PARTITION, CommittedOffset(5, 1))
     assert read_commit(record, 9) == ("group", PARTITION, CommittedOffset(5, 1, record_offset=9))
 
 
@@ -84,7 +85,7 @@ def test_leaves_others_to_the_general_way() -> None:
         b"\0\4",
     ]
     assert [offset_value.read(each, 7) for each in others] == [None] * len(others)
-    key = offset_record("group", PARTITION, CommittedOffset(5, 1))[0]
+    key = offset_record("group", *PARTITION, CommittedOffset(5, 1))[0]
     assert [read_commit((key, each), 7) for each in (None, *others)] == [None] * (1 + len(others))
 
 

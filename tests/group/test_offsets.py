@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.group.errors import ErrorCode
 from kcli.group.records import OFFSET
 from kcli.group.requests import DeleteGroup, DeleteOffsets, FetchedOffset, OffsetsAnswer, TopicsDeleted
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 from tests.group.group_log import GROUP, SESSION_MS, Running
 
 MINUTE_MS = 60_000
@@ -20,7 +21,7 @@ def error(answer: OffsetsAnswer) -> ErrorCode:
     return answer.error or next(iter(answer.errors.values()), ErrorCode.NONE)
 
 
-def delete(running: Running, *partitions: tuple[str, int]) -> OffsetsAnswer:
+def delete(running: Running, *partitions: TopicPartition) -> OffsetsAnswer:
     answer: OffsetsAnswer = running.ask(DeleteOffsets(group_id=GROUP, partitions=partitions))
     return answer
 
@@ -172,7 +173,7 @@ def test_checks_of_transactional_commits() -> None:
 def test_a_tombstone_takes_pending_offsets_too() -> None:
     running = Running()
     running.commit(9, producer_id=7)
-    assert error(delete(running, ("t", 0))) == ErrorCode.NONE
+    assert error(delete(running, TopicPartition("t", 0))) == ErrorCode.NONE
     assert running.fetch(require_stable=True) == FetchedOffset(partition=0)
     running.end_transaction(7, commit=True)
     assert running.committed() == {}
@@ -183,15 +184,15 @@ def test_a_tombstone_takes_pending_offsets_too() -> None:
 
 def test_delete_offsets() -> None:
     running = Running()
-    assert delete(running, ("t", 0)).error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert delete(running, TopicPartition("t", 0)).error == ErrorCode.GROUP_ID_NOT_FOUND
     running.commit(5)
     running.commit(6, topic="u")
     leader, *_ = running.stable(1)
-    answer = delete(running, ("t", 0), ("u", 0), ("u", 1))
+    answer = delete(running, TopicPartition("t", 0), TopicPartition("u", 0), TopicPartition("u", 1))
     assert answer.errors == {("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
     assert running.committed() == {("t", 0): 5}
     running.leave((leader, None))
-    assert delete(running, ("t", 0)).errors == {}
+    assert delete(running, TopicPartition("t", 0)).errors == {}
     assert running.committed() == {}
 
 
@@ -201,7 +202,7 @@ def test_delete_offsets_of_members_that_are_no_consumers() -> None:
     _, waits = running.join_new(protocol_type="connect")
     running.pass_time(3000)
     assert waits in running.answers
-    assert delete(running, ("t", 0)).error == ErrorCode.NON_EMPTY_GROUP
+    assert delete(running, TopicPartition("t", 0)).error == ErrorCode.NON_EMPTY_GROUP
 
 
 def test_delete_group() -> None:

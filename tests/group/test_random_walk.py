@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 
-from kcli.group.errors import ErrorCode
 from kcli.group.requests import DeleteGroup
+from kcli.protocol.error_code import ErrorCode
 from tests.group.group_log import RANGE, REBALANCE_MS, SESSION_MS, Running
 
 STEPS = 150

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.group.errors import ErrorCode
 from kcli.group.requests import JoinAnswer
+from kcli.protocol.error_code import ErrorCode
 from tests.group.group_log import GROUP, RANGE, REBALANCE_MS, SESSION_MS, Running
 
 TWO = (("cooperative-sticky", b"\x00\x03a"), ("range", b"\x00\x01b"))

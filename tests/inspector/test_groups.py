@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kcli.errors import KcliError, UnreadableInput
-from kcli.group_view import Group, NoSuchGroup, places, places_text, progress
 from kcli.inspector.groups import GroupFiles, log_end_offset
+from kcli.views.groups import Group, NoSuchGroup, places, places_text, progress
 from tests.conftest import GOLDEN
 
 DATA = GOLDEN / "groups" / "data"

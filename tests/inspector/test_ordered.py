@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from formats.kernels.log import TextBuffer
+from formats.kernels.buffer import TextBuffer
 from kcli.inspector.ordered import FLUSH_BYTES, Flush, render_in_order
 
 

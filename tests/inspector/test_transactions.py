@@ -7,7 +7,17 @@ import pytest
 
 from kcli.errors import KcliError, UnreadableInput, UsageError
 from kcli.inspector.transactions import TransactionFiles
-from kcli.transaction_view import Listing, NoSuchTransactionalId, Open, Producer, Transaction, Wanted, hanging, open_for
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.views.transactions import (
+    Listing,
+    NoSuchTransactionalId,
+    Open,
+    Producer,
+    Transaction,
+    TransactionFilter,
+    hanging,
+    open_for,
+)
 from tests.conftest import GOLDEN
 
 TXN = GOLDEN / "txn"
@@ -29,7 +39,9 @@ def told(path: Path) -> list[list[str]]:
 def test_transactional_ids_are_those_of_kafka_transactions(directory: str) -> None:
     files, expected = files_of(directory), TXN / "expected" / directory
     kafkas = sorted([name, producer, state] for name, _, producer, state in told(expected / "transactions-list.txt"))
-    assert [[each.transactional_id, str(each.producer_id), each.state] for each in files.all(Wanted())] == kafkas
+    assert [
+        [each.transactional_id, str(each.producer_id), each.state] for each in files.all(TransactionFilter())
+    ] == kafkas
     paths = sorted(expected.glob("transactions-describe-*.txt"))
     assert paths
     for path in paths:
@@ -50,7 +62,7 @@ def test_producers_are_those_of_kafka_transactions(directory: str) -> None:
     assert paths
     for path in paths:
         topic, _, number = path.stem.removeprefix("describe-producers-").rpartition("-")
-        (found,) = files.producers([(topic, int(number))], None)
+        (found,) = files.producers([TopicPartition(topic, int(number))], None)
         assert not isinstance(found, KcliError)
         rows = [["None" if each is None else str(each) for each in producer] for producer in found[1]]
         kafkas = [[*row[:2], *("None" if cell == "-1" else cell for cell in row[2:])] for row in told(path)]
@@ -60,7 +72,7 @@ def test_producers_are_those_of_kafka_transactions(directory: str) -> None:
 
 def test_filters() -> None:
     def names(**wanted: object) -> list[str]:
-        return [each.transactional_id for each in files_of("data").all(Wanted(**wanted))]  # type: ignore[arg-type]
+        return [each.transactional_id for each in files_of("data").all(TransactionFilter(**wanted))]  # type: ignore[arg-type]
 
     assert names(states=frozenset(["Ongoing"])) == ["hang-1", "hang-2"]
     assert names(producer_ids=frozenset([3, 8])) == ["hang-1", "txn-3"]
@@ -73,14 +85,14 @@ def test_filters() -> None:
 def test_what_is_not_there() -> None:
     files = files_of("data")
     assert isinstance(next(files.describe(["nobody"])), NoSuchTransactionalId)
-    (found,) = files.producers([("t-hang", 7)], None)
+    (found,) = files.producers([TopicPartition("t-hang", 7)], None)
     assert isinstance(found, UnreadableInput)
     with pytest.raises(UnreadableInput, match="no partition of nowhere in it"):
         files.places("nowhere", None)
     with pytest.raises(UsageError):
         files.places(None, 1)
     with pytest.raises(UnreadableInput):
-        list(TransactionFiles([TXN / "data" / "t-hang-0"], NOW_MS).all(Wanted()))
+        list(TransactionFiles([TXN / "data" / "t-hang-0"], NOW_MS).all(TransactionFilter()))
 
 
 def test_hanging() -> None:
@@ -94,7 +106,7 @@ def test_hanging() -> None:
         ("t-txn", 0, 4711): True,
         ("t-txn", 0, 1): True,
     }
-    found = [Open((topic, n), Producer(producer, 0, None, 0, 0, 5)) for topic, n, producer in cases]
+    found = [Open(TopicPartition(topic, n), Producer(producer, 0, None, 0, 0, 5)) for topic, n, producer in cases]
     assert list(hanging(files, found)) == [each for each, hangs in zip(found, cases.values(), strict=True) if hangs]
 
 
@@ -104,13 +116,13 @@ def test_only_what_is_open_for_long_may_hang() -> None:
         Producer(2, 0, None, 0, NOW_MS - LONG_MS, 5),
         Producer(3, 0, None, 0, 0, None),
     ]
-    assert [each.producer.producer_id for each in open_for(("t", 0), producers, LONG_MS, NOW_MS)] == [1]
+    assert [each.producer.producer_id for each in open_for(TopicPartition("t", 0), producers, LONG_MS, NOW_MS)] == [1]
 
 
 def test_nobody_hangs_where_a_coordinator_does_not_tell() -> None:
     class Silent(TransactionFiles):
-        def all(self, _: Wanted) -> Iterator[Listing]:
+        def all(self, _: TransactionFilter) -> Iterator[Listing]:
             raise KcliError("broker 2: no answer")
 
     with pytest.raises(KcliError, match="broker 2"):
-        list(hanging(Silent([TXN / "data"], NOW_MS), [Open(("t", 0), Producer(1, 0, None, 0, 0, 5))]))
+        list(hanging(Silent([TXN / "data"], NOW_MS), [Open(TopicPartition("t", 0), Producer(1, 0, None, 0, 0, 5))]))

@@ -159,6 +159,7 @@ def test_damage_says_what_is_sound_around_it() -> None:
         "lost_last_offset": None,
         "command": finding.command,
         "consequences": {},
+        "refuses_start": False,
     }
 
 

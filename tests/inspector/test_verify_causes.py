@@ -13,13 +13,14 @@ import pytest
 
 from kcli.inspector.verify import Finding, Verification
 from kcli.inspector.verify.findings import rank
+from kcli.inspector.verify.surroundings import Surroundings
+from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN
 
 KCLI = [sys.executable, "-m", "kcli"]
 SOURCE = GOLDEN / "codecs" / "data"
 PARTITION = "java-none-0"
 OTHER = "java-gzip-0"
-WRITTEN_ZEROS = 3000
 
 
 @pytest.fixture
@@ -259,7 +260,7 @@ def test_one_damage_is_one_finding(directory: Path, damage: Callable[[Path], Pat
 
 def test_the_worst_comes_first(directory: Path) -> None:
     """Of two kinds of damage the first line names the worse one; the other is there, too."""
-    lesser = [remove_epochs, forbid, foreign_name, remove_topic_id]
+    lesser = [remove_epochs, forbid, remove_topic_id]
     for damage in lesser:
         copy = Path(shutil.copytree(directory, directory.with_name(damage.__name__)))
         other = damage(copy)
@@ -269,10 +270,17 @@ def test_the_worst_comes_first(directory: Path) -> None:
         assert str(other) in {finding.path for finding in more}
 
 
+def test_what_keeps_kafka_from_starting_comes_before_a_lost_segment(directory: Path) -> None:
+    odd, lost = foreign_name(directory), remove_last(directory)
+    first, *more = loud(directory)
+    assert (first.path, first.refuses_start) == (str(odd), True)
+    assert str(lost) in {finding.path for finding in more}
+
+
 def test_a_lost_partition_shows_without_meta_properties(directory: Path) -> None:
     remove_meta_properties(directory)
     remove_partition(directory)
-    assert [finding.kind for finding in loud(directory)] == ["partition-missing", "meta-properties-missing"]
+    assert [finding.kind for finding in loud(directory)] == ["meta-properties-missing", "partition-missing"]
 
 
 def test_damage_in_a_renamed_log_is_told_apart(directory: Path) -> None:
@@ -323,6 +331,64 @@ def test_gaps_of_compacted_topics_are_normal(tmp_path: Path, topic: str) -> None
     source = GOLDEN / ("compact/after" if topic == "c-plain-0" else "groups/data")
     directory = Path(shutil.copytree(source, tmp_path / "data", copy_function=shutil.copyfile))
     assert loud(directory) == []
+
+
+def without_a_segment_but_its_snapshot(tmp_path: Path, partition: str) -> tuple[Path, Path]:
+    """A log directory with compacted topics, and the path of the log that is removed from it."""
+    directory = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "data", copy_function=shutil.copyfile))
+    held = [log for log in logs(directory, partition)[1:-1] if log.with_suffix(".snapshot").exists()]
+    for path in files_of(held[-1]):
+        if path.suffix != ".snapshot":
+            path.unlink()
+    return directory, held[-1]
+
+
+def snapshots_without_a_segment(partition: Path) -> list[int]:
+    """The offsets of producer snapshots below the last segment at which none begins."""
+    bases = {int(log.stem) for log in partition.glob("*.log")}
+    offsets = {int(snapshot.stem) for snapshot in partition.glob("*.snapshot")} - bases
+    return sorted(offset for offset in offsets if offset < max(bases))
+
+
+@pytest.mark.parametrize("partition", ["c-append-time-0", "c-snappy-0"])
+def test_the_snapshot_of_a_lost_segment_tells_of_it_where_gaps_are_normal(tmp_path: Path, partition: str) -> None:
+    """The cleaner takes the snapshot of a segment with it."""
+    directory, log = without_a_segment_but_its_snapshot(tmp_path, partition)
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity, finding.path) == ("log-missing", "warning", str(log))
+    assert finding.lost_first_offset == int(log.stem)
+
+
+@pytest.mark.parametrize("partition", ["c-append-time-0", "c-snappy-0"])
+def test_the_snapshot_of_a_shutdown_tells_of_no_segment(tmp_path: Path, partition: str) -> None:
+    """A shutdown leaves a snapshot at the log's end, also when the cleaner later removes the segment around it. The
+    leader that the restart elects begins its epoch there."""
+    directory = without_a_segment_but_its_snapshot(tmp_path, partition)[0]
+    assert [finding.kind for finding in loud(directory)] == ["log-missing"]
+    (offset,) = snapshots_without_a_segment(directory / partition)
+    (directory / partition / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n2 {offset}\n")
+    assert [finding.kind for finding in loud(directory) if finding.kind != "checkpoint-epoch"] == []
+
+
+def test_the_snapshot_of_a_follower_tells_of_no_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No epoch begins where a follower's broker was shut down."""
+    directory = without_a_segment_but_its_snapshot(tmp_path, "c-snappy-0")[0]
+    monkeypatch.setattr(Surroundings, "is_replicated", lambda *_: True)
+    assert loud(directory) == []
+
+
+@pytest.mark.parametrize(("topic", "is_replicated"), [("k-compact", True), ("nowhere", False)])
+def test_whether_a_partition_has_other_replicas(topic: str, is_replicated: bool) -> None:
+    around = Surroundings(GOLDEN / "kraft" / "broker-1", {"metadata.log.dir": str(GOLDEN / "kraft/controller-100")})
+    assert around.is_replicated(TopicPartition(topic, 0)) is is_replicated
+
+
+@pytest.mark.parametrize("state", ["delete", "stray"])
+def test_kafka_empties_the_epochs_of_a_directory_that_it_renames(directory: Path, state: str) -> None:
+    renamed = directory / f"{PARTITION}.{'0' * 32}-{state}"
+    shutil.copytree(directory / PARTITION, renamed)
+    (renamed / "leader-epoch-checkpoint").write_text("0\n0\n")
+    assert [each.kind for each in loud(directory)] == ["leftover-directory"] * (state == "stray")
 
 
 def test_emptied_segment_counts_its_indexes(directory: Path) -> None:

@@ -148,7 +148,7 @@ def test_a_foreign_log_is_not_called_a_copy(directory: Path) -> None:
     last = logs(directory)[-1]
     last.write_bytes(logs(directory, OTHER)[0].read_bytes())
     (finding,) = loud(directory)
-    assert (finding.kind, finding.path) == ("file-name", str(last))
+    assert (finding.kind, finding.path) == ("log-foreign", str(last))
     assert f"a copy of {OTHER}/{logs(directory, OTHER)[0].name}" in str(finding.found)
     assert finding.lost_first_offset == int(last.stem)
     last.write_bytes(logs(directory)[0].read_bytes())
@@ -167,3 +167,31 @@ def test_a_log_that_ends_with_the_next_one(directory: Path) -> None:
     assert f"a copy of {following.name}" in str(finding.found)
     next_of(directory)
     assert loud(directory) == []
+
+
+def test_two_logs_with_each_others_names_beside_one_without_its_begin(directory: Path) -> None:
+    """The third log has its own name, although it begins at a later offset: it is no part of the exchange."""
+    first, second, third = logs(directory)[:3]
+    swap(first, second)
+    data = third.read_bytes()
+    size = 12 + int.from_bytes(data[8:12])
+    begin = int.from_bytes(data[size : size + 8])
+    third.write_bytes(data[size:])
+    third.with_suffix(".snapshot").rename(third.with_name(f"{begin:020}.snapshot"))
+    found = [each for each in loud(directory) if each.kind == "file-name"]
+    assert [each.path for each in found] == [str(first)]
+    assert "the two files are swapped" in str(found[0].found)
+
+
+@pytest.mark.parametrize(("partition", "base"), [("c-ooo-0", 2), ("c-txn-0", 3), ("c-txn-open-0", 24)])
+def test_a_segment_that_came_back_after_the_cleaner_replaced_it(tmp_path: Path, partition: str, base: int) -> None:
+    """The segment in front of it is sound: it has the batches of both."""
+    after = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "after", copy_function=shutil.copyfile))
+    assert loud(after) == []
+    for path in (GOLDEN / "compact/before" / partition).glob(f"{base:020}.*"):
+        shutil.copyfile(path, after / partition / path.name)
+    (finding,) = loud(after)
+    assert (finding.kind, finding.path) == ("log-replaced", str(after / partition / f"{base:020}.log"))
+    assert "has replaced by 0000000000000000000" in str(finding.found)
+    next_of(after)
+    assert loud(after) == []

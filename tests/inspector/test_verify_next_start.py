@@ -3,12 +3,17 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kcli.inspector.verify.directory import Verification
 from kcli.inspector.verify.next_start import NextStart
+from kcli.log.recovery.run import Recovery
+from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import KCLI, OTHER, PARTITION, directory, flip, logs, loud, nexts, run
 
 __all__ = ["directory"]  # a fixture
@@ -40,13 +45,37 @@ def test_below_the_recovery_point_nothing_is_cut(directory: Path, tmp_path: Path
     assert any(json.loads(line).get("position") == torn.position for line in shown.stdout.splitlines()), shown
 
 
+def test_a_piece_of_a_batch_behind_all_batches_of_a_segment(directory: Path) -> None:
+    """A disk was full at a roll: real consumers read all offsets. It is damage where a start looks at it."""
+    log, following = logs(directory)[1:3]
+    log.write_bytes(log.read_bytes() + following.read_bytes()[:100])
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity, finding.command) == ("truncated", "warning", None)
+    assert "consumers go on with the next segment" in finding.action
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
+        (directory / name).unlink()
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity) == ("truncated", "error")
+
+
 def test_a_clean_start_does_not_cut_a_torn_tail(directory: Path) -> None:
     tear(logs(directory)[-1])
     (finding,) = loud(directory)
-    assert (finding.kind, finding.action) == ("truncated", NextStart.TRUSTS.value)
+    assert finding.kind == "truncated"
+    assert finding.action.startswith("a clean start takes the end of the log from the offset index, which leads to no")
+    assert finding.action.endswith("; without .kafka_cleanshutdown Kafka cuts the file here when it starts")
     next_of(directory)
     (finding,) = loud(directory)
     assert (finding.kind, finding.action) == ("truncated", NextStart.RECOVERS.value)
+
+
+@pytest.mark.parametrize("number", [1, -1])
+def test_kafka_appends_nothing_to_a_stray(directory: Path, number: int) -> None:
+    stray = directory / f"{PARTITION}.{'0' * 32}-stray"
+    (directory / PARTITION).rename(stray)
+    tear(logs(directory, stray.name)[number])
+    (finding,) = [each for each in loud(directory) if each.kind == "truncated"]
+    assert finding.action == NextStart.LEAVES.value
 
 
 @pytest.mark.parametrize(("number", "outcome"), [(1, "consumers skip records"), (-1, "the end of the log from it")])
@@ -64,8 +93,79 @@ def test_a_wrong_index_is_moved_away_where_no_start_rebuilds_it(directory: Path,
 def test_a_start_after_a_crash_rebuilds_indexes_from_the_recovery_point_on(directory: Path, number: int) -> None:
     (directory / ".kafka_cleanshutdown").unlink()
     flip(logs(directory)[number].with_suffix(".index"), 7, 0)
-    is_rebuilt = loud(directory)[0].action == "stop the broker; recovery rebuilds the index from the log"
+    is_rebuilt = (
+        loud(directory)[0].action
+        == "stop the broker; recovery rebuilds the index from the log, with --in-place for --dry-run"
+    )
     assert is_rebuilt == (number == -1)
+
+
+REBUILT = "nothing to do: Kafka rebuilds it when it next opens the log"
+
+
+def cut(path: Path) -> None:
+    """It ends within an entry."""
+    os.truncate(path, path.stat().st_size - 5)
+
+
+@pytest.mark.parametrize("damage", [cut, Path.unlink])
+@pytest.mark.parametrize("kind", [".txnindex", ".timeindex"])
+def test_a_segment_without_its_offset_index_gets_all_indexes_anew(
+    tmp_path: Path, kind: str, damage: Callable[[Path], None]
+) -> None:
+    """Below the recovery point Kafka rebuilds no index of its own accord."""
+    directory = Path(shutil.copytree(GOLDEN / "txn/data", tmp_path / "data", copy_function=shutil.copyfile))
+    index = directory / f"t-txn-0/{4:020}{kind}"
+    whole = index.read_bytes()
+    damage(index)
+    found = loud(directory)
+    assert {finding.path for finding in found} == {str(index)}
+    assert found[0].action.startswith("Kafka does not rebuild it when it starts")
+    list(Recovery(directory, 0).in_place("before"))
+    assert loud(directory) == found or kind == ".timeindex"  # a missing one is an empty one then
+    subprocess.run(["sh", "-c", str(found[0].command)], check=True)
+    assert {each.action for each in loud(directory)} == {REBUILT}
+    list(Recovery(directory, 0).in_place("after"))
+    assert index.read_bytes() == whole or kind == ".timeindex"  # its entries depend on how batches were appended
+    assert loud(directory) == []
+
+
+def test_an_index_beside_a_log_with_damage_is_left_to_salvage(directory: Path) -> None:
+    """Without its offset index Kafka would cut the log, also below the recovery point."""
+    log = logs(directory)[1]
+    flip(log, 100)
+    cut(log.with_suffix(".timeindex"))
+    of_index = [finding for finding in loud(directory) if finding.path.endswith(".timeindex")]
+    assert [finding.kind for finding in of_index] == ["timeindex-length"]
+    assert "salvage rebuilds the indexes" in of_index[0].action
+    assert "kcli recover --unclean --salvage" in str(of_index[0].command)
+
+
+@pytest.mark.parametrize("epochs", ["0\n1\n7 0\n", "0\n0\n", "", "broken", None])
+def test_salvage_rebuilds_leader_epochs(directory: Path, epochs: str | None) -> None:
+    path = directory / PARTITION / "leader-epoch-checkpoint"
+    whole = path.read_text()
+    path.unlink() if epochs is None else path.write_text(epochs)
+    (finding,) = loud(directory)
+    assert finding.path == str(path)
+    command = shlex.split(str(finding.command).replace("--dry-run", "--in-place"))
+    assert subprocess.run([*KCLI, *command[1:]], check=False).returncode == 0
+    assert path.read_text() == whole
+    assert loud(directory) == []
+
+
+def test_a_start_rebuilds_the_leader_epochs_of_the_metadata_log(directory: Path) -> None:
+    path = directory / "__cluster_metadata-0/leader-epoch-checkpoint"
+    path.write_text("0\n1\n9 10\n")
+    next_of(directory)
+    assert [(finding.kind, finding.action) for finding in loud(directory)] == [("checkpoint-missing", REBUILT)]
+
+
+def test_a_log_that_is_to_be_deleted_has_no_leader_epochs(directory: Path) -> None:
+    """Kafka empties the file when it gives the directory this name."""
+    deleted = (directory / PARTITION).rename(directory / f"{PARTITION}.{7:032x}-delete")
+    (deleted / "leader-epoch-checkpoint").write_text("0\n0\n")
+    assert not [finding for finding in loud(directory) if deleted.name in finding.path]
 
 
 def test_a_start_offset_behind_the_end_deletes_the_partition(directory: Path) -> None:
@@ -77,6 +177,18 @@ def test_a_start_offset_behind_the_end_deletes_the_partition(directory: Path) ->
     next_of(directory)
     assert loud(directory) == []
     assert path.read_text() == f"0\n2\n{OTHER[:-2]} 0 1\n{PARTITION[:-2]} 0 {int(logs(directory)[0].stem)}\n"
+
+
+def test_a_log_start_offset_in_the_end_that_the_log_has_lost(directory: Path) -> None:
+    """The entry is right: what is left of the log was deleted before, and no command brings it back into service."""
+    (directory / "log-start-offset-checkpoint").write_text(f"0\n1\n{PARTITION[:-2]} 0 290\n")
+    log = logs(directory)[-1]
+    log.write_bytes(log.read_bytes()[:-2000])
+    first, *more = loud(directory)
+    assert (first.kind, first.severity, first.path) == ("truncated", "error", str(log))
+    (entry,) = [each for each in more if each.kind == "log-start-offset"]
+    assert (entry.severity, entry.command) == ("warning", None)
+    assert "290: the log had reached 298, and lost its end" in str(entry.found)
 
 
 def test_meta_properties_without_a_version(directory: Path) -> None:
@@ -109,3 +221,71 @@ def test_a_sound_swap_file_is_calm(directory: Path) -> None:
     log.with_name(f"{log.name}.swap").write_bytes(log.read_bytes())
     (finding,) = loud(directory)
     assert (finding.kind, finding.severity) == ("leftover-file", "warning")
+
+
+@pytest.mark.parametrize("partition", ["c-plain-0", "c-append-time-0"])
+def test_a_swap_file_of_a_compacted_topic_that_lacks_records(tmp_path: Path, partition: str) -> None:
+    """As one that holds the segment behind: what no later record supersedes would be gone."""
+    directory = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "data", copy_function=shutil.copyfile))
+    held = [log for log in logs(directory, partition) if log.stat().st_size]
+    swap = held[0].with_name(f"{held[0].name}.swap")
+    swap.write_bytes(held[0].read_bytes())
+    assert [each.kind for each in loud(directory)] == ["leftover-file"]
+    swap.write_bytes(held[1].read_bytes())
+    finding = loud(directory)[0]
+    assert (finding.kind, finding.path) == ("swap-log", str(swap))
+    assert "no later one of the same key supersedes" in str(finding.found)
+    next_of(directory)
+    assert loud(directory) == []
+
+
+def as_swap(log: Path) -> Path:
+    """A crash of the cleaner between its last renames: what the segment replaces is gone already."""
+    for path in log.parent.glob(f"{log.stem}.*"):
+        if path.suffix in (".log", ".index", ".timeindex"):
+            path.rename(path.with_name(f"{path.name}.swap"))
+    return log.with_name(f"{log.name}.swap")
+
+
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_swap_file_that_is_the_only_one_with_its_records(directory: Path, number: int) -> None:
+    """The next start puts it into its place, and nothing is lost."""
+    as_swap(logs(directory)[number])
+    assert {(each.kind, each.severity) for each in loud(directory)} == {("leftover-file", "warning")}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_damage_in_a_swap_file_that_is_the_only_one_with_its_records(directory: Path, number: int) -> None:
+    """The next start cuts it there, and deletes the segments behind it; salvage keeps these."""
+    log = logs(directory)[number]
+    flip(log, log.stat().st_size // 2)
+    (directory / ".kafka_cleanshutdown").unlink()
+    (directory / "recovery-point-offset-checkpoint").unlink()
+    swap = as_swap(log)
+    finding, *more = loud(directory)
+    assert (finding.kind, finding.severity, finding.path, more) == ("swap-log", "error", str(swap), [])
+    assert finding.consequences == {"leftover-file": 3}
+    assert "deletes the segments behind it: offsets" in finding.action
+    assert finding.command is not None
+    assert "recover --unclean --salvage" in finding.command
+
+
+def test_a_swap_file_above_the_output_of_an_unfinished_cleaning(directory: Path) -> None:
+    """The next start deletes it: its offsets are lost."""
+    log = logs(directory)[1]
+    swap = as_swap(log)
+    log.with_name(f"{log.name}.cleaned").touch()
+    finding = loud(directory)[0]
+    assert (finding.kind, finding.offset) == ("log-missing", int(log.stem))
+    assert swap.is_file()
+
+
+def test_positions_of_an_index_follow_from_a_log_without_its_begin(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    shutil.copytree(GOLDEN / "codecs/data/java-none-0", directory)
+    log = min(directory.glob("*.log"))
+    log.write_bytes(log.read_bytes()[1000:])
+    found = [each for each in Verification([directory]).findings() if each.path == str(log.with_suffix(".index"))]
+    assert found == []
+    (cause,) = [each for each in Verification([directory]).findings() if each.path == str(log)]
+    assert cause.consequences["index-position"]

@@ -30,11 +30,24 @@ class Log:
         sequence: int = -1,
         attributes: int = PLAIN,
         leader_epoch: int = 0,
+        timestamp: int = 1000,
         records: tuple[Record, ...] = (Record(0, 0, 0, None, b"a", ()), Record(0, 0, 1, None, b"b", ())),
     ) -> "Log":
         delta = len(records) - 1
         header = BatchHeader(
-            self.next_offset, 0, leader_epoch, 2, 0, attributes, delta, 1000, 1000, producer, epoch, sequence, 0
+            self.next_offset,
+            0,
+            leader_epoch,
+            2,
+            0,
+            attributes,
+            delta,
+            timestamp,
+            timestamp,
+            producer,
+            epoch,
+            sequence,
+            0,
         )
         return Log(self.next_offset + delta + 1, self.data + build_batch(RecordBatch(header, records)))
 
@@ -70,7 +83,8 @@ def loud(directory: Path) -> list[Finding]:
         (Log().batch(7, 0, 4).batch(7, 1, 0), []),
         (Log().batch(7, 1, 0).batch(7, 0, 0), [("producer-epoch", "warning")]),
         (Log().batch(7, 0, -1), [("producer-sequence", "error")]),
-        (Log().batch(attributes=TRANSACTIONAL), [("transactional-without-producer", "error")]),
+        (Log().batch(7, -1, 5).batch(7, -1, 5).batch(7, -1, 9), []),
+        (Log().batch(attributes=TRANSACTIONAL), [("transactional-without-producer", "warning")]),
         (Log().batch(leader_epoch=3).batch(leader_epoch=2), [("leader-epoch", "warning")]),
         (Log().batch(leader_epoch=3).batch(leader_epoch=-1).batch(leader_epoch=3), []),
     ],
@@ -85,7 +99,7 @@ def test_coordinators_do_not_count(tmp_path: Path) -> None:
     groups, other = tmp_path / "__consumer_offsets-3", tmp_path / "other-3"
     groups.mkdir()
     other.mkdir()
-    assert verify(groups, log) == []
+    assert verify(groups, log) == [("not-loaded", "error")]  # these are no records of the group coordinator's
     assert verify(other, log) == [("producer-sequence", "error")]
 
 
@@ -156,6 +170,57 @@ def test_snapshot_in_the_middle_of_the_log(tmp_path: Path) -> None:
     wrong = (early[0]._replace(current_txn_first_offset=-1), early[1])
     (tmp_path / f"{4:020}.snapshot").write_bytes(producer_snapshot.build(ProducerSnapshot(wrong)))
     assert [finding.position for finding in loud(tmp_path)] == [10]
+
+
+TWO = Log().batch(7, 0, 0).batch(8, 0, 0, timestamp=2000)
+OF_7 = ProducerEntry(7, 0, 1, 1, 1, 1000, -1, 0)
+OPEN = Log().batch(7, 0, 0, TRANSACTIONAL).batch(8, 0, 0)
+"""Offsets 0, 1: producer 7, whose transaction stays open; 2, 3: producer 8."""
+
+
+@pytest.mark.parametrize(
+    ("log", "entries", "found"),
+    [
+        (OPEN, (OF_7,), None),
+        (OPEN, (), "no entry"),
+        (OPEN, (OF_7, ProducerEntry(9, 0, 1, 3, 1, 1000, -1, -1)), "producer 9, which has none"),
+        (OPEN, (OF_7, ProducerEntry(8, 0, 5, 7, 1, 1000, -1, -1)), "offset 7 of producer 8"),
+        (TWO, (ProducerEntry(8, 0, 1, 3, 1, 2000, -1, -1),), None),
+        (TWO, (ProducerEntry(7, 0, 1, 1, 1, 1000, -1, -1),), "no entry"),
+        (TWO, (), None),
+        (Log(100).batch(8, 0, 6), (ProducerEntry(9, 0, 1, 3, 1, 1000, -1, 2),), None),
+        (Log(100).batch(8, 0, 6), (ProducerEntry(9, 0, 1, 101, 1, 1000, -1, -1),), "producer 9, which has none"),
+        (Log(100).batch(7, 0, 2, TRANSACTIONAL), (ProducerEntry(7, 0, 3, 101, 1, 1000, -1, 40),), None),
+        (
+            Log(100).batch(7, 0, 2, TRANSACTIONAL),
+            (ProducerEntry(7, 0, 3, 101, 1, 1000, -1, -1),),
+            "open transaction's first offset -1",
+        ),
+        (
+            Log(100).batch(7, 0, 2, TRANSACTIONAL).marker(7, 0, ControlType.COMMIT),
+            (ProducerEntry(7, 0, 3, 101, 1, 1000, 3, 40),),
+            "open transaction's first offset 40",
+        ),
+        (Log().batch(8, 0, 0).batch(8, 1, 0).skip(2).batch(), (ProducerEntry(8, 1, 4, 5, 0, 1000, -1, -1),), None),
+        (Log().batch(8, 0, 0).batch(8, 1, 0).skip(2).batch(), (ProducerEntry(8, 0, 1, 1, 1, 1000, -1, -1),), "epoch 0"),
+        (
+            Log().batch(8, 0, 0).batch(8, 0, 2).skip(2).batch(),
+            (ProducerEntry(8, 0, 1, 1, 1, 1000, -1, -1),),
+            "last offset 1",
+        ),
+    ],
+)
+def test_the_snapshot_of_another_log(
+    tmp_path: Path, log: Log, entries: tuple[ProducerEntry, ...], found: str | None
+) -> None:
+    """As far as the log tells: retention and compaction may have removed batches of a producer."""
+    snapshot = tmp_path / f"{log.next_offset:020}.snapshot"
+    snapshot.write_bytes(producer_snapshot.build(ProducerSnapshot(entries)))
+    base = 0 if log.data[:8] == bytes(8) else 100
+    (tmp_path / f"{base:020}.log").write_bytes(log.data)
+    of_snapshot = [each for each in loud(tmp_path) if each.path == str(snapshot)]
+    assert [each.found for each in of_snapshot] == ([] if found is None else [found])
+    assert all(each.command is not None and "--salvage" in each.command for each in of_snapshot)
 
 
 def test_leader_epochs_of_checkpoint_and_batches(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formats.kernels.batches import BatchTable
 from formats.kernels.columns import BatchRow
-from formats.kernels.log import BatchTable, crc32c, scan
+from formats.kernels.crc import crc32c
+from formats.kernels.scan import scan
 from kcli.inspector.verify import Verification
 from tests.conftest import GOLDEN
 

@@ -1,7 +1,7 @@
 """Clusters of real processes for tests, the chaos run and the bench: of real Kafka's (RealCluster) or kcli's nodes.
 
 All take the same properties: nodes 1 to N, each broker and controller, with static voters, formatted as kafka-storage
-does (tests/broker/test_format.py holds kcli to that). A node has a directory:
+does (tests/broker/metadata/test_format.py holds kcli to that). A node has a directory:
 
     node-N/server.properties    what it was started with
     node-N/data                 its log directory
@@ -291,6 +291,21 @@ class Cluster(ABC):
                     return f"node {node} does not know {unknown}"
         return ""
 
+    def wait_heard(self, timeout_s: float = START_S) -> None:
+        """Until all nodes that run have applied what the controller had committed when this began. Raises
+        ClusterError."""
+        deadline = time.monotonic() + timeout_s
+        running = [node for node in self.ids if self.is_running(node)]
+        with self.client(running[0]) as client:
+            (quorum,) = client.call("describe_quorum", 2, topics=QUORUM)["topics"]
+            committed = quorum["partitions"][0]["high_watermark"] - 1
+        for node in running:
+            with self.client(node) as client:
+                while applied_offset(client) < committed:
+                    if time.monotonic() > deadline:
+                        raise ClusterError(self._complaint(node, f"has not applied offset {committed}"))
+                    time.sleep(0.01)
+
     def controller(self) -> int | None:
         """The active controller, as the first node that answers knows it."""
         for node in self.ids:
@@ -312,6 +327,13 @@ class Cluster(ABC):
 
     def _complaint(self, node: int, what: str) -> str:
         return f"{self.name} node {node} {what}; the end of its log:\n{self.log_text(node)[-3000:]}"
+
+
+def applied_offset(client: Client) -> int:
+    """How far a node has applied the metadata log: ApiVersions says it, as the epoch of the finalized features."""
+    answer = client.call("api_versions", 3, client_software_name="test", client_software_version="1")
+    offset: int = answer["finalized_features_epoch"]
+    return offset
 
 
 def _partition(topic: str, value: dict[str, Any]) -> Partition:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from kcli.broker.network.messages import ErrorCode
+from kcli.protocol.error_code import ErrorCode
 from tests.broker.running import Client
 from tests.broker.transactional import NONE, Transactional, find_coordinator, until_ready
 
@@ -71,7 +71,7 @@ class World:
             "group_instance_id": instance,
         }
         answer = until_ready(lambda: self.call("join_group", 9, member_id="", **request))
-        if ErrorCode(answer["error_code"]) is ErrorCode.member_id_required:
+        if ErrorCode(answer["error_code"]) == ErrorCode.MEMBER_ID_REQUIRED:
             answer = self.call("join_group", 9, member_id=answer["member_id"], **request)
         assert answer["error_code"] == NONE, answer
         member, generation = answer["member_id"], answer["generation_id"]
@@ -96,7 +96,7 @@ class World:
         request = beat(group, member, epoch, **more)
         while answer["assignment"] is None:
             answer = self.call("consumer_group_heartbeat", 1, **request)
-            assert answer["error_code"] in (NONE, ErrorCode.coordinator_load_in_progress), answer
+            assert answer["error_code"] in (NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), answer
             assert time.monotonic() < deadline
         epoch = answer["member_epoch"]
         self.call("consumer_group_heartbeat", 1, **owning(group, member, epoch, answer["assignment"], **more))
@@ -151,7 +151,6 @@ class World:
         }
 
 
-T_AND_U = [{"name": name, "partition_indexes": [0, 1]} for name in ("t", "u")]
 SUBSCRIPTION = b"\0\1" + struct.pack(">i", 1) + b"\0\1t" + b"\xff\xff\xff\xff" + b"\0\0\0\0"
 
 

@@ -7,14 +7,15 @@ features that kcli's new ones do not have.
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from formats.control_record import ControlType
-from kcli.broker.metadata.snapshots import read_snapshot
+from kcli.metadata_log.snapshot_file import read_snapshot
 from tests.interop.test_tools_kafka import commands
 
 SCRIPT = Path(__file__).with_name("format.txt")
@@ -65,8 +66,18 @@ def content(path: Path) -> str:
         for control in batch.controls:
             value = {name: each for name, each in control.value.items() if name != "lastContainedLogTimestamp"}
             said.append(f"@{batch.base_offset} {ControlType(control.type).name} {value}")
-        said += [f"{value['name']}={value['featureLevel']}" for _, _, value in batch.records]
+        said += [f"{value['name']}={_told(value)}" for _, _, value in batch.records]
     return without_random_ids(" ".join(said))
+
+
+def _told(value: Mapping[str, Any]) -> str:
+    """The level of a feature, or a SCRAM credential. Where its salt was not given, salt and keys are random."""
+    if "featureLevel" in value:
+        return str(value["featureLevel"])
+    if base64.b64encode(value["salt"]).decode() not in SCRIPT.read_text():
+        return f"{value['mechanism']} {value['iterations']}"
+    keys = " ".join(value[name].hex() for name in ("salt", "storedKey", "serverKey"))
+    return f"{value['mechanism']} {value['iterations']} {keys}"
 
 
 def without_random_ids(text: str) -> str:

@@ -41,4 +41,5 @@ class RealCluster(Cluster):
         level = os.environ.get("KAFKA_LOG_LEVEL", "info")
         logger = [f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
         more = [f"-Dkafka.logs.dir={place}", "-Dfile.encoding=UTF-8", *logger, "-cp", f"{self._jars}/*"]
-        return ["java", *self._java, *more, "kafka.Kafka", str(place / "server.properties")]
+        shared = kit.shared_classes() if self._java == QUICK else []
+        return ["java", *self._java, *shared, *more, "kafka.Kafka", str(place / "server.properties")]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.network.messages import ErrorCode
+from kcli.protocol.error_code import ErrorCode
 from tests.broker.running import Client
 from tests.broker.transactional import OPEN
 from tests.client.clusters import CLUSTERS
@@ -22,7 +22,7 @@ def errors(answer: Any) -> set[str]:
         return set().union(*map(errors, answer))
     if not isinstance(answer, dict):
         return set()
-    own = {ErrorCode(each).name.upper() for name, each in answer.items() if name.endswith("error_code") and each}
+    own = {ErrorCode(each).name for name, each in answer.items() if name.endswith("error_code") and each}
     return own.union(*map(errors, answer.values()))
 
 

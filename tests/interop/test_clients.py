@@ -15,7 +15,7 @@ import pytest
 
 from formats.compression import CODEC_NAMES
 from formats.record_batch import BatchHeader, parse_header
-from kcli.broker.api import APIS
+from kcli.broker.wire.apis import APIS
 from tests.broker.running import served_node
 from tests.interop.clients import job as jobs
 from tests.interop.clients import toolchains

@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import confluent_kafka
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -24,11 +25,12 @@ from confluent_kafka.admin import (
 )
 
 from kcli.log.log_directory import read_properties
+from kcli.protocol.topic_partition import TopicPartition
+from tests.conftest import examples
 from tests.interop.clusters import Cluster, KcliCluster, local_places
 from tests.interop.complaints import complaints
 from tests.interop.real_cluster import RealCluster
 
-Place = tuple[str, int]
 PARTITIONS, RECORDS = 3, 50
 WAIT_S = 60.0
 GROUP = "readers"
@@ -46,8 +48,8 @@ class Told:
     """What was done, and must be there wherever the directories are opened next."""
 
     topics: dict[str, dict[str, str]] = field(default_factory=dict)
-    values: dict[Place, list[str]] = field(default_factory=dict)
-    offsets: dict[Place, int] = field(default_factory=dict)
+    values: dict[TopicPartition, list[str]] = field(default_factory=dict)
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
     ids: set[str] = field(default_factory=set)
 
     # what is done
@@ -56,7 +58,7 @@ class Told:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
         admin.create_topics([NewTopic(name, PARTITIONS, 3, config=dict(dotted))])[name].result(WAIT_S)
         self.topics[name] = dotted
-        self.values.update({(name, number): [] for number in range(PARTITIONS)})
+        self.values.update({TopicPartition(name, number): [] for number in range(PARTITIONS)})
 
     def delete(self, admin: AdminClient, name: str) -> None:
         admin.delete_topics([name])[name].result(WAIT_S)
@@ -93,7 +95,7 @@ class Told:
                     values.append(value)
             if commits:
                 self.offsets = {place: len(values) for place, values in self.values.items()}
-                moved = [TopicPartition(*place, offset) for place, offset in self.offsets.items()]
+                moved = [confluent_kafka.TopicPartition(*place, offset) for place, offset in self.offsets.items()]
                 producer.send_offsets_to_transaction(moved, consumer.consumer_group_metadata(), WAIT_S)
                 producer.commit_transaction(WAIT_S)
             else:
@@ -117,15 +119,19 @@ class Told:
             assert {key: entries[key].value for key in config} == config
         assert read(cluster, self.values) == self.values
         if self.offsets:
-            asked = ConsumerGroupTopicPartitions(GROUP, [TopicPartition(*place) for place in self.offsets])
+            asked = ConsumerGroupTopicPartitions(
+                GROUP, [confluent_kafka.TopicPartition(*place) for place in self.offsets]
+            )
             answer = admin.list_consumer_group_offsets([asked], require_stable=True)[GROUP].result(WAIT_S)
             told = {(each.topic, each.partition): each.offset for each in answer.topic_partitions}
             assert told == self.offsets
 
 
-def read(cluster: Cluster, places: Sequence[Place] | dict[Place, list[str]]) -> dict[Place, list[str]]:
+def read(
+    cluster: Cluster, places: Sequence[TopicPartition] | dict[TopicPartition, list[str]]
+) -> dict[TopicPartition, list[str]]:
     """Everything that is committed."""
-    found: dict[Place, list[str]] = {place: [] for place in places}
+    found: dict[TopicPartition, list[str]] = {place: [] for place in places}
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -137,15 +143,15 @@ def read(cluster: Cluster, places: Sequence[Place] | dict[Place, list[str]]) -> 
             "log_level": 0,
         }
     )
-    consumer.assign([TopicPartition(topic, number, 0) for topic, number in places])
-    ended: set[Place] = set()
+    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for topic, number in places])
+    ended: set[TopicPartition] = set()
     latest = time.monotonic() + WAIT_S
     while len(ended) < len(found):
         assert time.monotonic() < latest, f"no end of {found.keys() - ended}"
         for message in consumer.consume(1000, 0.2):  # it waits until it has as many
             error, number = message.error(), message.partition()
             assert number is not None
-            place = (str(message.topic()), number)
+            place = TopicPartition(str(message.topic()), number)
             if error is None:
                 found[place].append((message.value() or b"").decode())
             else:
@@ -180,7 +186,10 @@ def leg(cluster: Cluster, told: Told, name: str) -> None:
 ORDERS = [(KcliCluster, RealCluster, KcliCluster), (RealCluster, KcliCluster, RealCluster)]
 
 
-@pytest.mark.parametrize("kinds", ORDERS, ids=lambda kinds: ", ".join(each.__name__ for each in kinds))
+@pytest.mark.hypothesis  # for make soak: one order here, as the other starts twice as many real nodes
+@pytest.mark.parametrize(
+    "kinds", ORDERS[: examples(1, soak=2).max_examples], ids=lambda kinds: ", ".join(each.__name__ for each in kinds)
+)
 def test_a_cluster_changes_hands(kafka_jars: Path, tmp_path: Path, kinds: Sequence[Callable[..., Cluster]]) -> None:
     told, places = Told(), local_places(3)
     for number, kind in enumerate(kinds):

@@ -42,8 +42,6 @@ OPTIONS = {
 }
 WAITS_S = 60.0
 RECORD_BYTES = 100_000
-SOON_S = 1.0
-"""A broker answers from what it has heard of the controller."""
 CLUSTER_VARIES = [
     # the quorum: who leads it, how far it has come
     (r"(LeaderId|LeaderEpoch|MaxFollowerLag|MaxFollowerLagTimeMs): +-?\d+$", r"\1: N"),
@@ -68,7 +66,7 @@ def run_script(cluster: Cluster, script: Path, jars: Path, cwd: Path) -> str:
                 printed.append(f"$ {command.line}\n{run(cluster, tools, command, cwd)}")
                 (cwd / "printed").write_text("".join(printed))  # for who looks into a failure
                 if not READS.search(command.line):
-                    time.sleep(SOON_S)
+                    cluster.wait_heard()
     finally:
         tools.close()
     return "".join(printed)

@@ -1,4 +1,4 @@
-"""Real Kafka answers requests about configurations, and judges server.properties, as tests/broker/configs says it does.
+"""Real Kafka answers requests about configurations, and judges server.properties, as tests/broker/config says it does.
 
 `KAFKA_RECORD=1 pytest tests/interop/test_configs_kafka.py` writes its answers down anew."""
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.configs.oracle import ANSWERS, BROKER, CASES, PROPERTIES, TOPICS, Case, ask, create
-from tests.broker.configs.server_properties import CROSS, JUDGE, VERDICTS, sweep, with_base
+from tests.broker.config.oracle import ANSWERS, BROKER, CASES, PROPERTIES, TOPICS, Case, ask, create
+from tests.broker.config.server_properties import CROSS, JUDGE, VERDICTS, sweep, with_base
 from tests.conftest import read_jsonl
 from tests.interop import kit
 from tests.interop.kit import SCRIPT

@@ -15,8 +15,8 @@ from typing import Any
 from formats.internal_topic import decode, to_json
 from formats.message_writer import write
 from kcli.broker.coordinators.log import read_segment
+from tests.broker.api.test_groups import coordinator
 from tests.broker.running import Client
-from tests.broker.test_groups import coordinator
 from tests.interop import test_tools_kafka as tools
 from tests.interop.test_groups_answers_kafka import OFFSETS, without_random
 from tests.interop.test_tools_kafka import Broker

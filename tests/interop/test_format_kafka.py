@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kcli.broker.config import BrokerConfig
+from kcli.broker.metadata.storage_tool import FormatOptions, format_node
+from kcli.log.disk import Disk
+from kcli.log.log_directory import read_properties
 from tests.cli.run import kcli
 from tests.interop.formatting import EXPECTED, Printed, report
 from tests.interop.kit import ToolServer
@@ -16,6 +20,7 @@ from tests.interop.test_tools_kafka import NOT_SERVED
 
 pytestmark = pytest.mark.kafka
 STORAGE_TOOL = "kafka.tools.StorageTool"
+SALT = "MWx2NHBkbnc0ZndxN25vdGN4bTB5eTFrN3E="
 WITHOUT = [word for name in NOT_SERVED for word in ("--feature", f"{name}=0")]
 VOTERS = {
     "static": ("controller.quorum.voters=1@127.0.0.1:9093", []),
@@ -40,6 +45,40 @@ def test_kafka_says_what_is_expected(kafka_jars: Path, tmp_path: Path) -> None:
     if os.environ.get("KCLI_UPDATE"):
         EXPECTED.write_text(said)
     assert said == EXPECTED.read_text()
+
+
+def test_the_bytes_with_scram_users_are_kafkas(kafka_jars: Path, tmp_path: Path) -> None:
+    """bootstrap.checkpoint, but for the times of its batches, and their checksums."""
+    arguments = ["-S", f"SCRAM-SHA-256=[name=alice,password=alice-secret,salt={SALT},iterations=8192]"]
+    arguments += ["--add-scram", f'SCRAM-SHA-512=[name=bob,password="b=c",salt={SALT}]']
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        "process.roles=controller\nnode.id=1\ncontroller.quorum.voters=1@localhost:9093\n"
+        "listeners=CONTROLLER://127.0.0.1:9093\ncontroller.listener.names=CONTROLLER\n"
+        f"log.dirs={tmp_path / 'data'}\n"
+    )
+    tools = ToolServer(kafka_jars, "off")
+    try:
+        given = ["format", "-t", CLUSTER_ID, "-c", str(properties), *arguments, *WITHOUT]
+        assert tools.run(STORAGE_TOOL, given, tmp_path).exit == 0
+    finally:
+        tools.close()
+    theirs = (tmp_path / "data" / "bootstrap.checkpoint").read_bytes()
+    options = FormatOptions(CLUSTER_ID, scram_users=arguments[1::2])
+    ours = tmp_path / "ours"
+    config = BrokerConfig({**read_properties(properties), "log.dirs": str(ours)})
+    format_node(config, options, now_ms=1, disk=Disk())
+    assert timeless((ours / "bootstrap.checkpoint").read_bytes()) == timeless(theirs)
+
+
+def timeless(data: bytes) -> bytes:
+    """Batches with neither CRC nor base and maximal timestamp."""
+    found, at = bytearray(data), 0
+    while at < len(data):
+        found[at + 17 : at + 21] = bytes(4)
+        found[at + 27 : at + 43] = bytes(16)
+        at += 12 + int.from_bytes(data[at + 8 : at + 12])
+    return bytes(found)
 
 
 @pytest.mark.parametrize("quorum", VOTERS)

@@ -21,8 +21,8 @@ with warnings.catch_warnings():  # it reads its own version in an old way
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
 
+from tests.broker.api.test_groups import coordinator, create_topic
 from tests.broker.running import RunningNode, running_node
-from tests.broker.test_groups import coordinator, create_topic
 from tests.interop.clients import toolchains
 from tests.interop.clients.members import ENOUGH_S, HEARTBEAT_MS, PROTOCOLS, Host, Member, NoOffset, Options
 from tests.interop.clients.python.members import LIBRARIES

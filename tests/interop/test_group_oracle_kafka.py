@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
 
 from kcli.group.consumer.assignors import ASSIGNORS, MemberSubscription
 from kcli.group.consumer.metadata_hash import group_hash, topic_hash
-from kcli.group.consumer.topic_regex import matching
 from tests.group.consumer import hashes, regexes
 from tests.group.consumer.assignments import (
     Json,
@@ -28,6 +24,7 @@ from tests.group.consumer.assignments import (
     question,
     samples,
 )
+from tests.interop.kit import Oracle
 
 ORACLE = Path(__file__).with_name("GroupOracle.java")
 GROUPS, LARGE_GROUPS = 400, 8
@@ -35,28 +32,9 @@ ROUNDS = 4
 NAME_UNITS = ["a", "b", "Z", "0", ".", "ä", "\uffff", "\U0001f600"]
 
 
-class Oracle:
-    """Kafka's classes in a JVM."""
-
-    def __init__(self, jars: Path) -> None:
-        quick = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command = ["java", *quick, "-cp", f"{jars}/*", str(ORACLE)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def ask(self, what: str, **details: Any) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"ask": what} | details).encode() + b"\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
-
-    def close(self) -> None:
-        self._process.communicate()
-
-
 @pytest.fixture(scope="module")
 def oracle(kafka_jars: Path) -> Iterator[Oracle]:
-    oracle = Oracle(kafka_jars)
+    oracle = Oracle(kafka_jars, ORACLE)
     yield oracle
     oracle.close()
 
@@ -132,7 +110,7 @@ def test_hashes(oracle: Oracle) -> None:
 
 
 def test_regular_expressions(oracle: Oracle) -> None:
-    ours = matching(regexes.TOPICS, regexes.VALID)
+    ours = regexes.matching(regexes.TOPICS, regexes.VALID)
     for pattern in regexes.VALID:
         assert ours[pattern] == set(oracle.ask("regex", regex=pattern, topics=regexes.TOPICS)), pattern
     for pattern, reason in regexes.INVALID.items():

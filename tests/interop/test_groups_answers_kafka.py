@@ -12,8 +12,8 @@ from typing import Any
 
 from formats.internal_topic import decode, to_json
 from kcli.broker.coordinators.log import read_segment
+from tests.broker.api.test_groups import RANGE, TOPIC, coordinator
 from tests.broker.running import Client
-from tests.broker.test_groups import RANGE, TOPIC, coordinator
 from tests.interop import test_tools_kafka as tools
 from tests.interop.test_tools_kafka import Broker
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.api.test_groups import coordinator
 from tests.broker.running import Client, ServedNode
-from tests.broker.test_groups import coordinator
 from tests.conftest import GOLDEN
 from tests.interop.complaints import complaints
 from tests.interop.kit import SCRIPT, ToolServer

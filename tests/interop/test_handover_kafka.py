@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from formats.file_name import METADATA_DIRECTORY
-from kcli.broker.clock import Clock
 from kcli.broker.metadata.format import format_directories, random_id
 from kcli.broker.metadata.log import MetadataLog
+from kcli.broker.process.clock import Clock
 from kcli.metadata.image import MetadataImage, Record
 from tests.broker.metadata_dirs import (
     config,
@@ -273,7 +273,8 @@ def test_a_quorum_that_kafka_formatted_starts_with_us(tmp_path: Path) -> None:
     theirs = node.stop(tmp_path / "theirs")
     assert not node.complaints()
     log = open_metadata(theirs, clock=Clock())
-    assert (log.epoch, log.quorum.kraft_version, log.quorum.voter_ids) == (3, 1, [4])
+    voters = [voter["voterId"] for voter in log.quorum.voters]
+    assert (log.epoch, log.quorum.kraft_version, voters) == (3, 1, [4])
     assert (theirs / METADATA_DIRECTORY / "00000000000000000000-0000000000.checkpoint").exists()
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from formats.kernels.log import BatchTable, scan
+from formats.kernels.batches import BatchTable
+from formats.kernels.scan import scan
 from kcli.errors import UnreadableInput
 from kcli.inspector.kafka_options import IndexTextOptions, KafkaDumpOptions, KafkaTextOptions, Notes
 from kcli.inspector.kafka_text import dump_file

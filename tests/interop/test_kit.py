@@ -1,8 +1,12 @@
 """The kit runs the same tool that made the golden data: some of its saved dumps once more, byte for byte."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import GOLDEN, dump_runs
+from tests.interop import kit
 from tests.interop.conftest import KafkaDump
 
 EACH = 97  # every so many saved runs
@@ -15,3 +19,12 @@ def test_dump_equals_saved_runs(kafka_dump: KafkaDump, golden_set: str) -> None:
         output = kafka_dump(["--files", run["file"], *run["flags"]], cwd=GOLDEN / golden_set)
         assert (output.stdout, output.exit) == (run["stdout"], run["exit"]), run["file"]
     assert runs
+
+
+def test_a_jvm_takes_its_classes_from_the_archive(kafka_jars: Path) -> None:
+    if not (kit.kit_dir() / "kafka.jsa").stat().st_size:
+        pytest.skip("this Java writes no archive of classes")
+    quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *kit.shared_classes()]
+    command = ["java", *quick, "-Xlog:class+load", "-cp", f"{kafka_jars}/*", "kafka.Kafka"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert "kafka.Kafka$ source: shared objects file (top)" in loaded

@@ -10,13 +10,15 @@ import time
 from pathlib import Path
 
 from formats.file_name import FileKind
+from formats.kernels.batches import BatchTable
 from formats.kernels.columns import BatchRow
-from formats.kernels.log import BatchTable, scan
+from formats.kernels.scan import scan
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
+from kcli.log.live.partition_log import Isolation, OpenOptions, PartitionLog
+from kcli.log.live.validator import Origin
 from kcli.log.log_directory import LogDirectory
-from kcli.log.partition_log import Isolation, OpenOptions, PartitionLog
-from kcli.log.validator import Origin
+from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN, read_jsonl
 from tests.interop.kit import SCRIPT
 from tests.log.batches import batch, marker
@@ -99,7 +101,7 @@ def test_kafka_goes_on_with_our_log_and_we_with_kafkas(kafka_jars: Path, tmp_pat
     log.close(NOW_MS)
     directory = LogDirectory(logs)
     for kind in (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS):
-        directory.write_offsets(Disk(), kind, directory.offsets(kind) | {(TOPIC, 0): log.log_end_offset})
+        directory.write_offsets(Disk(), kind, directory.offsets(kind) | {TopicPartition(TOPIC, 0): log.log_end_offset})
 
     address = kafka("open", str(logs), NODE).strip()
     try:

@@ -13,12 +13,12 @@ import pytest
 
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock, DirectoryLocked
-from kcli.log.recovery_run import Recovery
+from kcli.log.recovery.run import Recovery
 from kcli.log.segment_reader import Damage, read_segment
 from kcli.log.source import FileSource
 from tests.conftest import GOLDEN
 from tests.interop.kit import SCRIPT
-from tests.log.test_recover_golden import topic_config
+from tests.log.recovery.test_recover_golden import topic_config
 
 NODE = f"kcli-recovered-{os.getpid()}"
 CUT, TORN, SALVAGED = "u-plain-1", "u-txn-0", "u-snappy-0"

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from kcli.client.security import security_of
 from kcli.client.transaction_wire import list_transactions
 from kcli.client.wire import NoAnswer, Server
-from kcli.transaction_view import Wanted
+from kcli.views.transactions import TransactionFilter
 from tests.cli.run import Ended, kcli
 from tests.interop.kit import SCRIPT
 from tests.interop.test_tools_kafka import free_port, kafka
@@ -52,7 +52,7 @@ class Secured:
         given = {"security.protocol": "sasl_ssl", "ssl.ca.location": str(ca)}
         given |= {name.replace("_", "."): value for name, value in properties.items()}
         server = Server(host, int(self.sasl.rpartition(":")[2]), 10.0, security_of(given))
-        assert list_transactions(server, 1, Wanted()) == (0, [])
+        assert list_transactions(server, 1, TransactionFilter()) == (0, [])
 
 
 def certificate(directory: Path) -> tuple[Path, Path]:

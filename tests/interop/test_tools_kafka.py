@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from kcli.broker.api import BROKER_APIS as APIS
+from kcli.broker.wire.apis import BROKER_APIS as APIS
 from tests.broker.running import Client, ServedNode
 from tests.interop import kit
+from tests.interop.clusters import QUORUM, applied_offset
 from tests.interop.kit import SCRIPT, Output, ToolServer
 
 SCRIPTS = sorted(Path(__file__).with_name("tools").glob("*.txt"))
@@ -33,6 +34,7 @@ CLASSES = {
     "cluster": PACKAGE + "ClusterTool",
     "configs": "kafka.admin.ConfigCommand",
     "consumer": PACKAGE + "consumer.ConsoleConsumer",
+    "delegation-tokens": PACKAGE + "DelegationTokenCommand",
     "delete-records": PACKAGE + "DeleteRecordsCommand",
     "features": PACKAGE + "FeatureCommand",
     "groups": PACKAGE + "consumer.group.ConsumerGroupCommand",
@@ -69,7 +71,6 @@ VARIES = [
 NOT_SERVED = ("share.version", "streams.version")
 """Features that Kafka's new clusters have, and kcli's not yet."""
 READS = re.compile(r"--describe|--list|describe|get-offsets|consumer|log-dirs")
-QUORUM = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
 SETTLES_S = 30.0
 
 
@@ -119,8 +120,7 @@ class Broker:
         with Client((host, int(port))) as client:
             (quorum,) = client.call("describe_quorum", 2, topics=QUORUM)["topics"]
             committed = quorum["partitions"][0]["high_watermark"] - 1
-            software = {"client_software_name": "test", "client_software_version": "1"}
-            while client.call("api_versions", 3, **software)["finalized_features_epoch"] < committed:
+            while applied_offset(client) < committed:
                 assert time.monotonic() < until, "Kafka's broker does not catch up"
                 time.sleep(0.01)
 

@@ -22,10 +22,10 @@ import pytest
 
 from formats.internal_topic import decode
 from formats.record_batch import parse_batch
-from kcli.broker.coordinators import markers as marker_writing
-from kcli.broker.network.messages import ErrorCode
+from kcli.broker.coordinators.local_markers import LocalMarkers
+from kcli.protocol.error_code import ErrorCode
+from tests.broker.api.test_transactions import committed as seen_by_readers
 from tests.broker.running import Address, Client, ServedNode, running_node
-from tests.broker.test_transactions import committed as seen_by_readers
 from tests.broker.transactional import NONE, OPEN, WAIT_S, Transactional, find_coordinator, produce, until_ready
 from tests.interop.kit import SCRIPT, ToolServer
 from tests.log.batches import batch
@@ -726,7 +726,7 @@ def test_kafkas_tool_prints_the_same(kafka_jars: Path, tmp_path: Path) -> None:
 
 def not_yet(*_: object) -> ErrorCode:
     """As where a partition has no leader."""
-    return ErrorCode.not_leader_or_follower
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def leave(script: Script) -> dict[str, Teller]:
@@ -788,7 +788,7 @@ def test_transactions_of_every_state_are_handed_over(
         with running_node(tmp_path / "data", None, **options) as node:
             script = Script(node.address, NEWEST)
             producers = leave(script)
-            monkeypatch.setattr(marker_writing, "write_marker", not_yet)
+            monkeypatch.setattr(LocalMarkers, "write", not_yet)
             for name, commit in (("decided", True), ("dropped", False)):
                 prepare(script, name, commit=commit)
         monkeypatch.undo()

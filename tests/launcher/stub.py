@@ -17,8 +17,8 @@ import socket
 import sys
 from pathlib import Path
 
-from kcli.broker.log_lines import set_up_logging
-from kcli.launcher.directory import ClusterDirectory, Wanted
+from kcli.broker.process.log_lines import set_up_logging
+from kcli.launcher.directory import ClusterDirectory, ClusterRequest
 from kcli.launcher.launch import launch
 from kcli.launcher.plan import bootstrap
 from kcli.log.log_directory import read_properties
@@ -59,5 +59,5 @@ if __name__ == "__main__":
     json_lines, restart = "--json" in arguments, "--no-restart" not in arguments
     options = dict(each.split("=", 1) for each in arguments if "=" in each)
     set_up_logging(json_lines=json_lines, verbose=False)
-    wanted = Wanted(3, 0, ("127.0.0.1", 0), options)
-    launch(Path(directory), wanted, ready, restart=restart, json_lines=json_lines, main=main)
+    request = ClusterRequest(3, 0, ("127.0.0.1", 0), options)
+    launch(Path(directory), request, ready, restart=restart, json_lines=json_lines, main=main)

@@ -14,7 +14,7 @@ import pytest
 from kcli.broker.config import BrokerConfig
 from kcli.broker.metadata.format import format_directories
 from kcli.errors import UsageError
-from kcli.launcher.directory import ClusterDirectory, NotACluster, Wanted, open_cluster
+from kcli.launcher.directory import ClusterDirectory, ClusterRequest, NotACluster, open_cluster
 from kcli.launcher.plan import bootstrap
 from kcli.launcher.ports import Ports, PortTaken
 from kcli.log.config import InvalidConfig
@@ -34,7 +34,7 @@ def ports() -> Iterator[Ports]:
 
 def opened(path: Path, ports: Ports, nodes: int | None = 3, controllers: int = 0, **options: str) -> ClusterDirectory:
     named = {name.replace("_", "."): value for name, value in options.items()}
-    return open_cluster(path, Wanted(nodes, controllers, ANY, named), ports, Disk())
+    return open_cluster(path, ClusterRequest(nodes, controllers, ANY, named), ports, Disk())
 
 
 def test_combined(tmp_path: Path, ports: Ports) -> None:
@@ -78,12 +78,59 @@ def test_one_node_has_one_replica_of_everything(tmp_path: Path, ports: Ports) ->
 def test_ports_from_the_first_on(tmp_path: Path, ports: Ports) -> None:
     for first in range(20_000 + os.getpid() % 10_000, 65_000, 10):
         with suppress(PortTaken):
-            cluster = open_cluster(tmp_path / "c", Wanted(2, 0, ("127.0.0.1", first), {}), ports, Disk())
+            cluster = open_cluster(tmp_path / "c", ClusterRequest(2, 0, ("127.0.0.1", first), {}), ports, Disk())
             break
     assert [each.addresses for each in cluster.plans] == [
         (("127.0.0.1", first), ("127.0.0.1", first + 2)),
         (("127.0.0.1", first + 1), ("127.0.0.1", first + 3)),
     ]
+
+
+FILE = {
+    "node.id": "7",
+    "process.roles": "controller",
+    "listeners": "CLIENTS://:9092,BROKERS://:9094,QUORUM://:9093",
+    "controller.listener.names": "QUORUM",
+    "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,QUORUM:PLAINTEXT",
+    "inter.broker.listener.name": "BROKERS",
+    "log.dirs": "/elsewhere",
+    "num.partitions": "3",
+    "log.retention.hours": "5",
+}
+
+
+def from_file(path: Path, ports: Ports, controllers: int = 0, **changed: str) -> ClusterDirectory:
+    options = {"num.partitions": "4"}
+    return open_cluster(path, ClusterRequest(2, controllers, ANY, options, {**FILE, **changed}), ports, Disk())
+
+
+@pytest.mark.parametrize("controllers", [0, 1])
+def test_the_listeners_of_a_file(tmp_path: Path, ports: Ports, controllers: int) -> None:
+    """Each node has all of its role's, at ports of its own; what a node has of its own is not the file's."""
+    cluster = from_file(tmp_path / "c", ports, controllers)
+    every = [address for each in cluster.plans for address in each.addresses]
+    assert len(set(every)) == len(every) == (6 if controllers == 0 else 5)
+    for each in cluster.plans:
+        names = ({"CLIENTS", "BROKERS"} if each.is_broker else set()) | ({"QUORUM"} if each.is_controller else set())
+        assert each.listeners == names
+        config = BrokerConfig(each.properties)
+        assert (config.node_id, config.inter_broker_listener, config.num_partitions) == (each.id, "BROKERS", 4)
+        assert config.controller_listener_names == ("QUORUM",)
+        assert each.properties["log.retention.hours"] == "5"
+        assert Path(config.log_dirs[0]).is_relative_to(tmp_path)
+        assert cluster.properties_of(each.id).stat().st_mode & 0o777 == 0o600, "it may have passwords"
+    assert {port for _, port in every[: len(every)]} >= {int(each.rpartition(":")[2]) for each in _voters(cluster)}
+    ports.close()
+    again = from_file(tmp_path / "c", ports, controllers, **{"log.retention.hours": "6"})
+    assert {each.properties["log.retention.hours"] for each in again.plans} == {"6"}
+    assert [each.addresses for each in again.plans] == [each.addresses for each in cluster.plans]
+    ports.close()
+    with pytest.raises(NotACluster, match="BROKERS, CLIENTS, QUORUM, and --config has CONTROLLER, SECURE"):
+        from_file(tmp_path / "c", ports, controllers, listeners="SECURE://:1", **{"controller.listener.names": ""})
+
+
+def _voters(cluster: ClusterDirectory) -> list[str]:
+    return cluster.plans[0].properties["controller.quorum.voters"].split(",")
 
 
 def test_gone_on_with(tmp_path: Path, ports: Ports) -> None:
@@ -97,9 +144,9 @@ def test_gone_on_with(tmp_path: Path, ports: Ports) -> None:
 
 def test_a_taken_port(tmp_path: Path, ports: Ports) -> None:
     with socket.create_server(ANY) as other:
-        wanted = Wanted(1, 0, other.getsockname()[:2], {})
+        request = ClusterRequest(1, 0, other.getsockname()[:2], {})
         with pytest.raises(PortTaken, match="Address already in use"):
-            open_cluster(tmp_path / "c", wanted, ports, Disk())
+            open_cluster(tmp_path / "c", request, ports, Disk())
     assert not (tmp_path / "c").exists(), "found out before anything is made"
 
 
@@ -115,7 +162,7 @@ def test_refused(tmp_path: Path, ports: Ports) -> None:
     with pytest.raises(NotACluster, match="has 3 nodes; start it with as many"):
         opened(tmp_path / "c", ports, nodes=4)
     with pytest.raises(NotACluster, match="its first node listens on"):
-        open_cluster(tmp_path / "c", Wanted(None, 0, ("127.0.0.1", 9), {}), ports, Disk())
+        open_cluster(tmp_path / "c", ClusterRequest(None, 0, ("127.0.0.1", 9), {}), ports, Disk())
     ports.close()
     (tmp_path / "c").rename(tmp_path / "moved")
     with pytest.raises(NotACluster, match="nothing of a cluster is in it"):

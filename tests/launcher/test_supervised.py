@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kcli.broker.supervised import Supervised
+from kcli.broker.startup.supervised import Supervised
 from kcli.errors import KcliError
 
 WAIT_S = 10.0

@@ -24,6 +24,11 @@ def batch(
     return _built(records, attributes, producer, sequence, timestamp_ms, base_offset, leader_epoch)
 
 
+def keyed(key: bytes | None, value: bytes | None, *, base_offset: int = 0, leader_epoch: int = 0) -> bytes:
+    """A batch of one record, as a coordinator writes it."""
+    return bytes(_built((Record(0, 0, 0, key, value),), 0, (-1, -1), -1, NOW_MS, base_offset, leader_epoch))
+
+
 def marker(
     producer: tuple[int, int],
     *,

@@ -54,8 +54,3 @@ def test_truncation() -> None:
 )
 def test_end_offset_for(epoch: int, answer: tuple[int, int]) -> None:
     assert cache((1, 2), (2, 5), (4, 9)).end_offset_for(epoch, 100) == answer
-
-
-def test_epoch_for() -> None:
-    epochs = cache((1, 2), (4, 9))
-    assert [epochs.epoch_for(offset) for offset in (0, 1, 2, 8, 9, 99)] == [None, None, 1, 1, 4, 4]

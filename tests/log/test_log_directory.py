@@ -7,7 +7,8 @@ import pytest
 from formats.file_name import FileKind
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock, DirectoryLocked, LogDirectory, holds_segments, is_log_directory
-from kcli.log.recovery_run import Recovery
+from kcli.log.recovery.run import Recovery
+from kcli.protocol.topic_partition import TopicPartition
 from tests.conftest import GOLDEN, SAMPLES
 
 
@@ -54,7 +55,7 @@ def test_partitions_and_odd_directories(tmp_path: Path) -> None:
 def test_checkpoints(tmp_path: Path) -> None:
     directory = LogDirectory(tmp_path)
     assert directory.offsets(FileKind.RECOVERY_POINTS) == {}
-    directory.write_offsets(Disk(), FileKind.RECOVERY_POINTS, {("t", 1): 5, ("a", 0): 7})
+    directory.write_offsets(Disk(), FileKind.RECOVERY_POINTS, {TopicPartition("t", 1): 5, TopicPartition("a", 0): 7})
     assert (tmp_path / FileKind.RECOVERY_POINTS).read_text() == "0\n2\na 0 7\nt 1 5\n"
     assert directory.offsets(FileKind.RECOVERY_POINTS) == {("t", 1): 5, ("a", 0): 7}
 

@@ -12,9 +12,9 @@ import pytest
 
 from formats.batch_writer import write_batch
 from kcli.inspector.verify import Verification
-from kcli.log.loader import EventKind
-from kcli.log.recovery_run import Recovery
-from kcli.log.segment import offset_behind
+from kcli.log.recovery.loader import EventKind
+from kcli.log.recovery.run import Recovery
+from kcli.log.recovery.segment import offset_behind
 from tests.sanitize.directories import COMMANDS, run
 
 LAST = 2**63 - 1

@@ -9,18 +9,13 @@ from hypothesis import strategies as st
 
 from formats import producer_snapshot
 from formats.errors import FormatError
-from formats.kernels.log import (
-    RECOVERY_INVALID,
-    RECOVERY_MORE,
-    RECOVERY_REFUSED,
-    BatchTable,
-    ProducerTable,
-    crc32c,
-    scan,
-)
+from formats.kernels.batches import BatchTable
+from formats.kernels.crc import crc32c
+from formats.kernels.producers import RECOVERY_INVALID, RECOVERY_MORE, RECOVERY_REFUSED, ProducerTable
+from formats.kernels.scan import scan
+from kcli.log.partition_view import PartitionView
 from kcli.log.producer_state import ProducerStateManager, read_any_control, read_control, snapshot_name
-from kcli.log.recovery_view import PartitionView
-from tests.log.test_loader import CONTROL, NOW_MS, TRANSACTIONAL, batch, marker
+from tests.log.recovery.test_loader import CONTROL, NOW_MS, TRANSACTIONAL, batch, marker
 
 
 @dataclass

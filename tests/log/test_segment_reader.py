@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from formats.errors import BadChecksum, BadLength, LimitExceeded, Truncated
+from formats.kernels.batches import FAULT_BAD_CRC
 from formats.kernels.columns import BatchRow
-from formats.kernels.log import FAULT_BAD_CRC, RecordTable
+from formats.kernels.records import RecordTable
 from kcli.log.batch_records import decode, faults_of
 from kcli.log.segment_reader import Damage, Window, read_segment
 from kcli.log.source import FileSource, PipeSource
@@ -189,7 +190,7 @@ def test_a_batch_above_the_limit_is_passed_over() -> None:
 def test_a_length_of_2_gib_takes_no_memory(tmp_path: Path, resync: bool) -> None:
     path = tmp_path / "00000000000000000000.log"
     sound = LOG.read_bytes()[: 12 + int.from_bytes(LOG.read_bytes()[8:12])]
-    size = (3 << 30) if not resync else (3 << 26)
+    size = 2**31 - 1 if not resync else (3 << 26)
     with path.open("wb") as file:
         file.write(sound + struct.pack(">qiib", 999, min(2**31 - 1, size // 2), 0, 2))
         file.truncate(size)

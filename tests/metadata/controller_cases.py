@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from kcli.broker.metadata.records import read_batches
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.partition import from_uuid
+from kcli.metadata_log.records import read_batches
 from tests.broker.running import Client
 from tests.interop.real_cluster import RealCluster
 

@@ -10,17 +10,22 @@ from typing import Any
 from uuid import UUID
 
 from kcli.broker.broker import Broker
-from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
+from kcli.broker.controller.channel import ControllerChannel
+from kcli.broker.dispatch.handlers import answer as answer_of
 from kcli.broker.metadata.activation import activation
 from kcli.broker.metadata.quorum_view import QuorumView, of_only_voter
-from kcli.broker.network.messages import Call, Entity, RequestHeader, messages
-from kcli.broker.quotas import Quotas
+from kcli.broker.network.peers import NoNetwork
+from kcli.broker.process.clock import Clock
+from kcli.broker.quotas.client import Quotas
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.messages import RequestHeader, messages
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.registration import Broker as Registration
 from kcli.metadata.registration import Controller, Endpoint
 from kcli.metadata.registration_control import NO_EPOCH, register_broker, register_controller, unfence_broker
+from kcli.security.authorizer import Authorizer
 from kcli.testing.wire import message
 from tests.broker.metadata_dirs import KAFKAS_LEVELS
 from tests.metadata.wire import whole
@@ -41,7 +46,10 @@ class Metadata:
         self.epoch = 1
         self.kraft_version = 0
         self.is_leader = True
+        self.leader_id: int | None = NODE_ID
+        self.leader_address: tuple[str, int] | None = None
         self.on_leadership: list[Callable[[], None]] = []
+        self.authorizer: Authorizer | None = None
 
     @property
     def next_offset(self) -> int:
@@ -72,6 +80,8 @@ class Metadata:
         for name, version, value in records:
             self.image.apply(name, whole(name, version, value), self.next_offset)
             self.written.append((name, version, value))
+        if self.authorizer is not None:
+            self.authorizer.follow(self.image.acls, self.image.take_changes().acls)
 
 
 def registration(epoch: int, node_id: int = NODE_ID, **fields: Any) -> Registration:
@@ -98,32 +108,34 @@ def started(min_insync_replicas: int = 1) -> Metadata:
     return metadata
 
 
-def node(properties: dict[str, str], metadata: Metadata) -> Broker:
+def node(properties: dict[str, str], metadata: Metadata, authorizer: Authorizer | None = None) -> Broker:
     """A broker of these properties."""
+    metadata.authorizer = authorizer
     logs = SimpleNamespace()
     parts: dict[str, Any] = {"metadata": metadata, "image": metadata.image, "logs": logs, "partitions": None}
-    return Broker(
+    clock = Clock()
+    made = Broker(
+        controller=ControllerChannel(NODE_ID, clock, metadata, NoNetwork(), lambda call: answer_of(made, call)),
         config=BrokerConfig(properties),
-        clock=Clock(),
-        node_id=NODE_ID,
+        clock=clock,
         cluster_id="cluster",
         sessions=None,  # type: ignore[arg-type]
         quotas=Quotas(),
         advertised={"PLAINTEXT": (HOST, PORT)},
+        authorizer=authorizer,
         **parts,
     )
+    return made
 
 
-def call(broker: Broker, api_key: int, version: int, body: dict[str, Any], client_id: str = "cases") -> Call:
+def call(api_key: int, version: int, body: dict[str, Any], client_id: str = "cases") -> Call:
     """A request as its handler gets it."""
     kind = messages(api_key, version)
     header = RequestHeader(api_key, version, 1, client_id, 0)
-    return Call(broker, kind, header, message(kind.request_type, body), now_ms=0, listener="PLAINTEXT")
+    return Call(kind, header, message(kind.request_type, body), now_ms=0, listener="PLAINTEXT")
 
 
-async def answer(asked: Call) -> Entity:
+async def answer(broker: Broker, asked: Call) -> Any:
     """What the handler of its API answers."""
-    from kcli.broker.api import handler
-
-    found = handler(asked.header.api_key)(asked)
+    found = answer_of(broker, asked)
     return await found if asyncio.iscoroutine(found) else found

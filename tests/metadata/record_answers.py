@@ -12,11 +12,12 @@ import re
 import socket
 import sys
 import time
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kcli.broker.network.messages import entity_reader, entity_writer, messages
+from kcli.broker.wire.messages import entity_reader, entity_writer, messages
 from kcli.testing.wire import message, plain
 from tests.metadata.answer_cases import Case, cases
 
@@ -77,12 +78,13 @@ def learn_ids(answer: Any, ids: dict[str, str]) -> None:
                 learn_ids(each, ids)
 
 
-def main(bootstrap: str) -> None:
+def record(bootstrap: str, questions: Iterable[Case], path: Path) -> None:
+    """Ask a broker these questions, one after the other, and write them with its answers, JSON lines in gzip."""
     host, _, port = bootstrap.rpartition(":")
     ids: dict[str, str] = {}
     lines = []
     connection = socket.create_connection((host, int(port)))
-    for case in cases():
+    for case in questions:
         answer = exchange(connection, case, ids)
         if answer is not None and answer.get("error_code") == COORDINATOR_LOAD_IN_PROGRESS:
             time.sleep(PAUSE_S)
@@ -93,10 +95,11 @@ def main(bootstrap: str) -> None:
             connection = socket.create_connection((host, int(port)))
         learn_ids(answer, ids)
         api_key, version, body = case
-        lines.append(json.dumps({"api_key": api_key, "version": version, "request": body, "answer": answer}))
+        line = {"api_key": api_key, "version": version, "request": body, "answer": answer}
+        lines.append(json.dumps(line, default=bytes.hex))
     connection.close()
-    ANSWERS.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
+    path.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    record(sys.argv[1], cases(), ANSWERS)

@@ -76,8 +76,8 @@ def ours() -> list[tuple[Any, dict[str, str]]]:
         found = []
         for api_key, version, body in cases():
             broker.config.update(broker.image.configs(4, ""), broker.image.configs(4, "1"))
-            asked = call(broker, api_key, version, resolved(body, ids))
-            entity = await answer(asked)
+            asked = call(api_key, version, resolved(body, ids))
+            entity = await answer(broker, asked)
             assert asked.messages.encode(1, entity)
             response = plain(entity)
             learn_ids(response, ids)

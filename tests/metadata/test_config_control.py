@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.java_values import java_split
+from kcli.java.values import java_split
 from kcli.log.config import InvalidConfig
 from kcli.metadata.config_control import (
     NewConfigs,
@@ -21,7 +21,8 @@ from kcli.metadata.config_control import (
 )
 from kcli.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import from_uuid
-from kcli.metadata.result import NO_ERROR, Error, ErrorCode, Refused
+from kcli.metadata.result import NO_ERROR, Error, Refused
+from kcli.protocol.error_code import ErrorCode
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 TOPIC = (TOPIC_RESOURCE, "t")
@@ -30,13 +31,13 @@ TOPIC = (TOPIC_RESOURCE, "t")
 class AnySchema:
     """`words` is a list with a default; `bad` is refused as a configuration, a group as a request."""
 
-    def list_default(self, resource_type: int, name: str) -> Sequence[str] | None:  # noqa: ARG002
+    def list_default(self, resource_type: int, name: str) -> Sequence[str] | None:  # noqa: ARG002 (the signature of what it stands for)
         return ("a", "b") if name == "words" else None
 
     def validate(
         self,
         resource_type: int,
-        name: str,  # noqa: ARG002
+        name: str,  # noqa: ARG002 (the signature of what it stands for)
         configs: Mapping[str, str],
         existing: Mapping[str, str],
     ) -> None:

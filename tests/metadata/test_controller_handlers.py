@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from kcli.broker.api import APIS
 from kcli.broker.broker import Broker
 from kcli.broker.controller.active import ActiveController
 from kcli.broker.metadata.errors import NotController
-from kcli.broker.network.messages import ErrorCode
+from kcli.broker.wire.apis import APIS
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.partition import from_uuid
+from kcli.protocol.error_code import ErrorCode
 from kcli.testing.wire import plain
 from tests.metadata.answer_cases import create
 from tests.metadata.node import DIRECTORY, NODE_ID, Metadata, answer, call, node, started
@@ -36,10 +36,10 @@ def fresh() -> Broker:
 
 def ask(broker: Broker, api: str, version: int, **body: Any) -> dict[str, Any]:
     async def run() -> dict[str, Any]:
-        broker.active = ActiveController(broker)
+        broker.active = ActiveController(broker.config, broker.metadata, lambda: None)
         broker.active.start()
         try:
-            found: dict[str, Any] = plain(await answer(call(broker, KEYS[api], version, body)))
+            found: dict[str, Any] = plain(await answer(broker, call(KEYS[api], version, body)))
         finally:
             broker.active.stop()
         return found
@@ -81,15 +81,15 @@ def test_a_broker_registers(version: int) -> None:
 def test_registrations_that_are_refused() -> None:
     broker = fresh()
     cases: list[tuple[dict[str, Any], ErrorCode]] = [
-        ({"cluster_id": "other"}, ErrorCode.inconsistent_cluster_id),
-        ({"is_migrating_zk_broker": True}, ErrorCode.broker_id_not_registered),
-        ({"log_dirs": [from_uuid(DIRECTORY)]}, ErrorCode.invalid_registration),
-        ({"features": []}, ErrorCode.invalid_registration),
+        ({"cluster_id": "other"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        ({"log_dirs": [from_uuid(DIRECTORY)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"features": []}, ErrorCode.INVALID_REGISTRATION),
     ]
     for fields, code in cases:
         found = ask(broker, "broker_registration", 4, **registration(4, **fields))
         assert (found["error_code"], found["broker_epoch"]) == (code, -1)
-    assert ask(broker, "broker_registration", 0, **registration(0))["error_code"] == ErrorCode.invalid_registration
+    assert ask(broker, "broker_registration", 0, **registration(0))["error_code"] == ErrorCode.INVALID_REGISTRATION
 
 
 @pytest.mark.parametrize("protocol", [-(2**15), -1, 4, 77, 2**15 - 1])
@@ -101,7 +101,7 @@ def test_a_security_protocol_that_there_is_not(protocol: int) -> None:
     assert (found["error_code"], found["broker_epoch"]) == (-1, -1)
     body = {"controller_id": 5, "incarnation_id": INCARNATION, "zk_migration_ready": False, "features": []}
     found = ask(broker, "controller_registration", 0, **body, listeners=listeners)
-    assert found["error_code"] == -1
+    assert found["error_code"] == ErrorCode.UNKNOWN_SERVER_ERROR
     assert found["error_message"] == f"Unknown security protocol {protocol} in listener PLAINTEXT"
     assert 5 not in broker.image.controllers
 
@@ -109,7 +109,7 @@ def test_a_security_protocol_that_there_is_not(protocol: int) -> None:
 def test_a_heartbeat_of_nobody() -> None:
     beat = {"broker_id": 7, "broker_epoch": 1, "current_metadata_offset": 1}
     found = ask(fresh(), "broker_heartbeat", 2, **beat, want_fence=False, want_shut_down=False)
-    assert (found["error_code"], found["is_fenced"]) == (ErrorCode.stale_broker_epoch, True)
+    assert (found["error_code"], found["is_fenced"]) == (ErrorCode.STALE_BROKER_EPOCH, True)
 
 
 def test_a_controller_registers() -> None:
@@ -119,12 +119,15 @@ def test_a_controller_registers() -> None:
     assert ask(broker, "controller_registration", 0, **body, listeners=[listener])["error_code"] == 0
     assert broker.image.controllers[5].endpoints["CONTROLLER"].host == "h"
     broker.image.features["metadata.version"] = 14
-    assert ask(broker, "controller_registration", 0, **body, listeners=[listener])["error_code"] == 35
+    assert (
+        ask(broker, "controller_registration", 0, **body, listeners=[listener])["error_code"]
+        == ErrorCode.UNSUPPORTED_VERSION
+    )
 
 
 def test_a_broker_is_unregistered() -> None:
     broker = fresh()
-    assert ask(broker, "unregister_broker", 0, broker_id=2)["error_code"] == ErrorCode.broker_id_not_registered
+    assert ask(broker, "unregister_broker", 0, broker_id=2)["error_code"] == ErrorCode.BROKER_ID_NOT_REGISTERED
     assert ask(broker, "unregister_broker", 0, broker_id=NODE_ID)["error_code"] == 0
     assert not broker.image.brokers
 
@@ -152,16 +155,16 @@ def test_a_leader_alters_its_partition(version: int) -> None:
             "topic_id": topic_id,
             "partitions": [
                 {"partition_index": 0, "error_code": 0, **state},
-                {"partition_index": 1, "error_code": ErrorCode.unknown_topic_or_partition, **nothing},
+                {"partition_index": 1, "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, **nothing},
             ],
         },
         {
             "topic_id": HOME,
-            "partitions": [{"partition_index": 0, "error_code": ErrorCode.unknown_topic_id, **nothing}],
+            "partitions": [{"partition_index": 0, "error_code": ErrorCode.UNKNOWN_TOPIC_ID, **nothing}],
         },
     ]
     found = ask(broker, "alter_partition", version, broker_id=1, broker_epoch=3, topics=topics)
-    assert (found["error_code"], found["topics"]) == (ErrorCode.stale_broker_epoch, [])
+    assert (found["error_code"], found["topics"]) == (ErrorCode.STALE_BROKER_EPOCH, [])
 
 
 def test_reassignments() -> None:
@@ -192,7 +195,7 @@ def test_reassignments() -> None:
         topics=more,
     )
     assert found["allow_replication_factor_change"] is False
-    assert found["responses"][0]["partitions"][0]["error_code"] == ErrorCode.invalid_replication_factor
+    assert found["responses"][0]["partitions"][0]["error_code"] == ErrorCode.INVALID_REPLICATION_FACTOR
     back = [{"name": "a", "partitions": [{"partition_index": 0, "replicas": None}]}]
     ask(broker, "alter_partition_reassignments", 1, timeout=1, topics=back)
     assert ask(broker, "list_partition_reassignments", 0, timeout=1, topics=None)["topics"] == []
@@ -203,7 +206,7 @@ def test_blocks_of_producer_ids() -> None:
     found = ask(broker, "allocate_producer_ids", 0, broker_id=1, broker_epoch=epoch_of(broker))
     assert (found["error_code"], found["producer_id_start"], found["producer_id_len"]) == (0, 0, 1000)
     found = ask(broker, "allocate_producer_ids", 0, broker_id=1, broker_epoch=77)
-    assert found["error_code"] == ErrorCode.stale_broker_epoch
+    assert found["error_code"] == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_replicas_are_assigned_to_directories() -> None:
@@ -215,13 +218,13 @@ def test_replicas_are_assigned_to_directories() -> None:
     found = ask(broker, "assign_replicas_to_dirs", 0, **known, directories=[{"id_": HOME, "topics": topics}])
     assert found["error_code"] == 0
     ((first, second),) = [each["topics"] for each in found["directories"]]
-    assert [each["error_code"] for each in first["partitions"]] == [0, ErrorCode.unknown_topic_or_partition]
-    assert [each["error_code"] for each in second["partitions"]] == [ErrorCode.unknown_topic_id]
+    assert [each["error_code"] for each in first["partitions"]] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [each["error_code"] for each in second["partitions"]] == [ErrorCode.UNKNOWN_TOPIC_ID]
     state = broker.image.topics["a"].partitions[0]
     assert [from_uuid(each) for each in state.directories] == [HOME]
     assert (state.leader, state.isr) == (-1, ()), "no such directory is online"
     found = ask(broker, "assign_replicas_to_dirs", 0, **{**known, "broker_epoch": 3}, directories=[])
-    assert found["error_code"] == ErrorCode.stale_broker_epoch
+    assert found["error_code"] == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_a_controller_that_is_not_active_says_so() -> None:
@@ -260,4 +263,4 @@ def test_topics_over_several_racks() -> None:
     one = [{"topic": "racks", "partitions": [0, 7]}]
     found = ask(broker, "elect_leaders", 2, election_type=0, topic_partitions=one, timeout=1)
     results = found["replica_election_results"][0]["partition_result"]
-    assert [each["error_code"] for each in results] == [ErrorCode.election_not_needed] * 2
+    assert [each["error_code"] for each in results] == [ErrorCode.ELECTION_NOT_NEEDED] * 2

@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
-from kcli.metadata.election import ElectionType, broker_comes, broker_goes, broker_was_killed, elect_leaders
+from kcli.metadata.election import (
+    ElectionType,
+    broker_is_unfenced,
+    broker_leaves_isrs,
+    broker_was_killed,
+    elect_leaders,
+)
 from kcli.metadata.image import TOPIC_RESOURCE, MetadataImage, Record
 from kcli.metadata.partition import RECOVERED, RECOVERING, Partition, from_uuid
-from kcli.metadata.result import ErrorCode
+from kcli.protocol.error_code import ErrorCode
 from tests.metadata.node import registration
 from tests.metadata.test_image import ID_A, A, partition, topic
 
@@ -44,27 +50,27 @@ def min_isr(image: MetadataImage, value: int) -> MetadataImage:
 
 
 def test_the_next_in_sync_replica_leads() -> None:
-    found = commit(image := cluster(), broker_goes(image, 1, {}))
+    found = commit(image := cluster(), broker_leaves_isrs(image, 1, {}))
     assert (found.leader, found.leader_epoch, found.isr, found.elr) == (2, 1, (2, 3), ())
 
 
 def test_a_follower_that_goes_leaves_the_leader() -> None:
-    found = commit(image := cluster(), broker_goes(image, 3, {}))
+    found = commit(image := cluster(), broker_leaves_isrs(image, 3, {}))
     assert (found.leader, found.leader_epoch, found.isr) == (1, 0, (1, 2))
 
 
 def test_below_min_isr_replicas_stay_eligible() -> None:
     image = min_isr(cluster(), 2)
-    commit(image, broker_goes(image, 1, {}))
+    commit(image, broker_leaves_isrs(image, 1, {}))
     image.brokers[1] = registration(1, 1, fenced=True)
-    found = commit(image, broker_goes(image, 2, {}))
+    found = commit(image, broker_leaves_isrs(image, 2, {}))
     assert (found.leader, found.isr, found.elr) == (3, (3,), (2,))
     image.brokers[2] = registration(1, 2, fenced=True)
-    found = commit(image, broker_goes(image, 3, {}))
+    found = commit(image, broker_leaves_isrs(image, 3, {}))
     assert (found.leader, found.isr, found.elr, found.last_known_elr) == (-1, (), (2, 3), (3,))
     image.brokers[3] = registration(1, 3, fenced=True)
-    assert broker_comes(image, 1, {}) == []
-    found = commit(image, broker_comes(image, 2, {}))
+    assert broker_is_unfenced(image, 1, {}) == []
+    found = commit(image, broker_is_unfenced(image, 2, {}))
     assert (found.leader, found.isr, found.elr, found.last_known_elr) == (2, (2,), (3,), ())
     assert found.leader_recovery_state == RECOVERED
 
@@ -80,24 +86,24 @@ def test_who_was_killed_is_not_eligible() -> None:
 
 def test_the_last_leader_leads_again_where_nobody_is_eligible() -> None:
     image = cluster(isr=[], leader=-1, lastKnownElr=[1], down=(1, 2, 3))
-    assert broker_comes(image, 2, {}) == []
-    found = commit(image, broker_comes(image, 1, {}))
+    assert broker_is_unfenced(image, 2, {}) == []
+    found = commit(image, broker_is_unfenced(image, 1, {}))
     assert (found.leader, found.isr, found.leader_recovery_state) == (1, (1,), RECOVERING)
 
 
 def test_without_elr_the_last_in_sync_replica_stays() -> None:
     image = cluster(elr=False, isr=[1], down=(2, 3))
-    found = commit(image, broker_goes(image, 1, {}))
+    found = commit(image, broker_leaves_isrs(image, 1, {}))
     assert (found.leader, found.isr, found.elr) == (-1, (1,), ())
-    found = commit(image, broker_comes(image, 1, {}))
+    found = commit(image, broker_is_unfenced(image, 1, {}))
     assert (found.leader, found.isr) == (1, (1,))
 
 
 def test_an_unclean_election_only_where_it_is_allowed() -> None:
     image = cluster(elr=False, isr=[1], down=(3,))
-    assert commit(image, broker_goes(image, 1, {})).leader == -1
+    assert commit(image, broker_leaves_isrs(image, 1, {})).leader == -1
     image = cluster(elr=False, isr=[1], down=(3,))
-    found = commit(image, broker_goes(image, 1, UNCLEAN))
+    found = commit(image, broker_leaves_isrs(image, 1, UNCLEAN))
     assert (found.leader, found.isr, found.leader_recovery_state) == (2, (2,), RECOVERING)
 
 
@@ -124,5 +130,5 @@ def test_elections_on_demand(kind: ElectionType, state: dict[str, Any], code: Er
 def test_shrinking_starts_a_leader_epoch_before_metadata_version_12() -> None:
     image = cluster(elr=False)
     image.features["metadata.version"] = 11
-    found = commit(image, broker_goes(image, 3, {}))
+    found = commit(image, broker_leaves_isrs(image, 3, {}))
     assert (found.leader, found.leader_epoch) == (1, 1)

@@ -10,11 +10,12 @@ import pytest
 
 from kcli.broker.broker import Broker
 from kcli.broker.coordinators.producer_ids import ProducerIds
-from kcli.broker.network.messages import Entity, ErrorCode
+from kcli.broker.wire.messages import Message
 from kcli.metadata.changes import QuotaEntity
 from kcli.metadata.producer_ids import BLOCK_SIZE, LONG_MAX, next_block
 from kcli.metadata.registration_control import begin_controlled_shutdown, fence_broker
 from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
 from kcli.testing.wire import plain
 from tests.metadata.answer_cases import DELETE, INIT_PRODUCER_ID, METADATA, PARTITIONS, create, new_topic
 from tests.metadata.node import NODE_ID, Metadata, answer, call, node, started
@@ -29,9 +30,9 @@ def fresh(**properties: str) -> Broker:
 def ask(broker: Broker, api_key: int, version: int, body: dict[str, Any]) -> dict[str, Any]:
     """The answer as plain JSON, `throttle` in it as the dispatcher would put it in."""
 
-    async def run() -> tuple[Entity, int]:
-        asked = call(broker, api_key, version, body)
-        return await answer(asked), asked.throttle_ms
+    async def run() -> tuple[Message, int]:
+        asked = call(api_key, version, body)
+        return await answer(broker, asked), asked.throttle_ms
 
     response, throttle_ms = asyncio.run(run())
     found: dict[str, Any] = {**plain(response), "throttle": throttle_ms}
@@ -125,12 +126,12 @@ def test_a_partition_without_a_leader() -> None:
 def test_a_broker_without_the_clients_listener() -> None:
     broker = fresh()
     ask(broker, *create(new_topic("a")))
-    broker.advertised.clear()
+    broker.advertised = {}
 
     async def run(version: int, body: dict[str, Any]) -> dict[str, Any]:
-        asked = call(broker, METADATA, version, body)
+        asked = call(METADATA, version, body)
         asked.listener = "OTHER"
-        found: dict[str, Any] = plain(await answer(asked))
+        found: dict[str, Any] = plain(await answer(broker, asked))
         return found
 
     for version, body, code in ((13, named("a", create=False), 72), (5, {"topics": [{"name": "a"}]}, 5)):
@@ -143,7 +144,7 @@ def test_every_producer_gets_an_id_of_its_own() -> None:
     metadata = broker.metadata
 
     async def take(count: int) -> list[int]:
-        ids = ProducerIds(broker)
+        ids = ProducerIds(broker.groups.context, broker.controller)
         return await asyncio.gather(*(ids.next() for _ in range(count)))
 
     first = asyncio.run(take(2 * BLOCK_SIZE + 1))
@@ -158,22 +159,22 @@ def test_no_producer_ids_are_left() -> None:
     assert isinstance(metadata, Metadata)
     metadata.apply([("ProducerIdsRecord", 0, {"brokerId": 1, "brokerEpoch": 1, "nextProducerId": LONG_MAX - 999})])
     found = ask(broker, INIT_PRODUCER_ID, 5, {"transactional_id": None, "transaction_timeout": 1})
-    assert found["error_code"] == ErrorCode.unknown_server_error.value
+    assert found["error_code"] == ErrorCode.UNKNOWN_SERVER_ERROR.value
     with pytest.raises(Refused, match="Exhausted all producerIds"):
         next_block(broker.image, 1, 1)
 
 
 def test_a_transactional_producer_has_no_coordinator_yet() -> None:
     found = ask(fresh(), INIT_PRODUCER_ID, 5, {"transactional_id": "t", "transaction_timeout": 1})
-    assert (found["error_code"], found["producer_id"]) == (ErrorCode.not_coordinator.value, -1)
+    assert (found["error_code"], found["producer_id"]) == (ErrorCode.NOT_COORDINATOR.value, -1)
 
 
 def test_topics_created_at_once_do_not_get_in_each_others_way() -> None:
     broker = fresh()
 
     async def run() -> list[Any]:
-        asked = [call(broker, *create(new_topic("same"))) for _ in range(3)]
-        return [plain(each) for each in await asyncio.gather(*(answer(each) for each in asked))]
+        asked = [call(*create(new_topic("same"))) for _ in range(3)]
+        return [plain(each) for each in await asyncio.gather(*(answer(broker, each) for each in asked))]
 
     assert sorted(codes(each)[0] for each in asyncio.run(run())) == [0, 36, 36]
     assert all(isinstance(each.id, UUID) for each in broker.image.topics.values())

@@ -12,7 +12,8 @@ from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.heartbeats import Heartbeat, HeartbeatAnswer, Heartbeats, heartbeat
 from kcli.metadata.registration import Broker, VersionRange
 from kcli.metadata.registration_control import NO_EPOCH, register_broker, unregister_broker
-from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
 from tests.metadata.cluster import DIRECTORIES, Cluster
 from tests.metadata.node import registration
 
@@ -33,7 +34,7 @@ class Controller(Cluster):
         records, answer = heartbeat(self.image, self.beats, beat, {}, now_ms)
         self.commit(records)
         if answer.is_in_controlled_shutdown:
-            self.beats.told_to_shut_down(broker_id, self.offset)
+            self.beats.begin_controlled_shutdown(broker_id, self.offset)
         return answer
 
 
@@ -147,7 +148,7 @@ def test_a_new_incarnation_waits_for_the_session_of_the_old_one() -> None:
     cluster = Cluster()
     with pytest.raises(Refused) as refused:
         register_broker(cluster.image, newcomer(), 13, {}, has_session=True)
-    assert refused.value.error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert refused.value.error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     cluster.commit(register_broker(cluster.image, newcomer(), 13, {}))
     known = cluster.image.brokers[3]
     assert (known.epoch, known.fenced, known.incarnation_id) == (500, True, UUID(int=0xFEED))
@@ -218,4 +219,4 @@ def test_who_is_unregistered_leads_nothing() -> None:
     assert (found.leader, found.isr, found.replicas) == (2, (2, 3), (1, 2, 3))
     with pytest.raises(Refused) as refused:
         unregister_broker(cluster.image, 1, {})
-    assert refused.value.error.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert refused.value.error.code == ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -9,7 +9,8 @@ import pytest
 
 from kcli.metadata.isr_control import ANY_EPOCH, IsrAnswer, IsrChange, alter_partitions
 from kcli.metadata.partition import RECOVERED, RECOVERING
-from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
 from tests.metadata.cluster import A, Cluster
 
 
@@ -35,7 +36,7 @@ def alter(
 def test_the_isr_shrinks_and_grows() -> None:
     cluster = Cluster()
     answer = alter(cluster, [1])
-    assert answer.code is ErrorCode.NONE
+    assert answer.code == ErrorCode.NONE
     assert answer.state == cluster.partition()
     assert (cluster.partition().isr, cluster.partition().leader_epoch, cluster.partition().partition_epoch) == (
         (1,),
@@ -87,33 +88,33 @@ def test_brokers_that_may_not_be_in_sync() -> None:
     for fields in ({"fenced": True}, {"in_controlled_shutdown": True}):
         cluster = Cluster(isr=[1, 2])
         cluster.add_broker(3, **fields)
-        assert alter(cluster, [1, 2, 3]).code is ErrorCode.INELIGIBLE_REPLICA
+        assert alter(cluster, [1, 2, 3]).code == ErrorCode.INELIGIBLE_REPLICA
     cluster = Cluster(isr=[1, 2])
     epochs = [(each, cluster.image.brokers[each].epoch) for each in (1, 2, 3)]
     stale = [*epochs[:2], (3, 7)]
-    assert alter(cluster, stale).code is ErrorCode.INELIGIBLE_REPLICA
-    assert alter(cluster, epochs).code is ErrorCode.NONE
+    assert alter(cluster, stale).code == ErrorCode.INELIGIBLE_REPLICA
+    assert alter(cluster, epochs).code == ErrorCode.NONE
     del cluster.image.brokers[3]
-    assert alter(cluster, [1, 2, 3]).code is ErrorCode.INELIGIBLE_REPLICA
+    assert alter(cluster, [1, 2, 3]).code == ErrorCode.INELIGIBLE_REPLICA
 
 
 def test_an_unclean_leader_recovers() -> None:
     cluster = Cluster(isr=[1], leaderRecoveryState=RECOVERING)
-    assert alter(cluster, [1], recovery_state=RECOVERED).code is ErrorCode.NONE
+    assert alter(cluster, [1], recovery_state=RECOVERED).code == ErrorCode.NONE
     assert cluster.partition().leader_recovery_state == RECOVERED
 
 
 def test_a_stale_broker_is_refused_as_a_whole() -> None:
     with pytest.raises(Refused) as refused:
         alter_partitions(Cluster().image, 1, 7, [], {})
-    assert refused.value.error.code is ErrorCode.STALE_BROKER_EPOCH
+    assert refused.value.error.code == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_a_reassignment_ends_and_with_it_the_leader() -> None:
     cluster = Cluster(4, replicas=[4, 2, 3, 1], isr=[1, 2, 3], leader=1, addingReplicas=[4], removingReplicas=[1])
-    assert alter(cluster, [1, 2]).code is ErrorCode.NONE
+    assert alter(cluster, [1, 2]).code == ErrorCode.NONE
     assert cluster.partition().removing_replicas == (1,)
-    assert alter(cluster, [1, 2, 4]).code is ErrorCode.NEW_LEADER_ELECTED
+    assert alter(cluster, [1, 2, 4]).code == ErrorCode.NEW_LEADER_ELECTED
     found = cluster.partition()
     assert (found.replicas, found.isr, found.leader, found.leader_epoch) == ((4, 2, 3), (2, 4), 4, 1)
     assert (found.adding_replicas, found.removing_replicas) == ((), ())

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED
 from kcli.metadata.placement import default_directory, is_online, new_partition, place
-from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
 from tests.metadata.node import registration
 
 ONE, TWO = UUID(int=1001), UUID(int=1002)

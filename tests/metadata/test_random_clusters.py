@@ -23,7 +23,7 @@ from kcli.metadata.partition import NO_LEADER, RECOVERED, RECOVERING, Partition
 from kcli.metadata.reassignment import Reassignment, alter_partition_reassignments
 from kcli.metadata.registration import Broker
 from kcli.metadata.registration_control import NO_EPOCH, fence_broker, register_broker
-from kcli.metadata.result import ErrorCode
+from kcli.protocol.error_code import ErrorCode
 from tests.metadata.cluster import DIRECTORIES, A, Cluster
 from tests.metadata.node import registration
 
@@ -69,7 +69,7 @@ class World(Cluster):
         records, answer = heartbeat(self.image, self.heartbeats, beat, {}, 0)
         self.take(records)
         if answer.is_in_controlled_shutdown:
-            self.heartbeats.told_to_shut_down(broker.id, self.offset)
+            self.heartbeats.begin_controlled_shutdown(broker.id, self.offset)
 
     def die(self) -> None:
         broker = self.any_broker()

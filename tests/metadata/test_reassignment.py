@@ -10,7 +10,8 @@ import pytest
 from kcli.metadata.partition import RECOVERING
 from kcli.metadata.partition_change import completed
 from kcli.metadata.reassignment import Reassignment, alter_partition_reassignments
-from kcli.metadata.result import Error, ErrorCode
+from kcli.metadata.result import Error
+from kcli.protocol.error_code import ErrorCode
 from tests.metadata.cluster import DIRECTORIES, Cluster
 
 
@@ -32,7 +33,7 @@ def move(
 
 def test_a_move_begins() -> None:
     cluster = Cluster(5)
-    assert move(cluster, [4, 5, 1]).code is ErrorCode.NONE
+    assert move(cluster, [4, 5, 1]).code == ErrorCode.NONE
     found = cluster.partition()
     assert (found.replicas, found.adding_replicas, found.removing_replicas) == ((4, 5, 1, 2, 3), (4, 5), (2, 3))
     assert found.directories == tuple(DIRECTORIES[each] for each in found.replicas)
@@ -41,12 +42,12 @@ def test_a_move_begins() -> None:
 
 def test_a_new_order_is_no_move() -> None:
     cluster = Cluster()
-    assert move(cluster, [3, 1, 2]).code is ErrorCode.NONE
+    assert move(cluster, [3, 1, 2]).code == ErrorCode.NONE
     found = cluster.partition()
     assert (found.replicas, found.adding_replicas, found.removing_replicas) == ((3, 1, 2), (), ())
     assert (found.leader, found.leader_epoch) == (1, 0)
     before = cluster.offset
-    assert move(cluster, [3, 1, 2]).code is ErrorCode.NONE
+    assert move(cluster, [3, 1, 2]).code == ErrorCode.NONE
     assert cluster.offset == before
 
 
@@ -64,7 +65,7 @@ def test_a_move_is_taken_back() -> None:
     cluster = Cluster(4)
     move(cluster, [4, 1, 2])
     assert cluster.partition().replicas == (4, 1, 2, 3)
-    assert move(cluster, None).code is ErrorCode.NONE
+    assert move(cluster, None).code == ErrorCode.NONE
     found = cluster.partition()
     assert (found.replicas, found.adding_replicas, found.removing_replicas) == ((1, 2, 3), (), ())
     assert (found.leader, found.leader_epoch) == (1, 1)
@@ -79,7 +80,7 @@ def test_a_move_is_not_taken_back_where_only_new_replicas_are_in_sync() -> None:
         "Unable to revert partition assignment for a:0 because it would require an unclean leader election.",
     )
     cluster.config("unclean.leader.election.enable", "true")
-    assert move(cluster, None).code is ErrorCode.NONE
+    assert move(cluster, None).code == ErrorCode.NONE
     assert (cluster.partition().replicas, cluster.partition().isr, cluster.partition().leader) == ((1,), (1,), 1)
     assert cluster.partition().leader_recovery_state != RECOVERING
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from kcli.broker.metadata.records import read_batches
 from kcli.metadata.directory_control import assign_replicas
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.partition import to_uuid
@@ -29,6 +28,7 @@ from kcli.metadata.registration_control import (
     register_broker,
     unfence_broker,
 )
+from kcli.metadata_log.records import read_batches
 from tests.conftest import GOLDEN
 from tests.metadata.wire import whole
 

@@ -28,7 +28,7 @@ from kcli.metadata.registration_control import (
 from kcli.metadata.snapshot import snapshot
 from kcli.metadata.topic_control import NewTopic, TopicContext, create_topics
 from kcli.metadata.topic_deletion import delete_topics
-from kcli.metadata_replay import read_records
+from kcli.metadata_log.replay import read_records
 from tests.conftest import GOLDEN
 from tests.metadata.node import NODE_ID, Metadata, registration, started
 from tests.metadata.wire import whole

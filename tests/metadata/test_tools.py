@@ -19,7 +19,7 @@ from kcli.metadata.image import (
 )
 from kcli.metadata.metadata_version import level_name
 from kcli.metadata.partition import from_uuid
-from kcli.metadata_replay import read_records
+from kcli.metadata_log.replay import read_records
 from tests.conftest import GOLDEN
 
 KRAFT = GOLDEN / "kraft"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.raft.errors import ErrorCode
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft.messages import (
     Answer,
     FetchAnswer,

@@ -9,12 +9,13 @@ import pytest
 
 from formats.control_record import ControlType
 from formats.quorum_state import QuorumState, build, parse
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft import controls
-from kcli.raft.errors import ErrorCode, NoEpochLeft, NotLeader, RaftFault
-from kcli.raft.follower import Follower
-from kcli.raft.leader import Leader
+from kcli.raft.errors import NoEpochLeft, NotLeader, RaftFault
 from kcli.raft.messages import Answer, BeginQuorumEpoch, EndQuorumEpoch, Fetch, FetchAnswer, Request, Vote, VoteAnswer
-from kcli.raft.resigned import Resigned
+from kcli.raft.states.follower import Follower
+from kcli.raft.states.leader import Leader
+from kcli.raft.states.resigned import Resigned
 from kcli.raft.voters import Endpoint, Endpoints
 from tests.raft.driver import (
     EPOCH,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft import controls
-from kcli.raft.errors import ErrorCode, RaftFault
-from kcli.raft.follower import Follower
+from kcli.raft.errors import RaftFault
 from kcli.raft.log import truncation_offset, validate
 from kcli.raft.messages import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, OffsetAndEpoch
 from kcli.raft.raft import Raft
+from kcli.raft.states.follower import Follower
 from tests.raft.driver import EPOCH, Driven, batch, begin, config, disk_with, fetch, in_state, quorum_state, voters
 from tests.raft.memory import Disk, MemoryLog
 
@@ -153,7 +154,7 @@ def test_a_piece_that_was_not_asked_for() -> None:
     snapshot = OffsetAndEpoch(22, 5)
     driven.reply(told(snapshot=snapshot), kind=Fetch)
     answer = FetchSnapshotAnswer(leader_id=2, epoch=EPOCH, snapshot=snapshot, position=5, size=10, data=b"x")
-    with pytest.raises(RaftFault, match="was not asked for"):
+    with pytest.raises(RaftFault, match="was not requested"):
         driven.reply(answer, kind=FetchSnapshot)
 
 

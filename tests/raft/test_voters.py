@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from formats.control_record import ControlType
-from kcli.raft.errors import ErrorCode, InvalidUpdateVersion, NotLeader
-from kcli.raft.leader import Leader
+from kcli.protocol.error_code import ErrorCode
+from kcli.raft.errors import InvalidUpdateVersion, NotLeader
 from kcli.raft.messages import (
     AddRaftVoter,
     Answer,
@@ -20,6 +20,7 @@ from kcli.raft.messages import (
     UpdateRaftVoter,
     VoterAnswer,
 )
+from kcli.raft.states.leader import Leader
 from kcli.raft.voters import Endpoint, ReplicaKey, VoterSet
 from tests.raft.driver import (
     CLUSTER,

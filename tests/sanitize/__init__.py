@@ -6,7 +6,7 @@
 
     builds       the kernels with bounds checks, and with the address and undefined behaviour sanitizers
     inputs       the data it begins with, and the n-th input of a seed
-    logs         a window of a log through every kernel of formats.kernels.log
+    logs         a window of a log through every kernel that takes logs
     payloads     values of records through formats.kernels.payload
     requests     frames through formats.kernels.wire
     directories  partitions through verify, recover, compact, dump-segment, serve --read-only, the export's reading

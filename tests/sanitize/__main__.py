@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.sanitize.builds import NAMED, ROOT, Build, NoCompiler, make
+from tests.sanitize.builds import FULL, NAMED, ROOT, Build, NoCompiler, make
 
 INPUTS = 1_000_000
 AS_IT_IS = -1
@@ -52,12 +52,14 @@ def main() -> int:
     """Returns the exit status: 1 where there is a report."""
     parser = argparse.ArgumentParser(prog="python -m tests.sanitize", description=__doc__)
     parser.add_argument("--inputs", type=int, default=INPUTS, help="of all builds together")
-    parser.add_argument("--build", choices=sorted(NAMED), action="append", help="one build; both without")
+    parser.add_argument(
+        "--build", choices=sorted(NAMED), action="append", help="one build; without: bounds and address"
+    )
     parser.add_argument("--seed", type=int, default=random.getrandbits(31), help=f"{AS_IT_IS}: the data as it is")
     parser.add_argument("--first", type=int, default=0, help="the first input of the seed")
     parser.add_argument("--build-only", action="store_true", help="compile, and feed nothing")
     options = parser.parse_args()
-    builds = [NAMED[name] for name in options.build or sorted(NAMED)]
+    builds = [NAMED[name] for name in options.build] if options.build else list(FULL)
     try:
         places = make(*builds, say=print)
     except NoCompiler as error:

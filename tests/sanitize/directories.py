@@ -25,9 +25,9 @@ from kcli.log.cleaner.partition import read_log
 from kcli.log.cleaner.why import explain_key
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
-from kcli.log.partition_log import EARLIEST, LATEST, MAX_TIMESTAMP, Isolation, LogFailed, OffsetOutOfRange
-from kcli.log.read_only_log import ReadOnlyLog
-from kcli.log.recovery_run import Recovery
+from kcli.log.live.partition_log import EARLIEST, LATEST, MAX_TIMESTAMP, Isolation, LogFailed, OffsetOutOfRange
+from kcli.log.read_only.log import ReadOnlyLog
+from kcli.log.recovery.run import Recovery
 from kcli.log.source import FileSource
 
 NOW_MS = 1_795_262_006_000

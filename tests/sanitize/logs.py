@@ -1,4 +1,4 @@
-"""A window of a log through every kernel of formats.kernels.log, as their callers use them and in ways they do not."""
+"""A window of a log through every kernel that takes logs, as their callers use them and in ways they do not."""
 
 from __future__ import annotations
 
@@ -12,61 +12,48 @@ import pyarrow as pa
 
 from formats.compression import compress
 from formats.errors import FormatError
-from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import (
-    ARROW_COLUMNS,
+from formats.kernels.append import (
+    RefusedRecords,
+    Runway,
+    accept_plain,
+    check_append,
+    check_plain_records,
+    survey_batches,
+)
+from formats.kernels.arrow.builder import (
     BUILD_COLUMNS,
     BUILD_COMPRESS,
     BUILD_FAULT,
     BUILD_FULL,
     BUILD_ROWS_DONE,
     BUILD_UNKNOWN_TIMESTAMP,
-    AppendIndexer,
-    ArrowRows,
     BatchBuilder,
-    BatchFilter,
-    BatchTable,
-    CleanedTransactions,
-    JsonPrinter,
-    KafkaPrinter,
-    KeyHashes,
-    KeyMap,
-    LogCheck,
-    LogSummary,
-    ProducerTable,
-    RecordTable,
-    Runway,
-    SegmentIndexes,
-    SegmentRecovery,
-    TablePrinter,
-    TextBuffer,
-    accept_plain,
-    batches_within,
-    check_append,
-    check_plain_records,
-    drop_batches,
-    drop_invalid,
-    drop_offsets,
-    expire_producers,
-    find_batch,
-    follow_producers,
-    has_transactions,
-    iso_time,
-    java_text,
-    odd_offsets,
-    payload_bounds,
-    producer_entry,
-    scan,
-    survey_batches,
-    write_records,
 )
+from formats.kernels.arrow.rows import ARROW_COLUMNS, ArrowRows
+from formats.kernels.batches import BatchTable, drop_batches, has_transactions, odd_offsets
+from formats.kernels.buffer import TextBuffer
+from formats.kernels.cleaner.batch_filter import BatchFilter
+from formats.kernels.cleaner.key_map import KeyHashes, KeyMap
+from formats.kernels.cleaner.transactions import CleanedTransactions
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.indexes import AppendIndexer, SegmentIndexes
+from formats.kernels.log_check import LogCheck
+from formats.kernels.producers import ProducerTable, expire_producers, follow_producers, producer_entry
+from formats.kernels.records import RecordTable, drop_invalid, drop_offsets, payload_bounds
+from formats.kernels.recovery import SegmentRecovery
+from formats.kernels.scan import batches_within, find_batch, scan
+from formats.kernels.summary import LogSummary
+from formats.kernels.text.java import java_text
+from formats.kernels.text.json_lines import JsonPrinter
+from formats.kernels.text.kafka_lines import KafkaPrinter
+from formats.kernels.text.table_lines import TablePrinter, iso_time
+from formats.kernels.write import write_records
 from kcli.errors import KcliError
-from kcli.inspector.verify.segment import check_control
 from kcli.log.batch_records import decode, faults_of
 from kcli.log.cleaner.offset_map import Judged, hash_keys, payload_of
-from kcli.log.cleaner.partition import Segment
+from kcli.log.cleaner.partition import StoredSegment
 from kcli.log.cleaner.rewrite import filter_window
-from kcli.log.producer_state import read_control
+from kcli.log.producer_state import check_control, read_control
 from kcli.log.segment_reader import Window
 from tests.damage import extreme
 
@@ -213,7 +200,7 @@ def checking(given: LogInput) -> None:
         )
         until = random.choice((INT64, int64(random, near)))
         reached = check.batches(window.batches, given.data, 0, until)
-        check.producer(near)
+        str((check.producer(near), check.least(near), check.open_transactions(), check.later_producers(near, near)))
         check.batches(window.batches, given.other(), reached)
         if random.random() < 0.3:
             check.damage(int64(random), random.choice((0, 1, 2**31, INT64)))
@@ -291,7 +278,7 @@ def cleaning(given: LogInput) -> None:
         end_offset=int64(random, near),
         now_ms=int64(random),
     )
-    judged = Judged(Segment(Path("t-0"), 0, given.size, 0), window, flags)
+    judged = Judged(StoredSegment(Path("t-0"), 0, given.size, 0), window, flags)
     start = offset(random, near)
     offset_map = KeyMap(random.choice((0, 24, 240, 24_000)), random.choice((0.0, 0.5, 0.9, 1.0)), bytes(16))
     for _ in range(random.choice((1, 1, 2))):
@@ -391,7 +378,9 @@ def appending(given: LogInput) -> None:
         check_plain_records(given.other(), table, keyed=random.random() < 0.5, create_time=True, **bounds)
     records, out = RecordTable(100), TextBuffer()
     for _ in decode(given.window(), records, limit_bytes=LIMIT_BYTES):
-        check_append(records, int64(random), keyed=True, create_time=random.random() < 0.5, **bounds)
+        refused = RefusedRecords(random.choice((0, 3, 1000)), no_key="no key", **bounds)
+        check_append(records, int64(random), refused, keyed=True, create_time=random.random() < 0.5)
+        refused.encode(random.choice((0, 2, 1000)), flexible=random.random() < 0.5)
         write_records(records, out, int64(random), int64(random), keep_timestamps=random.random() < 0.5)
     for row in [BatchRow._make(table.row(i)) for i in range(min(table.count, 4))]:
         batch = bytearray(given.data[row.start : row.start + row.size])

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from formats.kernels import payload as kernel
+from formats.kernels.payload.columns import BINARY, PLAIN, STRUCT, Shape
+from formats.kernels.payload.payloads import NO_HEADER, SCHEMA_ID, SCHEMA_MESSAGE, Payloads
+from formats.kernels.payload.variant import VariantDecoding
 from kcli.export.decoding import DecoderSpec, avro, make_decoder, protobuf, survey
 from kcli.export.decoding.by_schema import SchemaDecoder
 from kcli.export.decoding.programs import Program
@@ -138,11 +140,30 @@ def proto_payloads() -> list[bytes]:
     entry = sized(1, b"home") + sized(2, address)
     tree = sized(1, b"root") + sized(2, sized(1, b"leaf") + sized(2, b""))
     whole = (
-        number(1, 2**63) + sized(2, b"me") + raw(3 << 3 | 1) + bytes(8) + number(5, 2**64 - 5) + sized(6, b"a")
-        + sized(6, b"b") + sized(7, address) + sized(7, number(2, 1)) + sized(8, stamp) + sized(9, entry)
-        + sized(9, entry[:-1] + b"x") + number(10, 2**64 - 1) + sized(11, b"p") + sized(12, address)
-        + sized(13, raw(1) + raw(2**64 - 1)) + number(13, 4) + sized(14, address) + sized(14, b"") + sized(15, b"")
-        + sized(16, tree) + sized(17, number(1, 1) + number(2, 1)) + sized(18, bytes(8)) + sized(19, raw(1) + raw(9))
+        number(1, 2**63)
+        + sized(2, b"me")
+        + raw(3 << 3 | 1)
+        + bytes(8)
+        + number(5, 2**64 - 5)
+        + sized(6, b"a")
+        + sized(6, b"b")
+        + sized(7, address)
+        + sized(7, number(2, 1))
+        + sized(8, stamp)
+        + sized(9, entry)
+        + sized(9, entry[:-1] + b"x")
+        + number(10, 2**64 - 1)
+        + sized(11, b"p")
+        + sized(12, address)
+        + sized(13, raw(1) + raw(2**64 - 1))
+        + number(13, 4)
+        + sized(14, address)
+        + sized(14, b"")
+        + sized(15, b"")
+        + sized(16, tree)
+        + sized(17, number(1, 1) + number(2, 1))
+        + sized(18, bytes(8))
+        + sized(19, raw(1) + raw(9))
     )
     return [whole, address, sized(9, entry) * 20, raw(99 << 3 | 3) + number(1, 1) + raw(99 << 3 | 4), b""]
 
@@ -180,14 +201,14 @@ def run(random: Random) -> None:
         ends[random.randrange(len(ends))] = max(-(2**31), min(2**31 - 1, extreme(random)))
     offsets = np.array(ends, dtype=np.int32).data
     try:
-        payloads = kernel.Payloads(offsets, tight(b"".join(values)), tight(valid))
+        payloads = Payloads(offsets, tight(b"".join(values)), tight(valid))
     except ValueError:
         return
-    for header in (kernel.NO_HEADER, kernel.SCHEMA_ID, kernel.SCHEMA_MESSAGE):
+    for header in (NO_HEADER, SCHEMA_ID, SCHEMA_MESSAGE):
         payloads.headers(header)
     if program is None:
-        row = (kernel.BINARY, kernel.PLAIN, 0, 0, 0)
-        shape = kernel.Shape([(kernel.STRUCT, kernel.PLAIN, 2, 0, 0), row, row])
-        kernel.VariantDecoding(shape, random.getrandbits(64)).decode(payloads)
+        row = (BINARY, PLAIN, 0, 0, 0)
+        shape = Shape([(STRUCT, PLAIN, 2, 0, 0), row, row])
+        VariantDecoding(shape, random.getrandbits(64)).decode(payloads)
     else:
         program.decode(payloads)

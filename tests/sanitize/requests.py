@@ -9,7 +9,7 @@ from random import Random
 
 from formats.errors import FormatError
 from formats.kernels.wire import check, read_produce
-from kcli.broker.network.request_check import ITEMS_MAX, schema
+from kcli.broker.wire.request_check import ITEMS_MAX, schema
 from tests.damage import extreme, varint, wrapped
 from tests.sanitize.logs import tight
 

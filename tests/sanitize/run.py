@@ -1,6 +1,6 @@
 """The loop in the process whose kernels are a sanitizer's build: which input is at hand is always in a file.
 
-    python -m tests.sanitize.run BUILD_DIRECTORY NOTE SEED FIRST COUNT SECONDS
+python -m tests.sanitize.run BUILD_DIRECTORY NOTE SEED FIRST COUNT SECONDS
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import formats.kernels
+from tests.sanitize.builds import KERNELS
 
 CPU_SECONDS_MAX = 60
 """Of fifty inputs. Not by the clock: on a busy machine a process may stand still for long."""
@@ -25,12 +26,10 @@ class Report(Exception):
 
 def main(build: Path, note: Path, seed: int, first: int, count: int, seconds: float) -> None:
     """Run `count` inputs from `first` on, or as many as `seconds` allow; a seed below 0: the data as it is."""
-    formats.kernels.__path__.insert(0, str(build))
-    from formats.kernels import log, payload, wire
-
-    for module in (log, payload, wire):
-        assert Path(str(module.__file__)).parent == build, f"{module.__file__} is not of {build}"
+    formats.kernels.__path__.insert(0, str(build / KERNELS))
     from tests.sanitize import inputs
+
+    check_kernels(build)
 
     logging.disable(logging.CRITICAL)  # what is passed over is told to nobody here
     unraisable: list[str] = []
@@ -53,7 +52,15 @@ def main(build: Path, note: Path, seed: int, first: int, count: int, seconds: fl
             raise Report(unraisable[0])
         done += 1
     signal.setitimer(signal.ITIMER_PROF, 0)
+    check_kernels(build)
     print(done)
+
+
+def check_kernels(build: Path) -> None:
+    """Every kernel that was imported is of the build."""
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith("formats.kernels.") and str(module.__file__).endswith(".so"):
+            assert build in Path(str(module.__file__)).parents, f"{module.__file__} is not of {build}"
 
 
 if __name__ == "__main__":

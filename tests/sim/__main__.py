@@ -1,24 +1,8 @@
-"""`python -m tests.sim SEED...`: replay seeds of the simulation, and tell what happens."""
-
-from __future__ import annotations
+"""`python -m tests.sim [-q] SEED...`: replay seeds of the simulation, and tell what happens."""
 
 import sys
-from traceback import print_exception
 
 from tests.sim.run import simulate
+from tests.sim.seeds import replay
 
-
-def main() -> int:
-    """Returns how many seeds failed."""
-    failed = 0
-    for seed in map(int, sys.argv[1:]):
-        error = simulate(seed, tell=print)
-        print(f"seed {seed}: {'holds' if error is None else f'{type(error).__name__}: {error}'}")
-        if error is not None:
-            print_exception(error)
-            failed += 1
-    return failed
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(replay(simulate))

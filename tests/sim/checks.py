@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kcli.broker.coordinators.log import LoggedBatch, read_log
-from kcli.log.partition_log import PartitionLog
+from kcli.log.live.partition_log import PartitionLog
 
 Input = tuple[str, int]
 """A group, and a partition of what it reads."""

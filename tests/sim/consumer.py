@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.group.errors import ErrorCode
 from kcli.group.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
+from kcli.protocol.error_code import ErrorCode
 from tests.sim.member import REBALANCE_MS, Fenced, Member, Rejoin, epochs
 from tests.sim.node import INPUT, INPUT_ID
 
@@ -39,11 +39,11 @@ class ConsumerMember(Member):
         self.forget()
 
     def heed(self, code: ErrorCode) -> None:
-        if code is ErrorCode.FENCED_INSTANCE_ID:
+        if code == ErrorCode.FENCED_INSTANCE_ID:
             raise Fenced
         if code in FORGET:
             self.generation, self.assignment = -1, None
-        if code is not ErrorCode.NONE:
+        if code != ErrorCode.NONE:
             raise Rejoin
 
     async def _beat(self, epoch: int) -> bool:
@@ -74,10 +74,10 @@ class ConsumerMember(Member):
         async def run(node: Node) -> ConsumerHeartbeatAnswer:
             self.world.owners.said(group, member_id, set(owned))
             try:
-                answer: ConsumerHeartbeatAnswer = await node.broker.groups.ask(group, request)
+                answer: ConsumerHeartbeatAnswer = await node.broker.groups.handle(group, request)
             finally:
                 self.world.owners.said(group, member_id, set(owned))
-            if answer.error is ErrorCode.NONE and node.is_alive:
+            if answer.error == ErrorCode.NONE and node.is_alive:
                 partitions = set((answer.assignment or {}).get(INPUT_ID, ()))
                 members = epochs(node, group, answer.epoch, answer)
                 self.world.owners.told(group, member_id, answer.epoch, partitions, members)

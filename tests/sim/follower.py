@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kcli.broker.logs.partitions import Partition
+    from kcli.broker.partition.partitions import Partition
     from tests.sim.node import Cluster, Node
 
 HICCUP_MS = 7_000

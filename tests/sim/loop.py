@@ -16,7 +16,7 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple
 
-from kcli.broker.clock import Clock
+from kcli.broker.process.clock import Clock
 
 BEGIN_MS = 1_795_000_000_000
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self,
         callback: Callable[[*Ts], object],
         *args: *Ts,
-        context: Context | None = None,  # noqa: ARG002
+        context: Context | None = None,  # noqa: ARG002 (the signature of what it stands for)
     ) -> Call:
         call = Call(callback, args)
         self._next.append(call)
@@ -74,7 +74,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         when: float,
         callback: Callable[[*Ts], object],
         *args: *Ts,
-        context: Context | None = None,  # noqa: ARG002
+        context: Context | None = None,  # noqa: ARG002 (the signature of what it stands for)
     ) -> Call:
         call = Call(callback, args)
         heappush(self._timers, (when, next(self._numbers), call))
@@ -115,7 +115,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         except Exception as error:  # noqa: BLE001  (heard of as other loops tell it)
             self.call_exception_handler({"message": "a callback failed", "exception": error})
 
-    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:  # noqa: ARG002
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:  # noqa: ARG002 (the signature of what it stands for)
         """Run it in the loop, a little later."""
         future: asyncio.Future[T] = self.create_future()
 

@@ -12,7 +12,6 @@ from formats.message import reader
 from formats.message_writer import write
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.group.consumer.embedded import VERSION_BYTES, version_of
-from kcli.group.errors import ErrorCode
 from kcli.group.requests import (
     ZERO_ID,
     CommitOffsets,
@@ -31,6 +30,7 @@ from kcli.group.requests import (
     SyncAnswer,
     SyncGroup,
 )
+from kcli.protocol.error_code import ErrorCode
 from tests.sim.network import Lost
 from tests.sim.node import INPUT, INPUTS
 
@@ -81,17 +81,17 @@ class Member:
 
     async def _ask(self, request: Any) -> Any:
         async def run(node: Node) -> Any:
-            return await node.broker.groups.ask(self.group, request)
+            return await node.broker.groups.handle(self.group, request)
 
         return await self.world.network.ask(self.who, type(request).__name__, run)
 
     def heed(self, code: ErrorCode) -> None:
         """Raises Fenced, Rejoin."""
-        if code is ErrorCode.FENCED_INSTANCE_ID:
+        if code == ErrorCode.FENCED_INSTANCE_ID:
             raise Fenced
-        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self.forget()
-        if code is not ErrorCode.NONE:
+        if code != ErrorCode.NONE:
             raise Rejoin
 
     # joining
@@ -100,7 +100,7 @@ class Member:
         """Become a member, and be assigned partitions. Raises Rejoin, Lost, CoordinatorError, Fenced."""
         self.assignment = None
         joined = await self._join()
-        if joined.error is ErrorCode.MEMBER_ID_REQUIRED:
+        if joined.error == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
             joined = await self._join()
         self.heed(joined.error)
@@ -130,10 +130,10 @@ class Member:
         async def run(node: Node) -> JoinAnswer:
             self.world.owners.said(self.group, request.member_id, set())
             try:
-                answer: JoinAnswer = await node.broker.groups.ask(self.group, request)
+                answer: JoinAnswer = await node.broker.groups.handle(self.group, request)
             finally:
                 self.world.owners.said(self.group, request.member_id, set())
-            if answer.error is ErrorCode.NONE and self.world.is_classic(self.group):
+            if answer.error == ErrorCode.NONE and self.world.is_classic(self.group):
                 self.world.generations.joined(self.group, answer.generation)
             return answer
 
@@ -153,8 +153,8 @@ class Member:
         owner, generation = self.owner, self.generation
 
         async def run(node: Node) -> SyncAnswer:
-            answer: SyncAnswer = await node.broker.groups.ask(self.group, request)
-            if answer.error is ErrorCode.NONE and node.is_alive:
+            answer: SyncAnswer = await node.broker.groups.handle(self.group, request)
+            if answer.error == ErrorCode.NONE and node.is_alive:
                 self._note_assigned(node, request.member_id, owner, generation, answer)
             return answer
 
@@ -196,8 +196,8 @@ class Member:
 
         async def run(node: Node) -> OffsetsAnswer:
             begun = commits.begins(place, offset)
-            answer: OffsetsAnswer = await node.broker.groups.ask(self.group, request)
-            if node.is_alive and answer.error is ErrorCode.NONE:
+            answer: OffsetsAnswer = await node.broker.groups.handle(self.group, request)
+            if node.is_alive and answer.error == ErrorCode.NONE:
                 commits.acknowledged(place, begun)
                 self._note_commit(node, number, owner, request, answer)
             elif node.is_alive:
@@ -235,7 +235,7 @@ class Member:
         """Go. Raises Lost, CoordinatorError."""
         leaver = Leaver(member_id=self.member_id, instance_id=self.instance_id)
         answer: LeaveAnswer = await self._ask(LeaveGroup(group_id=self.group, members=(leaver,)))
-        assert answer.error is ErrorCode.NONE
+        assert answer.error == ErrorCode.NONE
         self.forget()
 
 
@@ -273,9 +273,9 @@ async def fetch_offset(world: World, who: str, group: str, number: int) -> int |
 
     async def run(node: Node) -> int | None:
         begun = world.commits.now()
-        answer: FetchAnswer = await node.broker.groups.ask(group, request)
+        answer: FetchAnswer = await node.broker.groups.handle(group, request)
         (found,) = answer.topics[0][1]
-        if found.error is ErrorCode.UNSTABLE_OFFSET_COMMIT:
+        if found.error == ErrorCode.UNSTABLE_OFFSET_COMMIT:
             return None
         if node.is_alive:
             world.offset_read((group, number), found.offset, begun)

@@ -1,65 +1,16 @@
-"""Would the simulation notice? Checks are taken out of the code, one at a time, and seeds are run until one fails.
+"""Checks of the coordinators and their logs that the simulation would miss (see mutation.py).
 
-    python -m tests.sim.mutations [SEEDS]     every mutation: after how many seeds it is found, or that it is not
-
-Each names a function, a piece of its source, and what stands there instead: the function's code is exchanged as long as
-the mutation lasts.
+python -m tests.sim.mutations [SEEDS]     every mutation: after how many seeds it is found, or that it is not
 """
 
 from __future__ import annotations
 
-import inspect
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
-from textwrap import dedent
-from types import FunctionType
 
+from tests.sim.mutation import Mutation, report
 from tests.sim.run import simulate
 
 SEEDS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """See above. function: module:name, or module:Class.name."""
-
-    what: str
-    function: str
-    old: str
-    new: str
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """The code is like that meanwhile."""
-        module_name, _, path = self.function.partition(":")
-        module = import_module(module_name)
-        owner = module
-        *classes, name = path.split(".")
-        for each in classes:
-            owner = getattr(owner, each)
-        function = _function(getattr(owner, name))
-        assert isinstance(function, FunctionType), self.function
-        source = dedent(inspect.getsource(function))
-        assert source.count(self.old) == 1, f"{self.function} has not {self.old!r} once"
-        namespace = dict(vars(module))
-        mutant = "from __future__ import annotations\n" + source.replace(self.old, self.new)
-        exec(compile(mutant, name, "exec"), namespace)
-        other = _function(namespace[name])
-        assert isinstance(other, FunctionType), self.function
-        code, function.__code__ = function.__code__, other.__code__
-        try:
-            yield
-        finally:
-            function.__code__ = code
-
-
-def _function(found: object) -> object:
-    """The function behind a property."""
-    return found.fget if isinstance(found, property) else found
-
 
 UNCOMMITTED = Mutation(
     "answers come before what they tell is committed",
@@ -99,7 +50,7 @@ MUTATIONS = [
         "markers count before they are committed",
         "kcli.broker.coordinators.markers:Markers._write",
         "code.add_done_callback(lambda done: self._is_committed(ending, place, done, marker))",
-        "self._hear(ending, place, ErrorCode.none, marker)",
+        "self._handle_result(ending, place, ErrorCode.NONE, marker)",
     ),
     Mutation(
         "no generation is checked as members commit",
@@ -157,7 +108,7 @@ MUTATIONS = [
     ),
     Mutation(
         "no producer is fenced by a partition's log",
-        "kcli.log.producer_check:_check_epoch",
+        "kcli.log.live.producer_check:_check_epoch",
         "if row.producer_epoch < entry.producer_epoch:",
         "if False:",
     ),
@@ -169,7 +120,7 @@ MUTATIONS = [
     ),
     Mutation(
         "sequences are not checked",
-        "kcli.log.producer_check:_check_sequence",
+        "kcli.log.live.producer_check:_check_sequence",
         "if row.base_sequence != expected:",
         "if False:",
     ),
@@ -181,7 +132,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a transaction is complete before its markers are written",
-        "kcli.broker.coordinators.markers:Markers._hear",
+        "kcli.broker.coordinators.markers:Markers._handle_result",
         "self._try_again(ending, place)",
         "ending.left.discard(place)",
     ),
@@ -242,29 +193,5 @@ MUTATIONS = [
 ]
 
 
-def found_after(mutation: Mutation, seeds: range) -> tuple[int, Exception] | None:
-    """The first seed that fails, and how; None: all hold."""
-    with mutation.applied():
-        for seed in seeds:
-            error = simulate(seed)
-            if error is not None:
-                return seed, error
-    return None
-
-
-def main() -> int:
-    """Returns how many mutations are not found."""
-    seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS)
-    missed = 0
-    for mutation in MUTATIONS:
-        found = found_after(mutation, seeds)
-        if found is None:
-            missed += 1
-            print(f"NOT FOUND with {len(seeds)} seeds: {mutation.what}", flush=True)
-        else:
-            print(f"seed {found[0]}: {mutation.what}\n    {found[1]!r:.160}", flush=True)
-    return missed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(MUTATIONS, simulate, SEEDS))

@@ -16,17 +16,22 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
+from kcli.broker.authorization import Authorization
 from kcli.broker.coordinators import transactions
+from kcli.broker.coordinators.context import CoordinatorContext
 from kcli.broker.coordinators.group_metadata import GroupMetadata
 from kcli.broker.coordinators.groups import FOLLOW_RECORDS
+from kcli.broker.coordinators.local_markers import LocalMarkers
+from kcli.broker.coordinators.producer_ids import ProducerIds
 from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError, Work
 from kcli.broker.coordinators.transactions import FEATURE
-from kcli.broker.logs.partitions import Partition, Partitions
-from kcli.broker.network.messages import ErrorCode
-from kcli.coordinator import Outcome
+from kcli.broker.network.peers import NoNetwork
+from kcli.broker.partition.partitions import Partition, Partitions
+from kcli.broker.process.turns import Turns
+from kcli.coordinator.machine import Outcome
 from kcli.group.config import GroupConfig
 from kcli.group.machine import GroupMachine
 from kcli.group.records import TOPIC as GROUPS
@@ -40,10 +45,12 @@ from kcli.group.requests import (
     SyncGroup,
 )
 from kcli.log.config import LogConfig
-from kcli.log.partition_log import OpenOptions, PartitionLog
+from kcli.log.live.partition_log import OpenOptions, PartitionLog
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import Partition as PartitionState
 from kcli.metadata.partition import from_uuid
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.records import TOPIC as TRANSACTIONS
 from tests.broker.log_dirs import config_of, create_topic
 from tests.sim.disk import DyingDisk
@@ -56,7 +63,6 @@ INPUTS, OUTPUTS = 6, 3
 INPUT_ID = UUID(int=9)
 TOPICS = {GROUPS: 2, TRANSACTIONS: 2, OUTPUT: OUTPUTS}
 """Those that have logs: inputs are there without end."""
-Place = tuple[str, int]
 OWN, OTHER = 1, 2
 DIRECTORIES = [from_uuid(UUID(int=number)) for number in (OWN, OTHER)]
 INITIAL_DELAY_MS = 500
@@ -85,11 +91,11 @@ class FlickeringPartition(Partition):
 
     def check_leader_epoch(self, epoch: int = -1, *, leader_only: bool = True) -> ErrorCode | None:
         if self.away:
-            return ErrorCode.not_leader_or_follower
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return super().check_leader_epoch(epoch, leader_only=leader_only)
 
 
-class ProducerIds:
+class SimulatedProducerIds:
     """New ones for ever."""
 
     def __init__(self) -> None:
@@ -103,8 +109,14 @@ class ProducerIds:
 class NotingCoordinator(Coordinator):
     """One that notes what its machine knew of a group's members when it gave an answer: that may go out later."""
 
-    def __init__(self, broker: Any, topic: str, work: Callable[[], Work], made_anew: Callable[[], None]) -> None:
-        super().__init__(broker, topic, work)
+    def __init__(
+        self,
+        context: CoordinatorContext,
+        topic: str,
+        prepare: Callable[[Coordinator], Work],
+        made_anew: Callable[[], None],
+    ) -> None:
+        super().__init__(context, topic, prepare)
         self._made_anew = made_anew
         self._notes: dict[int, tuple[Any, Any]] = {}
 
@@ -112,12 +124,12 @@ class NotingCoordinator(Coordinator):
         """The machine that the key belongs to, as it is. Raises CoordinatorError."""
         number = self.partition_of(key)
         if not self.is_loaded(number):
-            raise CoordinatorError(ErrorCode.coordinator_load_in_progress)
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self._shards[number].machine
 
     def describe(self, group: str) -> DescribedGroup | DescribedConsumerGroup:
         """The group as the machine has it now. Raises CoordinatorError."""
-        return _describe(self.machine(group), group, self._broker.clock.now_ms())
+        return _describe(self.machine(group), group, self.context.clock.now_ms())
 
     def noted(self, answer: Any, group: str) -> DescribedGroup | DescribedConsumerGroup:
         """The group as it was when the machine gave that answer."""
@@ -135,7 +147,7 @@ class NotingCoordinator(Coordinator):
         super()._do(shard, noting, request)
         if isinstance(request, ConsumerHeartbeat | SyncGroup | CommitOffsets):
             for _, answer in outcome.answers:
-                now_ms = self._broker.clock.now_ms()
+                now_ms = self.context.clock.now_ms()
                 self._notes[id(answer)] = answer, _describe(shard.machine, request.group_id, now_ms)
 
     def _start_again(self, shard: Any, error: Exception, delay_s: float = 0) -> None:
@@ -159,7 +171,7 @@ class Cluster:
     def __init__(self, loop: SimulatedLoop, directory: Path, random: Random, transaction_version: int) -> None:
         self.loop, self.directory, self.random = loop, directory, random
         self.clock = LoopClock(loop)
-        self.producer_ids = ProducerIds()
+        self.producer_ids = SimulatedProducerIds()
         self.member_ids = count(1)
         self.loses = random.random() < 0.5
         self.config = random.choice(CONFIGS)
@@ -172,7 +184,7 @@ class Cluster:
         self.is_replicated = random.random() < 0.5
         self.lag_ms = random.choice([10, 200, 1_000])
         self.hiccups = 0.01
-        self.copied: dict[Place, int] = {}
+        self.copied: dict[TopicPartition, int] = {}
         if self.is_replicated:
             settings["min.insync.replicas"] = "2"
         self.log_config = LogConfig(settings)
@@ -182,7 +194,7 @@ class Cluster:
             replicas = {}
             if self.is_replicated:
                 replicas = {"replicas": [OWN, OTHER], "isr": [OWN, OTHER], "directories": DIRECTORIES}
-                self.copied |= {(topic, partition): 0 for partition in range(partitions)}
+                self.copied |= {TopicPartition(topic, partition): 0 for partition in range(partitions)}
             create_topic(self.image, topic, partitions, UUID(int=number), **replicas)
             for partition in range(partitions):
                 (directory / f"{topic}-{partition}").mkdir()
@@ -201,7 +213,7 @@ class Cluster:
         """Topics without a coordinator whose lead another broker takes over, with what it has."""
         return [OUTPUT] if self.is_replicated else []
 
-    def is_in_sync(self, place: Place) -> bool:
+    def is_in_sync(self, place: TopicPartition) -> bool:
         """Is the other replica?"""
         return OTHER in self.image.topics[place[0]].partitions[place[1]].isr
 
@@ -226,23 +238,28 @@ class Node:
         self.disk = DyingDisk(died, cluster.random.randrange(1 << 30), dies_at=dies_at, loses=cluster.loses)
         self.serving: dict[asyncio.Task[None], asyncio.Future[Any]] = {}
         partitions = Partitions(cluster.image)
-        broker: Any = SimpleNamespace(
+        context = CoordinatorContext(cluster.config, cluster.clock, cluster.image, partitions, NoNetwork(), Turns())
+        self._followers: dict[TopicPartition, Follower] = {}
+        work = Work(self._new_groups, base_sequence=0, changes_nothing=lambda each: isinstance(each, FOLLOW_RECORDS))
+        self.groups = NotingCoordinator(context, GROUPS, lambda _: work, made_anew)
+        markers, ids = LocalMarkers(context, self.groups), cast("ProducerIds", cluster.producer_ids)
+        self.broker: Any = SimpleNamespace(
+            access=Authorization(None),
+            authorizer=None,
             image=cluster.image,
             node_id=OWN,
             partitions=partitions,
             clock=cluster.clock,
             config=cluster.config,
-            producer_ids=cluster.producer_ids,
+            producer_ids=ids,
             quotas=SimpleNamespace(is_active=False),
+            groups=self.groups,
+            transactions=Coordinator(context, TRANSACTIONS, lambda own: transactions.coordinate(own, markers, ids)),
         )
-        self.broker = broker
-        self._followers: dict[Place, Follower] = {}
-        work = Work(self._new_groups, base_sequence=0, changes_nothing=lambda each: isinstance(each, FOLLOW_RECORDS))
-        self.groups = broker.groups = NotingCoordinator(broker, GROUPS, lambda: work, made_anew)
-        broker.transactions = Coordinator(broker, TRANSACTIONS, lambda: transactions.coordinate(broker))
 
     def _new_groups(self, _: int) -> GroupMachine:
-        return GroupMachine(GROUP_CONFIG, lambda: f"{next(self.cluster.member_ids)}", GroupMetadata(self.broker))
+        metadata = GroupMetadata(self.cluster.config, self.cluster.image)
+        return GroupMachine(GROUP_CONFIG, lambda: f"{next(self.cluster.member_ids)}", metadata)
 
     @property
     def is_alive(self) -> bool:
@@ -259,7 +276,7 @@ class Node:
         self.broker.transactions.start()
 
     def _start_partition(self, topic: str, number: int) -> None:
-        cluster, place = self.cluster, (topic, number)
+        cluster, place = self.cluster, TopicPartition(topic, number)
         has_led = place in cluster.copied and cluster.is_in_sync(place)
         cluster.lead(topic, number, OTHER if has_led else OWN)
         online: Any = cluster
@@ -273,7 +290,7 @@ class Node:
             cluster.lead(topic, number, OWN)
             partition.update(self._state(place))
 
-    def _state(self, place: Place) -> PartitionState:
+    def _state(self, place: TopicPartition) -> PartitionState:
         return self.cluster.image.topics[place[0]].partitions[place[1]]
 
     def _follow(self, partition: Partition) -> None:
@@ -296,10 +313,12 @@ class Node:
     def sync(self, topic: str, number: int, isr: list[int]) -> None:
         """The metadata names others in sync; who comes back has all."""
         if OTHER in isr:
-            self.cluster.copied[topic, number] = self.broker.partitions.get(topic, number).log.log_end_offset
+            self.cluster.copied[TopicPartition(topic, number)] = self.broker.partitions.get(
+                topic, number
+            ).log.log_end_offset
         self.cluster.sync(topic, number, isr)
         self._update(topic, number)
-        self._followers[topic, number].moved()
+        self._followers[TopicPartition(topic, number)].moved()
 
     def _update(self, topic: str, number: int) -> Partition:
         partition: Partition = self.broker.partitions.get(topic, number)

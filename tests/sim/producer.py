@@ -17,10 +17,12 @@ from kcli.broker.api.produce import produce
 from kcli.broker.api.txn_offset_commit import txn_offset_commit
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.coordinators.transactions import ask_producer
-from kcli.broker.network.messages import Entity, ErrorCode, entity_reader, messages
+from kcli.broker.wire.messages import entity_reader, messages
 from kcli.group.records import TOPIC as GROUPS
 from kcli.group.requests import CommitOffsets
-from kcli.log.validator import TRANSACTIONAL
+from kcli.log.live.validator import TRANSACTIONAL
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.requests import AddPartitions, EndTransaction, InitProducerId
 from tests.sim.checks import Transaction
 from tests.sim.network import Lost
@@ -37,18 +39,18 @@ PRODUCE_MS = 2_500
 PRODUCE = 0
 FRAME_HEAD = 9
 PASSING = (
-    ErrorCode.coordinator_load_in_progress,
-    ErrorCode.coordinator_not_available,
-    ErrorCode.not_coordinator,
-    ErrorCode.concurrent_transactions,
-    ErrorCode.not_enough_replicas,
-    ErrorCode.not_enough_replicas_after_append,
-    ErrorCode.request_timed_out,
-    ErrorCode.not_leader_or_follower,
-    ErrorCode.out_of_order_sequence_number,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
 )
 
-UNKNOWN = (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
+UNKNOWN = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 """It may be in the log all the same."""
 
 
@@ -64,7 +66,7 @@ class Producer:
         self.timeout_ms = world.random.choice(TIMEOUTS_MS)
         self.id = self.epoch = -1
         self._sequences: dict[int, int] = {}
-        self._added: set[tuple[str, int]] = set()
+        self._added: set[TopicPartition] = set()
 
     async def _retried(self, what: str, run: Callable[[Node], Awaitable[ErrorCode]], tries: int = TRIES) -> None:
         """Raises Failed, Lost."""
@@ -77,7 +79,7 @@ class Producer:
             except Lost:
                 is_lost = True
                 code = None
-            if code is ErrorCode.none:
+            if code == ErrorCode.NONE:
                 return
             if code is not None and code not in PASSING:
                 raise Failed(f"{what}: {code.name}")
@@ -92,8 +94,8 @@ class Producer:
         request = InitProducerId(self.name, self.timeout_ms, *known)
 
         async def run(node: Node) -> ErrorCode:
-            code, *producer = await ask_producer(node.broker, self.name, request)
-            if code is ErrorCode.none and node.is_alive:
+            code, *producer = await ask_producer(node.broker.transactions, node.broker.producer_ids, self.name, request)
+            if code == ErrorCode.NONE and node.is_alive:
                 self.world.ledger.initialized(self.name, (producer[0], producer[1]))
                 given.append((producer[0], producer[1]))
             return code
@@ -110,21 +112,21 @@ class Producer:
         self._added.clear()
         return self.world.ledger.begin(self.name, (self.id, self.epoch))
 
-    async def _add(self, place: tuple[str, int]) -> None:
+    async def _add(self, place: TopicPartition) -> None:
         """AddPartitionsToTxn, or AddOffsetsToTxn: older clients say what a transaction has before they send it."""
         if self.is_modern or place in self._added:
             return
         request = AddPartitions(self.name, self.id, self.epoch, frozenset({place}), 0)
 
         async def run(node: Node) -> ErrorCode:
-            return ErrorCode((await node.broker.transactions.ask(self.name, request)).value)
+            return ErrorCode((await node.broker.transactions.handle(self.name, request)).value)
 
         await self._retried(f"AddPartitionsToTxn {place}", run)
         self._added.add(place)
 
     async def send(self, transaction: Transaction, number: int, values: list[bytes]) -> None:
         """Produce to a partition of the output, at times in batches that overtake each other. Raises Failed, Lost."""
-        await self._add((OUTPUT, number))
+        await self._add(TopicPartition(OUTPUT, number))
         sequence = self._sequences.get(number, 0)
         parts = [values]
         if self.is_modern and len(values) > 1 and self.world.random.random() < 0.5:
@@ -157,22 +159,21 @@ class Producer:
     async def send_offsets(self, transaction: Transaction, request: CommitOffsets) -> None:
         """TxnOffsetCommit. Raises Failed, Lost."""
         partition = self.world.group_partition(request.group_id)
-        await self._add((GROUPS, partition))
+        await self._add(TopicPartition(GROUPS, partition))
         version = 5 if self.is_modern else 3
         asked = _offset_commit(request, self.name, self.id, self.epoch)
 
         async def run(node: Node) -> ErrorCode:
             call: Any = SimpleNamespace(
-                broker=node.broker,
                 request=asked,
                 version=version,
                 get=lambda name, default: getattr(asked, name, default),
                 new=lambda _, **values: SimpleNamespace(**values),
                 respond=SimpleNamespace,
             )
-            answer = await txn_offset_commit(call)
+            answer = await txn_offset_commit(node.broker, call)
             codes = [each.error_code for topic in answer.topics for each in topic.partitions]
-            return next((code for code in codes if code is not ErrorCode.none), ErrorCode.none)
+            return next((code for code in codes if code != ErrorCode.NONE), ErrorCode.NONE)
 
         offsets = {(request.group_id, each.partition): each.offset for each in request.offsets}
         await self._retried(f"TxnOffsetCommit {self.id, self.epoch} {offsets}", run)
@@ -190,9 +191,11 @@ class Producer:
             transaction.asked = had_asked or commit
             code = None
             try:
-                code, *producer = await ask_producer(node.broker, self.name, request)
+                code, *producer = await ask_producer(
+                    node.broker.transactions, node.broker.producer_ids, self.name, request
+                )
             finally:
-                if node.is_alive and code is ErrorCode.none:
+                if node.is_alive and code == ErrorCode.NONE:
                     self.world.ledger.ended(transaction, commit=commit)
                     given.append((producer[0], producer[1]))
                 elif node.is_alive and code not in UNKNOWN:
@@ -217,18 +220,18 @@ async def _produce(node: Node, version: int, name: str, number: int, data: bytes
         topic_data=(SimpleNamespace(name=OUTPUT, partition_data=(partition,)),),
     )
     call: Any = SimpleNamespace(
-        broker=node.broker,
         request=request,
         version=version,
         messages=kind,
         client_id="",
+        listener="",
         header=SimpleNamespace(correlation_id=0),
         now_ms=node.broker.clock.now_ms(),
     )
-    answer: Any = produce(call)
+    answer: Any = produce(node.broker, call)
     if isawaitable(answer):
         answer = await answer
-    response: Entity = entity_reader(kind.response_type)(bytes(answer[0]), FRAME_HEAD)[0]
+    response: Any = entity_reader(kind.response_type)(bytes(answer[0]), FRAME_HEAD)[0]
     code: ErrorCode = response.responses[0].partition_responses[0].error_code
     return code
 

@@ -5,20 +5,18 @@ A seed that fails is named; `python -m tests.sim SEED` tells its story.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from operator import attrgetter
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import examples
-from tests.sim.mutations import FENCING, GENERATION, MUTATIONS, UNCOMMITTED, Mutation, found_after
+from tests.sim.mutation import Mutation, found_after
+from tests.sim.mutations import FENCING, GENERATION, MUTATIONS, UNCOMMITTED
 from tests.sim.run import simulate
+from tests.sim.seeds import told_twice
 
 SOAK_SEEDS = 1_000
-SEEDS = examples(150, soak=SOAK_SEEDS).max_examples
+SEEDS = examples(75, soak=SOAK_SEEDS).max_examples
 TRIED = MUTATIONS if SEEDS == SOAK_SEEDS else [GENERATION, FENCING, UNCOMMITTED]
 TOGETHER = 25
 
@@ -35,7 +33,7 @@ def test_promises_are_kept(first: int) -> None:
 @pytest.mark.parametrize("mutation", TRIED, ids=attrgetter("what"))
 def test_what_is_not_checked_is_found(mutation: Mutation) -> None:
     """Without a check the simulation fails, at one of the seeds that hold with it (above)."""
-    assert found_after(mutation, range(SEEDS)) is not None
+    assert found_after(mutation, range(SEEDS), simulate) is not None
 
 
 def test_every_check_is_where_it_was() -> None:
@@ -47,16 +45,4 @@ def test_every_check_is_where_it_was() -> None:
 
 def test_a_seed_tells_the_same_story() -> None:
     """In another process, whatever its hashes are."""
-    stories = []
-    for hashes in "12":
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.sim", "7"],
-            cwd=Path(__file__).parents[2],
-            env=os.environ | {"PYTHONHASHSEED": hashes},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        stories.append(done.stdout)
-    assert stories[0] == stories[1]
-    assert "seed 7: holds" in stories[0].splitlines()[-1]
+    told_twice("tests.sim", 7)

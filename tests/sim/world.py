@@ -19,9 +19,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from kcli.broker.coordinators.runtime import CoordinatorError, partition_of
+from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.group.records import TOPIC as GROUPS
 from kcli.group.requests import DescribedGroup
+from kcli.java.hashing import partition_of
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.records import TOPIC as TRANSACTIONS
 from tests.log.crash_disk import Crash
 from tests.sim import actors
@@ -234,7 +236,7 @@ class World:
 
     def _resign(self, node: Node, topic: str) -> None:
         number = self.random.randrange(TOPICS[topic])
-        if self.cluster.is_replicated and not self.cluster.is_in_sync((topic, number)):
+        if self.cluster.is_replicated and not self.cluster.is_in_sync(TopicPartition(topic, number)):
             return
         self.note("broker", f"does not lead {topic}-{number}")
         self.generations.reloaded()
@@ -250,7 +252,9 @@ class World:
 
     def _fall_behind(self, node: Node, topic: str) -> None:
         number = self.random.randrange(TOPICS[topic])
-        if node.broker.partitions.get(topic, number).is_leader and self.cluster.is_in_sync((topic, number)):
+        if node.broker.partitions.get(topic, number).is_leader and self.cluster.is_in_sync(
+            TopicPartition(topic, number)
+        ):
             self.note("broker", f"is alone in sync for {topic}-{number}")
             node.sync(topic, number, [OWN])
             self.loop.call_later(self.random.randrange(100, 5000) / 1000, self._catch_up, topic, number)

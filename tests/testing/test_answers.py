@@ -7,16 +7,18 @@ import datetime as dt
 import itertools
 import uuid
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import Any
 
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
 
-from kcli.broker.network.messages import EPOCH, ErrorCode, entity_reader, messages
+from kcli.broker.wire.messages import EPOCH, entity_reader, messages
+from kcli.protocol.error_code import ErrorCode
 from kcli.testing.answers import error_answer, error_code
 from kcli.testing.wire import hints, item_of, message, plain, without_none
 
-ERROR = ErrorCode.not_leader_or_follower
+ERROR = ErrorCode.NOT_LEADER_OR_FOLLOWER
 TOPIC_ID = uuid.UUID(int=7)
 VERSIONS = [(key, version) for key, name in api_key_map.items() for version in schema_name_map[name]]
 
@@ -40,15 +42,15 @@ def scalar(kind: str, count: Iterator[int]) -> Any:
     """A value of a type of Kafka's."""
     number = next(count) % 100
     values = {"string": f"s{number}", "bytes": b"x", "records": b"x", "uuid": uuid.UUID(int=number + 1)}
-    values |= {"bool": False, "float64": 1.0, "error_code": ErrorCode.none}
+    values |= {"bool": False, "float64": 1.0, "error_code": ErrorCode.NONE}
     if kind.startswith("timedelta"):
         return dt.timedelta(milliseconds=number)
     return EPOCH if kind.startswith("datetime") else values.get(kind, number)
 
 
-def codes(value: Any) -> Iterator[ErrorCode]:
+def codes(value: Any) -> Iterator[IntEnum]:
     """All error codes in a response."""
-    if isinstance(value, ErrorCode):
+    if isinstance(value, IntEnum):  # kio has its own type
         yield value
     elif isinstance(value, tuple):
         for each in value:
@@ -110,24 +112,24 @@ def test_fetch_tells_each_partition_but_no_forgotten_one() -> None:
     assert (answer["error_code"], answer["session_id"]) == (0, 0)
     assert [each["topic"] for each in answer["responses"]] == ["a"]
     told = answer["responses"][0]["partitions"][0]
-    assert (told["partition_index"], told["error_code"], told["high_watermark"], told["records"]) == (3, 6, -1, "")
+    assert (told["partition_index"], told["error_code"], told["high_watermark"], told["records"]) == (3, ERROR, -1, "")
 
 
 @pytest.mark.parametrize(
     ("key", "version", "fields", "path", "expected"),
     [
-        (3, 12, {"topics": [{"name": "a", "topic_id": None}]}, "topics", [{"name": "a", "error_code": 6}]),
+        (3, 12, {"topics": [{"name": "a", "topic_id": None}]}, "topics", [{"name": "a", "error_code": ERROR}]),
         (10, 4, {"key_type": 0, "coordinator_keys": ["g"]}, "coordinators", [{"key": "g", "node_id": -1, "port": -1}]),
-        (15, 5, {"groups": ["g", "h"]}, "groups", [{"group_id": "g", "error_code": 6}, {"group_id": "h"}]),
-        (42, 2, {"groups_names": ["g"]}, "results", [{"group_id": "g", "error_code": 6}]),
-        (9, 8, {"groups": [{"group_id": "g", "topics": None}]}, "groups", [{"group_id": "g", "error_code": 6}]),
+        (15, 5, {"groups": ["g", "h"]}, "groups", [{"group_id": "g", "error_code": ERROR}, {"group_id": "h"}]),
+        (42, 2, {"groups_names": ["g"]}, "results", [{"group_id": "g", "error_code": ERROR}]),
+        (9, 8, {"groups": [{"group_id": "g", "topics": None}]}, "groups", [{"group_id": "g", "error_code": ERROR}]),
         (20, 6, {"topics": [{"name": "a", "topic_id": None}], "timeout": 1}, "responses", [{"name": "a"}]),
         (
             32,
             4,
             {"resources": [{"resource_type": 2, "resource_name": "a", "configuration_keys": None}]},
             "results",
-            [{"resource_type": 2, "resource_name": "a", "error_code": 6, "configs": []}],
+            [{"resource_type": 2, "resource_name": "a", "error_code": ERROR, "configs": []}],
         ),
     ],
 )

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kcli.errors import KcliError, UsageError
+from kcli.protocol.error_code import ErrorCode
 from kcli.testing.host import Gone
 from kcli.testing.kafka import Kafka, Process
 
@@ -321,7 +322,7 @@ def test_answers_that_are_laid_out_for_the_network_can_be_asked_for(broker: Kafk
     broker.call("FindCoordinator", key_type=0, coordinator_keys=["laid"])  # which makes their topic
     assert eventually(lambda: committed() == 0)
     beat = broker.call("Heartbeat", group_id="laid", generation_id=0, member_id="?", group_instance_id=None)
-    assert beat == {"throttle_time": 0, "error_code": 25}
+    assert beat == {"throttle_time": 0, "error_code": ErrorCode.UNKNOWN_MEMBER_ID}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -11,8 +11,9 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-PLUGIN = ("-p", "no:kcli", "-p", "kcli.testing.plugin", "-p", "no:cacheprovider")
-"""By its module's name, whether or not the entry point is installed."""
+PLUGIN = ("-p", "no:kcli", "-p", "kcli.testing.plugin", "-p", "no:cacheprovider", "-p", "no:timeout")
+"""By its module's name, whether or not the entry point is installed. A run inside a test's process would end the limit
+of that test's time."""
 
 SENDING = """
     from confluent_kafka import Producer
@@ -34,7 +35,7 @@ def loaded() -> None:
     """Load what brokers need: pytester forgets after each run what it has loaded, not what was there before."""
     from confluent_kafka import Producer
 
-    import kcli.testing.brokers  # noqa: F401
+    import kcli.testing.brokers  # noqa: F401 (loaded, not used)
     from kcli.testing.kafka import Kafka
 
     with Kafka.started(seed={"t": ["a"]}) as kafka:
@@ -183,8 +184,8 @@ def test_what_is_kept_can_be_chosen(pytester: pytest.Pytester, keep: str, kept: 
 @pytest.mark.parametrize(
     ("marker", "reason"),
     [
-        ("{'a': 1}", "@pytest.mark.kafka_broker takes config, process, seed, by name"),
-        ("topics=[]", "@pytest.mark.kafka_broker takes config, process, seed, by name"),
+        ("{'a': 1}", "@pytest.mark.kafka_broker takes acls, config, process, security, seed, by name"),
+        ("topics=[]", "@pytest.mark.kafka_broker takes acls, config, process, security, seed, by name"),
         ("config={'log.dirs': '/tmp'}", "log.dirs: the broker's directory and address are not the test's to choose"),
         ("process='moon'", "moon: a broker runs on a thread or in a child process: thread, child"),
         ("config={'num.partitions': 'x'}", "num.partitions"),
@@ -197,6 +198,14 @@ def test_what_makes_no_sense_is_said(pytester: pytest.Pytester, marker: str, rea
     result = run(pytester)
     result.assert_outcomes(errors=1)
     assert reason in result.stdout.str()
+
+
+def test_a_configuration_that_kafka_does_not_know_is_warned_of(pytester: pytest.Pytester) -> None:
+    marker = "@pytest.mark.kafka_broker(config={'num.partitoins': 2, 'num.partitions': 2})"
+    pytester.makepyfile(f"import pytest\n{marker}\ndef test_it(kafka): pass\n")
+    result = run(pytester, "-Wdefault")
+    result.assert_outcomes(passed=1, warnings=1)
+    assert "num.partitoins: no configuration of Kafka 4.3" in result.stdout.str()
 
 
 def test_a_broker_that_dies_is_back_for_the_next_test(pytester: pytest.Pytester) -> None:
@@ -259,7 +268,7 @@ def test_assertions_of_kcli_are_not_rewritten(pytester: pytest.Pytester) -> None
     import sys
 
     def test_it(kafka):
-        for each in ("kcli.broker.node", "kcli.log.partition_log"):
+        for each in ("kcli.broker.node", "kcli.log.live.partition_log"):
             assert type(sys.modules[each].__loader__).__name__ == "SourceFileLoader"
     """
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kcli.coordinator import Outcome, Pair
+from kcli.coordinator.machine import Outcome, Pair
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.machine import TransactionMachine
 from kcli.txn.requests import (
     NEEDS_PRODUCER_ID,
@@ -17,12 +18,12 @@ from kcli.txn.requests import (
     Producer,
     WriteMarkers,
 )
-from kcli.txn.transaction import Partition, State, Transaction
+from kcli.txn.transaction import State, Transaction
 from kcli.txn.turn import TransactionConfig
 
 NOW_MS = 1_700_000_000_000
 ID = "orders"
-PLACE: Partition = ("t", 0)
+PLACE: TopicPartition = TopicPartition("t", 0)
 
 
 class Driver:
@@ -102,7 +103,7 @@ class Driver:
         answer: Producer = self.ask(InitProducerId(ID, timeout_ms, producer_id, producer_epoch))
         return answer
 
-    def add(self, producer: Producer, *places: Partition) -> Any:
+    def add(self, producer: Producer, *places: TopicPartition) -> Any:
         """AddPartitionsToTxn, as clients of the cluster's version send it."""
         version = 2 if self.version >= 2 else 0
         places = places or (PLACE,)

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from formats.internal_topic import decode
-from kcli.coordinator import Pair
-from kcli.txn.errors import ErrorCode
+from kcli.coordinator.machine import Pair
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.records import TOPIC, transaction_record
 from kcli.txn.requests import (
     NEEDS_PRODUCER_ID,
@@ -60,16 +61,15 @@ def test_a_transaction_goes_through_its_states(version: int, commit: bool) -> No
     driver = Driver(version)
     producer = driver.init()
     assert (producer.code, producer.producer_id, producer.producer_epoch) == (ErrorCode.NONE, 1000, 0)
-    assert driver.add(producer, ("t", 0)) is ErrorCode.NONE
-    assert driver.add(producer, ("t", 1), ("u", 0)) is ErrorCode.NONE
-    assert driver.add(producer, ("t", 1)) is ErrorCode.NONE
+    assert driver.add(producer, TopicPartition("t", 0)) is ErrorCode.NONE
+    assert driver.add(producer, TopicPartition("t", 1), TopicPartition("u", 0)) is ErrorCode.NONE
+    assert driver.add(producer, TopicPartition("t", 1)) is ErrorCode.NONE
     ended = driver.end(producer, commit=commit)
     assert ended.code is ErrorCode.NONE
     assert ended.producer_epoch == (1 if version >= 2 else 0)
     (markers,) = driver.markers
-    assert markers == WriteMarkers(
-        ID, 1000, ended.producer_epoch, commit, (("t", 0), ("t", 1), ("u", 0)), 2 if version >= 2 else 0
-    )
+    added = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+    assert markers == WriteMarkers(ID, 1000, ended.producer_epoch, commit, added, 2 if version >= 2 else 0)
     last = ["PrepareCommit", "CompleteCommit"] if commit else ["PrepareAbort", "CompleteAbort"]
     assert statuses(driver.log) == ["Empty", "Ongoing", "Ongoing", *last]
 
@@ -87,7 +87,7 @@ def test_records_are_those_that_kafka_writes() -> None:
     driver = Driver()
     producer = driver.init()
     driver.now_ms += 5
-    driver.add(producer, ("t", 1), ("t", 0))
+    driver.add(producer, TopicPartition("t", 1), TopicPartition("t", 0))
     driver.now_ms += 5
     driver.end(producer)
     fields = [decode(TOPIC, *record).value or {} for record in driver.log]
@@ -232,8 +232,8 @@ def test_of_unknown_transactional_ids_nothing_is_known() -> None:
 def test_partitions_are_verified() -> None:
     driver = Driver(0)
     producer = driver.init()
-    driver.add(producer, ("t", 0))
-    verify = VerifyPartitions(ID, producer.producer_id, 0, frozenset({("t", 0), ("t", 1)}))
+    driver.add(producer, TopicPartition("t", 0))
+    verify = VerifyPartitions(ID, producer.producer_id, 0, frozenset({TopicPartition("t", 0), TopicPartition("t", 1)}))
     assert driver.ask(verify) == {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.TRANSACTION_ABORTABLE}
     assert set(driver.ask(replace(verify, producer_epoch=3)).values()) == {ErrorCode.PRODUCER_FENCED}
     driver.holds = True
@@ -349,7 +349,7 @@ def test_the_state_is_that_of_the_log() -> None:
     driver = Driver()
     producer = driver.init()
     driver.add(producer)
-    driver.add(producer, ("u", 3))
+    driver.add(producer, TopicPartition("u", 3))
     before = driver.transaction
     driver.start()
     assert driver.transaction == before._replace(last_producer_epoch=-1)
@@ -404,7 +404,7 @@ def test_transactional_ids_that_nobody_uses_are_forgotten(state: State) -> None:
 def test_transactions_are_described_and_listed() -> None:
     driver = Driver()
     producer = driver.init()
-    driver.add(producer, ("u", 1), ("t", 2), ("t", 0))
+    driver.add(producer, TopicPartition("u", 1), TopicPartition("t", 2), TopicPartition("t", 0))
     driver.ask(InitProducerId("other", 1_000))
     driver.now_ms += 50
     found = driver.ask(DescribeTransaction(ID))

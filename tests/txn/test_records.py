@@ -10,7 +10,8 @@ import pytest
 from formats.errors import FormatError
 from formats.internal_topic import decode
 from formats.record_batch import parse_batch
-from kcli.coordinator import Pair
+from kcli.coordinator.machine import Pair
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.machine import TransactionMachine
 from kcli.txn.records import TOPIC, parse, tombstone, transaction_record
 from kcli.txn.transaction import State, Transaction
@@ -73,7 +74,9 @@ def test_kafkas_log_leaves_its_transactions_as_kafka_lists_them() -> None:
         assert found == expected
 
 
-TRANSACTION = Transaction(1, 2, 3, 4, 5, -1, State.ONGOING, frozenset({("t", 0), ("u", 7)}), 8, 9, 2)
+TRANSACTION = Transaction(
+    1, 2, 3, 4, 5, -1, State.ONGOING, frozenset({TopicPartition("t", 0), TopicPartition("u", 7)}), 8, 9, 2
+)
 
 
 @pytest.mark.parametrize("version", [0, 2])

@@ -1,105 +1,138 @@
-"""AddPartitionsToTxn (24): partitions become part of a transaction, before a producer writes to them.
+"""AddPartitionsToTxn (24): add partitions to a transaction, before a producer writes to them.
 
-v1 the same. v2 PRODUCER_FENCED. v3 flexible. v4 many transactions, from brokers, also only to verify (KIP-890). v5
-abortable errors. Clients of transaction version 2 leave the request out: Produce adds. KIP-98.
+v1 as v0. v2 PRODUCER_FENCED. v3 flexible. v4 many transactions, sent by brokers, also to verify alone (KIP-890). v5
+TRANSACTION_ABORTABLE. Clients of transaction version 2 do not send it: Produce adds the partitions. KIP-98.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
+from formats.file_name import INTERNAL_TOPICS
+from kcli.broker.broker import Broker
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.coordinators.transactions import for_version
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.turns import STEPS_AT_ONCE, apart_if
+from kcli.broker.process.turns import STEPS_AT_ONCE, apart_if
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.security.acls import Operation, ResourceType
 from kcli.txn.requests import AddPartitions, VerifyPartitions
-from kcli.txn.transaction import EPOCH_BUMP_VERSION, Partition
+from kcli.txn.transaction import EPOCH_BUMP_VERSION
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import add_partitions_to_txn as types
 
 FENCED_SINCE = 2
 BATCHED_SINCE = 4
 
 
-class _Asked(NamedTuple):
-    """What one transaction is to hold."""
+class _Addition(NamedTuple):
+    """The partitions to add to one transaction, or to verify in it."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    partitions: frozenset[Partition]
+    partitions: frozenset[TopicPartition]
     verify_only: bool
 
 
-async def add_partitions_to_txn(call: Call) -> Entity:
-    """Errors: UNKNOWN_TOPIC_OR_PARTITION and, for the partitions beside it, OPERATION_NOT_ATTEMPTED; INVALID_REQUEST,
-    INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE, the coordinator's."""
+async def add_partitions_to_txn(broker: Broker, call: types.AddPartitionsToTxnCall) -> types.AddPartitionsToTxnResponse:
+    """Errors: UNKNOWN_TOPIC_OR_PARTITION, and OPERATION_NOT_ATTEMPTED for the transaction's other partitions;
+    INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE, and
+    those of a CoordinatorError."""
     request = call.request
+    if call.version >= BATCHED_SINCE:
+        broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     if call.version < BATCHED_SINCE:
-        asked = _Asked(
+        addition = _Addition(
             request.v3_and_below_transactional_id,
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
             await apart_if(_is_long(request.v3_and_below_topics), _partitions, request.v3_and_below_topics),
             verify_only=False,
         )
-        return call.respond(results_by_topic_v3_and_below=await _answer(call, asked))
+        return call.respond(results_by_topic_v3_and_below=await _answer(broker, call, addition))
     results = []
     for each in request.transactions:
         partitions = await apart_if(_is_long(each.topics), _partitions, each.topics)
-        asked = _Asked(each.transactional_id, each.producer_id, each.producer_epoch, partitions, each.verify_only)
-        topics = await _answer(call, asked)
+        addition = _Addition(each.transactional_id, each.producer_id, each.producer_epoch, partitions, each.verify_only)
+        topics = await _answer(broker, call, addition)
         results.append(
             call.new("AddPartitionsToTxnResult", transactional_id=each.transactional_id, topic_results=topics)
         )
-    return call.respond(error_code=ErrorCode.none, results_by_transaction=tuple(results))
+    return call.respond(error_code=ErrorCode.NONE, results_by_transaction=tuple(results))
 
 
-def _is_long(topics: Any) -> bool:
+def _is_long(topics: Sequence[types.AddPartitionsToTxnTopic]) -> bool:
     return len(topics) > STEPS_AT_ONCE or sum(len(topic.partitions) for topic in topics) > STEPS_AT_ONCE
 
 
-async def _answer(call: Call, asked: _Asked) -> tuple[Entity, ...]:
-    codes = await _result(call, asked)
+async def _answer(
+    broker: Broker, call: types.AddPartitionsToTxnCall, addition: _Addition
+) -> tuple[types.AddPartitionsToTxnTopicResult, ...]:
+    codes = await _result(broker, call, addition)
     return await apart_if(len(codes) > STEPS_AT_ONCE, _topics, call, codes)
 
 
-def _partitions(topics: Any) -> frozenset[Partition]:
-    return frozenset((topic.name, number) for topic in topics for number in topic.partitions)
+def _partitions(topics: Iterable[types.AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic.name, number) for topic in topics for number in topic.partitions)
 
 
-async def _result(call: Call, asked: _Asked) -> Mapping[Partition, ErrorCode]:
-    unknown = {each async for each in call.broker.turns.over(asked.partitions) if not _exists(call, each)}
-    if unknown:
-        return await apart_if(len(asked.partitions) > STEPS_AT_ONCE, _not_attempted, asked.partitions, unknown)
-    transactional_id, producer_id, epoch, partitions, verify_only = asked
+async def _result(
+    broker: Broker, call: types.AddPartitionsToTxnCall, addition: _Addition
+) -> Mapping[TopicPartition, ErrorCode]:
+    counts = partial(_counts, addition.partitions)
+    writable = broker.access.among(call, Operation.WRITE, ResourceType.TOPIC, counts)
+    refused: dict[TopicPartition, ErrorCode] = {}
+    if call.version < BATCHED_SINCE:
+        transactional_id = addition.transactional_id
+        if not broker.access.allows(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            return dict.fromkeys(addition.partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    async for each in broker.turns.over(addition.partitions):
+        if call.version < BATCHED_SINCE and (each.topic in INTERNAL_TOPICS or each.topic not in writable):
+            refused[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not _exists(broker, each):
+            refused[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if refused:
+        return await apart_if(len(addition.partitions) > STEPS_AT_ONCE, _not_attempted, addition.partitions, refused)
+    transactional_id, producer_id, epoch, partitions, verify_only = addition
     if not transactional_id:
-        return dict.fromkeys(partitions, ErrorCode.invalid_request)
+        return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
     try:
         if verify_only:
             verify = VerifyPartitions(transactional_id, producer_id, epoch, partitions)
-            verified = await call.broker.transactions.ask(transactional_id, verify)
-            return {each: ErrorCode(code.value) for each, code in verified.items()}
+            verified: dict[TopicPartition, ErrorCode] = await broker.transactions.handle(transactional_id, verify)
+            return verified
         version = EPOCH_BUMP_VERSION if call.version >= BATCHED_SINCE else 0
         add = AddPartitions(transactional_id, producer_id, epoch, partitions, version)
-        code = ErrorCode((await call.broker.transactions.ask(transactional_id, add)).value)
+        code = await broker.transactions.handle(transactional_id, add)
     except CoordinatorError as error:
         code = error.code
     return dict.fromkeys(partitions, for_version(code, call.version, FENCED_SINCE))
 
 
-def _not_attempted(partitions: frozenset[Partition], unknown: set[Partition]) -> dict[Partition, ErrorCode]:
-    return {
-        each: ErrorCode.unknown_topic_or_partition if each in unknown else ErrorCode.operation_not_attempted
-        for each in partitions
-    }
+def _counts(partitions: Iterable[TopicPartition]) -> Counter[str]:
+    """How many of the partitions each topic has."""
+    return Counter(each.topic for each in partitions)
 
 
-def _exists(call: Call, partition: Partition) -> bool:
-    topic = call.broker.image.topic(partition[0])
-    return topic is not None and partition[1] in topic.partitions
+def _not_attempted(
+    partitions: frozenset[TopicPartition], refused: Mapping[TopicPartition, ErrorCode]
+) -> dict[TopicPartition, ErrorCode]:
+    return {each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
 
 
-def _topics(call: Call, codes: Mapping[Partition, ErrorCode]) -> tuple[Entity, ...]:
+def _exists(broker: Broker, partition: TopicPartition) -> bool:
+    topic = broker.image.topic(partition.topic)
+    return topic is not None and partition.partition in topic.partitions
+
+
+def _topics(
+    call: types.AddPartitionsToTxnCall, codes: Mapping[TopicPartition, ErrorCode]
+) -> tuple[types.AddPartitionsToTxnTopicResult, ...]:
     numbers: dict[str, list[int]] = {}
     for name, number in codes:
         numbers.setdefault(name, []).append(number)
@@ -109,10 +142,12 @@ def _topics(call: Call, codes: Mapping[Partition, ErrorCode]) -> tuple[Entity, .
             name=name,
             results_by_partition=tuple(
                 call.new(
-                    "AddPartitionsToTxnPartitionResult", partition_index=each, partition_error_code=codes[name, each]
+                    "AddPartitionsToTxnPartitionResult",
+                    partition_index=each,
+                    partition_error_code=codes[TopicPartition(name, each)],
                 )
                 for each in sorted(numbers[name])
             ),
         )
-        for name in sorted(numbers)  # not all pairs at once: a thread that sorts lets nobody in
+        for name in sorted(numbers)  # not all pairs at once: a sort holds the GIL
     )

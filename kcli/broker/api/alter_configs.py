@@ -1,15 +1,21 @@
 """AlterConfigs (33): replace all configurations of topics, brokers, client metrics and groups.
 
-What is not named is taken back, which is why clients use IncrementalAlterConfigs. v1 the same. v2 flexible. KIP-133.
+A configuration that the request does not name returns to its default, which is why clients prefer
+IncrementalAlterConfigs. v1 as v0. v2 flexible. KIP-133.
 """
 
 from __future__ import annotations
 
-from kcli.broker.config.admin import Alteration, alter, responses
-from kcli.broker.network.messages import Call, Entity
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
+from kcli.broker.controller.config_admin import Alteration, responses
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import alter_configs as types
 
 
-async def alter_configs(call: Call) -> Entity:
+async def alter_configs(broker: Broker, call: types.AlterConfigsCall) -> types.AlterConfigsResponse:
     """Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
     request = call.request
     alterations = [
@@ -18,5 +24,5 @@ async def alter_configs(call: Call) -> Entity:
         )
         for each in request.resources
     ]
-    errors = await alter(call, alterations, incremental=False, validate_only=request.validate_only)
+    errors = await broker.config_admin.alter(call, alterations, incremental=False, validate_only=request.validate_only)
     return call.respond(responses=responses(call, alterations, errors))

@@ -1,29 +1,38 @@
-"""AlterReplicaLogDirs (34): move replicas of this broker to other log directories of it (KIP-113). v2 flexible.
+"""AlterReplicaLogDirs (34): move replicas of this broker to other log directories (KIP-113). v2 flexible.
 
-It is answered when the moves are begun; DescribeLogDirs shows how far they are, as future logs.
+The response comes once the moves have begun; DescribeLogDirs shows their progress as future logs.
 """
 
 from __future__ import annotations
 
-from kcli.broker.logs.directories import LogDir
-from kcli.broker.logs.partitions import PartitionError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
+from kcli.broker.log_dirs.directories import LogDir
+from kcli.broker.partition.partitions import PartitionError
 from kcli.errors import KcliError
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import alter_replica_log_dirs as types
 
 
-def alter_replica_log_dirs(call: Call) -> Entity:
+def alter_replica_log_dirs(broker: Broker, call: types.AlterReplicaLogDirsCall) -> types.AlterReplicaLogDirsResponse:
     """Errors: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER."""
-    asked = {
+    broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
+    requested = {
         (topic.name, number): each.path
         for each in call.request.dirs
         for topic in each.topics
         for number in topic.partitions
     }
-    topics: dict[str, list[Entity]] = {}
-    for (topic, number), path in asked.items():
-        code = _move(call, topic, number, path)
-        told = call.new("AlterReplicaLogDirPartitionResult", partition_index=number, error_code=code)
-        topics.setdefault(topic, []).append(told)
+    topics: dict[str, list[types.AlterReplicaLogDirPartitionResult]] = {}
+    for (topic, number), path in requested.items():
+        code = _move(broker, topic, number, path)
+        result = call.new("AlterReplicaLogDirPartitionResult", partition_index=number, error_code=code)
+        topics.setdefault(topic, []).append(result)
     return call.respond(
         results=tuple(
             call.new("AlterReplicaLogDirTopicResult", topic_name=name, partitions=tuple(partitions))
@@ -32,28 +41,28 @@ def alter_replica_log_dirs(call: Call) -> Entity:
     )
 
 
-def _move(call: Call, topic: str, number: int, path: str) -> ErrorCode:
-    logs = call.broker.logs
-    directory = _directory(call, path)
+def _move(broker: Broker, topic: str, number: int, path: str) -> ErrorCode:
+    logs = broker.logs
+    directory = _directory(broker, path)
     if isinstance(directory, ErrorCode):
         return directory
     try:
-        partition = call.broker.partitions.find(topic, number)
+        partition = broker.partitions.find(topic, number)
         partition.log_for(leader_only=False)
     except PartitionError as error:
-        if error.code is not ErrorCode.kafka_storage_error:
-            logs.preferred[topic, number] = directory
+        if error.code != ErrorCode.KAFKA_STORAGE_ERROR:
+            logs.preferred[TopicPartition(topic, number)] = directory
         return error.code
     try:
         logs.moves.begin(partition, directory)
     except (OSError, KcliError) as error:
         logs.directory_failed(directory, error)
-        return ErrorCode.kafka_storage_error
-    return ErrorCode.none
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    return ErrorCode.NONE
 
 
-def _directory(call: Call, path: str) -> LogDir | ErrorCode:
-    found = next((each for each in call.broker.logs.dirs.data if str(each.path) == path), None)
+def _directory(broker: Broker, path: str) -> LogDir | ErrorCode:
+    found = next((each for each in broker.logs.dirs.data if str(each.path) == path), None)
     if found is None:
-        return ErrorCode.log_dir_not_found
-    return found if found.is_online else ErrorCode.kafka_storage_error
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    return found if found.is_online else ErrorCode.KAFKA_STORAGE_ERROR

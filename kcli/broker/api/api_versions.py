@@ -1,39 +1,42 @@
-"""ApiVersions (18): what this broker speaks. The first request of every client.
+"""ApiVersions (18): the APIs and versions that this node speaks. The first request of every client.
 
-v0 is the answer to a version that there is not yet: UNSUPPORTED_VERSION, and the client tries again with a known one.
+v0 is also the response to an unknown version: UNSUPPORTED_VERSION, after which the client tries again with a known one.
 v1 throttle time. v2 nothing new. v3 flexible; the client's name and version; features. v4 features from version 0 on.
 KIP-35, KIP-511, KIP-584, KIP-1022.
 """
 
 from __future__ import annotations
 
-import string
+from typing import TYPE_CHECKING
 
-from kcli.broker.api import BROKER_APIS, CONTROLLER_APIS
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.broker import Broker
+from kcli.broker.dispatch.inputs import Inputs
+from kcli.broker.wire.apis import BROKER_APIS, CONTROLLER_APIS
+from kcli.broker.wire.client_software import names_software
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import KRAFT_VERSION
+from kcli.protocol.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import api_versions as types
 
 ALL_FEATURES_VERSION = 4
-ALPHANUMERIC = frozenset(string.ascii_letters + string.digits)
-OF_SOFTWARE = ALPHANUMERIC | {"-", "."}
 
 
-def api_versions(call: Call) -> Entity:
-    """Errors: UNSUPPORTED_VERSION; INVALID_REQUEST for a name or version of the client's software that is none."""
-    is_controllers = call.listener in call.broker.config.controller_listener_names
+def api_versions(broker: Broker, call: types.ApiVersionsCall) -> types.ApiVersionsResponse:
+    """Errors: UNSUPPORTED_VERSION; INVALID_REQUEST for a malformed name or version of the client's software."""
+    is_controllers = call.listener in broker.config.controller_listener_names
     apis = tuple(
         call.new("ApiVersion", api_key=api.key, min_version=api.advertised_least, max_version=api.most)
         for api in (CONTROLLER_APIS if is_controllers else BROKER_APIS).values()
     )
     if call.request is None:
-        return call.respond(error_code=ErrorCode.unsupported_version, api_keys=apis)
-    for software in (call.get("client_software_name", "any"), call.get("client_software_version", "any")):
-        if not _is_software(software):
-            return call.respond(error_code=ErrorCode.invalid_request, api_keys=())
-    image = call.broker.image
+        return call.respond(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=apis)
+    if not names_software(call.request):
+        return call.respond(error_code=ErrorCode.INVALID_REQUEST, api_keys=())
+    image = broker.image
     return call.respond(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         api_keys=apis,
         supported_features=tuple(
             call.new("SupportedFeatureKey", name=name, min_version=least, max_version=most)
@@ -43,17 +46,21 @@ def api_versions(call: Call) -> Entity:
         finalized_features_epoch=image.features_epoch,
         finalized_features=tuple(
             call.new("FinalizedFeatureKey", name=name, min_version_level=level, max_version_level=level)
-            for name, level in _finalized(call).items()
+            for name, level in _finalized(broker).items()
         ),
     )
 
 
-def _is_software(text: str) -> bool:
-    """Letters and digits, between them `-` and `.` too."""
-    return text != "" and OF_SOFTWARE.issuperset(text) and ALPHANUMERIC.issuperset(text[0] + text[-1])
+def inputs(broker: Broker, call: types.ApiVersionsCall) -> Inputs:
+    """What the answer depends on: whether the version is known and the software is named; the features and their
+    epoch."""
+    image = broker.image
+    fields = call.request is not None, call.request is None or names_software(call.request)
+    return Inputs(fields, (image.version, image.features_epoch, broker.metadata.kraft_version))
 
 
-def _finalized(call: Call) -> dict[str, int]:
-    """The features' levels; that of kraft.version is in the log's control records, and not among them at 0."""
-    level = call.broker.metadata.kraft_version
-    return {**call.broker.image.features, **({KRAFT_VERSION: level} if level else {})}
+def _finalized(broker: Broker) -> dict[str, int]:
+    """Finalized feature -> its level. That of kraft.version comes from the metadata log's control records; level 0 is
+    left out."""
+    level = broker.metadata.kraft_version
+    return {**broker.image.features, **({KRAFT_VERSION: level} if level else {})}

@@ -1,13 +1,21 @@
-"""BeginQuorumEpoch (53): the leader of a new epoch tells the voters. v1 flexible; directories, endpoints
+"""BeginQuorumEpoch (53): the leader of a new epoch announces itself to the voters. v1 flexible; directories, endpoints
 (KIP-853)."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
 from kcli.broker.metadata.answers import answer
 from kcli.broker.metadata.raft_answers import begin_of, epoch_response
-from kcli.broker.network.messages import Call, Entity
+from kcli.broker.wire.messages import Message
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import begin_quorum_epoch as types
 
 
-async def begin_quorum_epoch(call: Call) -> Entity:
+async def begin_quorum_epoch(broker: Broker, call: types.BeginQuorumEpochCall) -> Message:
     """Errors: INCONSISTENT_CLUSTER_ID, INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_VOTER_KEY."""
-    return await answer(call, begin_of, epoch_response)
+    broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    return await answer(broker.metadata, broker.cluster_id, call, begin_of, epoch_response)

@@ -1,23 +1,32 @@
-"""BrokerHeartbeat (63): a broker lives, wants to serve or to go, and says how far it has read the metadata log.
+"""BrokerHeartbeat (63): a broker reports that it is alive, the offset up to which it has applied the metadata
+log, and whether it wants to be unfenced or to shut down.
 
-v1 directories that are offline (KIP-858). v2 directories that take no new replicas (KIP-1066). All flexible.
+v1 directories that are offline (KIP-858). v2 directories that take no new replicas (KIP-1066). All versions are
+flexible.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.broker import Broker
 from kcli.metadata.heartbeats import Heartbeat
 from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import broker_heartbeat as types
 
 NONE = UUID(int=0)
 
 
-async def broker_heartbeat(call: Call) -> Entity:
+async def broker_heartbeat(broker: Broker, call: types.BrokerHeartbeatCall) -> types.BrokerHeartbeatResponse:
     """Errors: STALE_BROKER_EPOCH."""
-    broker, request = call.broker, call.request
-    assert broker.active is not None, "controllers are asked"
+    broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    request = call.request
+    assert broker.active is not None, "only controllers get this request"
     cordoned = call.get("cordoned_log_dirs", default=None)
     beat = Heartbeat(
         broker_id=request.broker_id,
@@ -31,10 +40,10 @@ async def broker_heartbeat(call: Call) -> Entity:
     try:
         answer = await broker.active.heartbeat(beat)
     except Refused as refused:
-        code = ErrorCode(refused.error.code)
+        code = refused.error.code
         return call.respond(error_code=code, is_caught_up=False, is_fenced=True, should_shut_down=False)
     return call.respond(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         is_caught_up=answer.is_caught_up,
         is_fenced=answer.is_fenced,
         should_shut_down=answer.should_shut_down,

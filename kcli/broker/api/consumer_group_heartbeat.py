@@ -1,53 +1,67 @@
-"""ConsumerGroupHeartbeat (68): a member of a consumer group joins, is alive and learns its assignment, or leaves.
+"""ConsumerGroupHeartbeat (68): a member of a consumer group joins, reports that it is alive, receives its assignment,
+or leaves.
 
-v0 KIP-848. v1 member ids made by the client, regular expressions (KIP-1082).
+v0 KIP-848. v1 member ids that clients generate, regular expressions (KIP-1082).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container
+from typing import TYPE_CHECKING
 
+from kcli.broker.authorization import EVERYTHING
+from kcli.broker.broker import Broker
 from kcli.broker.coordinators.groups import (
     consumer_assignors,
     duration,
-    java_host,
     milliseconds,
     speaks_consumer_protocol,
     when_answered,
 )
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.consumer.member import JOINING, LEAVING, LEAVING_STATIC
 from kcli.group.consumer.topic_regex import compile_regex
-from kcli.group.errors import ErrorCode as GroupCode
 from kcli.group.errors import GroupError
 from kcli.group.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer
-from kcli.linear_regex import LENGTH_MAX
+from kcli.java.linear_regex import LENGTH_MAX
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import consumer_group_heartbeat as types
 
 OWN_MEMBER_ID_SINCE = 1
 NAMES_MAX = 20_000
-"""Each heartbeat that changes a subscription goes through all of its names several times."""
+"""The greatest number of subscribed topic names: a heartbeat that changes the subscription iterates over all of them
+several times."""
 
 
-def consumer_group_heartbeat(call: Call) -> Entity | Awaitable[Entity]:
-    """Errors: UNSUPPORTED_VERSION where the cluster has not that protocol, INVALID_REQUEST, UNSUPPORTED_ASSIGNOR,
-    GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
-    GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, and the coordinator's."""
-    if not speaks_consumer_protocol(call.broker):
-        return _refused(call, ErrorCode.unsupported_version)
+def consumer_group_heartbeat(
+    broker: Broker, call: types.ConsumerGroupHeartbeatCall
+) -> types.ConsumerGroupHeartbeatResponse | Awaitable[types.ConsumerGroupHeartbeatResponse]:
+    """Errors: UNSUPPORTED_VERSION where the consumer group protocol is not enabled, INVALID_REQUEST,
+    UNSUPPORTED_ASSIGNOR, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID,
+    FENCED_INSTANCE_ID, GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, and those of a CoordinatorError."""
+    if not speaks_consumer_protocol(broker.config, broker.image):
+        return _refused(call, ErrorCode.UNSUPPORTED_VERSION)
+    if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, call.request.group_id):
+        return _refused(call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
+    if any(name not in describable for name in call.request.subscribed_topic_names or ()):
+        return _refused(call, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
-        _check(call)
-        answer = call.broker.groups.send(call.request.group_id, _request(call))
+        _check(broker, call)
+        answer = broker.groups.send(call.request.group_id, _request(call, describable))
     except GroupError as refused:
-        return _refused(call, ErrorCode(refused.code), refused.message)
+        return _refused(call, refused.code, refused.message)
     except CoordinatorError as error:
         return _refused(call, error.code)
     return when_answered(answer, lambda answer: _finished(call, answer))
 
 
-def _check(call: Call) -> None:
-    """Raises GroupError."""
+def _check(broker: Broker, call: types.ConsumerGroupHeartbeatCall) -> None:
+    """Check the fields of a request as Kafka does. Raises GroupError."""
     request, epoch = call.request, call.request.member_epoch
     if call.version >= OWN_MEMBER_ID_SINCE or epoch > JOINING or epoch == LEAVING:
         _check_text("MemberId", request.member_id)
@@ -65,15 +79,16 @@ def _check(call: Call) -> None:
         raise _invalid("InstanceId can't be null.")
     elif epoch < LEAVING_STATIC:
         raise _invalid("MemberEpoch is invalid.")
-    if len(request.subscribed_topic_names or ()) > NAMES_MAX:
-        raise _invalid(f"SubscribedTopicNames are {len(request.subscribed_topic_names):,}, {NAMES_MAX:,} are allowed.")
+    names = request.subscribed_topic_names or ()
+    if len(names) > NAMES_MAX:
+        raise _invalid(f"SubscribedTopicNames are {len(names):,}, {NAMES_MAX:,} are allowed.")
     regex = call.get("subscribed_topic_regex", None)
     if regex is not None and len(regex) > LENGTH_MAX:
         compile_regex(regex)
-    assignors = consumer_assignors(call.broker.config)
+    assignors = consumer_assignors(broker.config)
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise GroupError(
-            GroupCode.UNSUPPORTED_ASSIGNOR,
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
 
@@ -84,10 +99,10 @@ def _check_text(name: str, value: str | None) -> None:
 
 
 def _invalid(message: str) -> GroupError:
-    return GroupError(GroupCode.INVALID_REQUEST, message)
+    return GroupError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _request(call: Call) -> ConsumerHeartbeat:
+def _request(call: types.ConsumerGroupHeartbeatCall, describable: Container[str]) -> ConsumerHeartbeat:
     request = call.request
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return ConsumerHeartbeat(
@@ -102,17 +117,20 @@ def _request(call: Call) -> ConsumerHeartbeat:
         assignor=request.server_assignor,
         owned=None if owned is None else {each.topic_id: each.partitions for each in owned if each.topic_id},
         client_id=call.client_id,
-        client_host=java_host(call.client_host),
+        client_host=f"/{call.client_host}",
+        describable=None if describable is EVERYTHING else describable,
     )
 
 
-def _finished(call: Call, answer: asyncio.Future[ConsumerHeartbeatAnswer]) -> Entity:
+def _finished(
+    call: types.ConsumerGroupHeartbeatCall, answer: asyncio.Future[ConsumerHeartbeatAnswer]
+) -> types.ConsumerGroupHeartbeatResponse:
     try:
         result = answer.result()
     except CoordinatorError as error:
         return _refused(call, error.code)
     if result.error:
-        return _refused(call, ErrorCode(result.error), result.error_message)
+        return _refused(call, result.error, result.error_message)
     assignment = None
     if result.assignment is not None:
         topics = tuple(
@@ -121,7 +139,7 @@ def _finished(call: Call, answer: asyncio.Future[ConsumerHeartbeatAnswer]) -> En
         )
         assignment = call.new("Assignment", topic_partitions=topics)
     return call.respond(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         member_id=result.member_id,
         member_epoch=result.epoch,
         heartbeat_interval=duration(result.heartbeat_interval_ms),
@@ -129,7 +147,9 @@ def _finished(call: Call, answer: asyncio.Future[ConsumerHeartbeatAnswer]) -> En
     )
 
 
-def _refused(call: Call, code: ErrorCode, message: str | None = None) -> Entity:
+def _refused(
+    call: types.ConsumerGroupHeartbeatCall, code: ErrorCode, message: str | None = None
+) -> types.ConsumerGroupHeartbeatResponse:
     return call.respond(
         error_code=code, error_message=message, member_epoch=0, heartbeat_interval=duration(0), assignment=None
     )

@@ -1,25 +1,35 @@
-"""ControllerRegistration (70): a controller has come up: where it is reached, and what it can do. KIP-919."""
+"""ControllerRegistration (70): a controller that has started registers its endpoints and supported features.
+KIP-919."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.broker import Broker
 from kcli.metadata.metadata_version import CONTROLLER_REGISTRATION
 from kcli.metadata.registration import Controller, Endpoint, VersionRange
 from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import controller_registration as types
 
 NONE = UUID(int=0)
 
 
-async def controller_registration(call: Call) -> Entity:
-    """Errors: UNSUPPORTED_VERSION before metadata.version has such records; UNKNOWN_SERVER_ERROR for a security
-    protocol that there is not."""
-    broker, request = call.broker, call.request
-    assert broker.active is not None, "controllers are asked"
+async def controller_registration(
+    broker: Broker, call: types.ControllerRegistrationCall
+) -> types.ControllerRegistrationResponse:
+    """Errors: UNSUPPORTED_VERSION where metadata.version has no such records yet; UNKNOWN_SERVER_ERROR for an unknown
+    security protocol."""
+    broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    request = call.request
+    assert broker.active is not None, "only controllers get this request"
     if broker.metadata.draft.metadata_version < CONTROLLER_REGISTRATION:
         reason = "The current MetadataVersion is too old to support controller registrations."
-        return call.respond(error_code=ErrorCode.unsupported_version, error_message=reason)
+        return call.respond(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=reason)
     controller = Controller(
         id=request.controller_id,
         incarnation_id=request.incarnation_id or NONE,
@@ -34,5 +44,5 @@ async def controller_registration(call: Call) -> Entity:
         await broker.active.register_controller(controller)
     except Refused as refused:
         broker.active.refused(f"the registration of controller {request.controller_id}", refused)
-        return call.respond(error_code=ErrorCode(refused.error.code), error_message=refused.error.message)
-    return call.respond(error_code=ErrorCode.none, error_message="")
+        return call.respond(error_code=refused.error.code, error_message=refused.error.message)
+    return call.respond(error_code=ErrorCode.NONE, error_message="")

@@ -1,13 +1,61 @@
-"""CreateAcls (30): none is made, as there is no authorizer that would ask for it. v2 flexible. KIP-140."""
+"""CreateAcls (30): create ACLs, where an authorizer is configured. v2 flexible. v3 resource type USER. KIP-140."""
 
 from __future__ import annotations
 
-from kcli.broker.network.messages import Call, Entity
-from kcli.broker.no_authorizer import NO_AUTHORIZER, check_known
+from typing import TYPE_CHECKING, cast
+
+from kcli.broker.broker import Broker
+from kcli.broker.process.turns import STEPS_AT_ONCE, apart, apart_if
+from kcli.broker.wire.acls import NO_AUTHORIZER, check_known
+from kcli.broker.wire.failures import failed
+from kcli.metadata.acl_control import check_acls
+from kcli.metadata.acl_control import create_acls as decide
+from kcli.metadata.result import Refused
+from kcli.security.acls import AclFields, Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import create_acls as types
+    from kcli.metadata.result import Error
 
 
-def create_acls(call: Call) -> Entity:
-    """Error, of each: SECURITY_DISABLED."""
+async def create_acls(broker: Broker, call: types.CreateAclsCall) -> types.CreateAclsResponse:
+    """Errors of an ACL: SECURITY_DISABLED without an authorizer; INVALID_REQUEST; POLICY_VIOLATION of all valid ones
+    where they are more than one request may create. Raises HangUp for an ACL with an UNKNOWN code."""
+    is_long = len(call.request.creations) > STEPS_AT_ONCE
+    acls = await apart_if(is_long, _acls, call)
+    broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
+    if broker.authorizer is None:
+        return call.respond(results=(call.new("AclCreationResult", **NO_AUTHORIZER),) * len(acls))
+    try:
+        checked = await apart_if(is_long, check_acls, acls)
+    except Refused as refused:
+        return cast("types.CreateAclsResponse", await apart(failed, call, refused.error.code))
+    result = decide(broker.metadata.draft, checked)
+    await broker.metadata.append(result.records)
+    return await apart_if(is_long, _answer, call, [result.response[acl] for acl in acls])
+
+
+def _acls(call: types.CreateAclsCall) -> list[AclFields]:
+    """Raises HangUp."""
     for each in call.request.creations:
         check_known(each, each.resource_type, each.resource_pattern_type)
-    return call.respond(results=tuple(call.new("AclCreationResult", **NO_AUTHORIZER) for _ in call.request.creations))
+    return [
+        AclFields(
+            each.resource_type,
+            each.resource_name,
+            each.resource_pattern_type,
+            each.principal,
+            each.host,
+            each.operation,
+            each.permission_type,
+        )
+        for each in call.request.creations
+    ]
+
+
+def _answer(call: types.CreateAclsCall, errors: list[Error]) -> types.CreateAclsResponse:
+    return call.respond(
+        results=tuple(
+            call.new("AclCreationResult", error_code=error.code, error_message=error.message or "") for error in errors
+        )
+    )

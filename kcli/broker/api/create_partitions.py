@@ -1,25 +1,38 @@
-"""CreatePartitions (37): topics get more partitions.
+"""CreatePartitions (37): add partitions to topics.
 
-v1 the same. v2 flexible. v3 THROTTLING_QUOTA_EXCEEDED (KIP-599). KIP-195.
+v1 as v0. v2 flexible. v3 THROTTLING_QUOTA_EXCEEDED (KIP-599). KIP-195.
 """
 
 from __future__ import annotations
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.topic_changes import topic_context
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
 from kcli.metadata.partition_creation import MorePartitions
 from kcli.metadata.partition_creation import create_partitions as decide
+from kcli.metadata.result import Error
+from kcli.metadata.topic_control import TopicAnswer
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import create_partitions as types
 
 STRICT_SINCE = 3
+DENIED = Error(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-async def create_partitions(call: Call) -> Entity:
+async def create_partitions(broker: Broker, call: types.CreatePartitionsCall) -> types.CreatePartitionsResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR,
     INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED."""
     request = call.request
-    topics = [_more(each) for each in request.topics]
-    metadata = call.broker.metadata
-    context = topic_context(call, STRICT_SINCE)
+    alterable = broker.access.among(call, Operation.ALTER, ResourceType.TOPIC)
+    times = Counter(each.name for each in request.topics)
+    denied = [name for name in times if times[name] == 1 and name not in alterable]
+    topics = [_more(each) for each in request.topics if each.name not in denied]
+    metadata = broker.metadata
+    context = broker.topics.context(call, STRICT_SINCE)
     result = decide(metadata.draft, topics, context, call.records_left, validate_only=request.validate_only)
     call.records_left -= len(result.records)
     await metadata.append(result.records)
@@ -27,15 +40,15 @@ async def create_partitions(call: Call) -> Entity:
         results=tuple(
             call.new(
                 "CreatePartitionsTopicResult",
-                name=each.name,
-                error_code=ErrorCode(each.error.code),
+                name=each.name or "",
+                error_code=each.error.code,
                 error_message=each.error.message,
             )
-            for each in result.response
+            for each in (*result.response, *(TopicAnswer(name=name, error=DENIED) for name in denied))
         )
     )
 
 
-def _more(topic: Entity) -> MorePartitions:
+def _more(topic: types.CreatePartitionsTopic) -> MorePartitions:
     assignments = None if topic.assignments is None else [list(each.broker_ids) for each in topic.assignments]
     return MorePartitions(name=topic.name, count=topic.count, assignments=assignments)

@@ -1,42 +1,73 @@
-"""CreateTopics (19): new topics, with partitions placed by the controller or by the client.
+"""CreateTopics (19): create topics, whose replicas the controller or the client places on brokers.
 
-v2 throttle time. v4 -1 for the default number of partitions and replicas (KIP-464). v5 flexible; the answer has
+v2 throttle time. v4 -1 for the default number of partitions and replicas (KIP-464). v5 flexible; the response has
 partitions, replicas and configurations (KIP-525). v6 THROTTLING_QUOTA_EXCEEDED (KIP-599). v7 topic ids (KIP-516).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Container, Iterator
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
 from kcli.broker.config.describe import effective_topic_configs
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.topic_changes import topic_context
 from kcli.metadata.result import RECORDS_PER_REQUEST_MAX, TOO_MANY_RECORDS, Error, Refused
-from kcli.metadata.result import ErrorCode as Code
 from kcli.metadata.topic_control import NewTopic, TopicAnswer
 from kcli.metadata.topic_control import create_topics as decide
+from kcli.metadata.topic_names import CLUSTER_METADATA
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import create_topics as types
 
 STRICT_SINCE = 6
 
 
-async def create_topics(call: Call) -> Entity:
+async def create_topics(broker: Broker, call: types.CreateTopicsCall) -> types.CreateTopicsResponse:
     """Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
     INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION, THROTTLING_QUOTA_EXCEEDED."""
     request = call.request
-    metadata = call.broker.metadata
+    metadata = broker.metadata
     if call.refusal is not None:
-        return _refused(call, Error(Code.POLICY_VIOLATION, call.refusal))
+        return _refused(broker, call, Error(ErrorCode.POLICY_VIOLATION, call.refusal))
     if any(len(each.configs) > RECORDS_PER_REQUEST_MAX for each in request.topics):
-        return _refused(call, Error(Code.POLICY_VIOLATION, TOO_MANY_RECORDS))
-    topics = [_new_topic(each) for each in request.topics]
-    context = topic_context(call, STRICT_SINCE)
+        return _refused(broker, call, Error(ErrorCode.POLICY_VIOLATION, TOO_MANY_RECORDS))
+    denied, described = _denied(broker, call), _described(broker, call)
+    topics = [_new_topic(each) for each in request.topics if each.name not in denied]
+    context = broker.topics.context(call, STRICT_SINCE)
     try:
         result = decide(metadata.draft, topics, context, validate_only=request.validate_only)
     except Refused as refused:
-        return _refused(call, refused.error)
+        return _refused(broker, call, refused.error)
     await metadata.append(result.records)
-    return call.respond(topics=tuple(_answer(call, each) for each in result.response))
+    error = Error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    answers = [*result.response, *(TopicAnswer(name=name, error=error) for name in denied)]
+    return call.respond(topics=tuple(_answer(broker, call, each, described) for each in answers))
 
 
-def _new_topic(topic: Entity) -> NewTopic:
+def _denied(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
+    """The topics that the request may not create. Those that it names twice are refused for that."""
+    if broker.access.allows(call, Operation.CREATE, ResourceType.CLUSTER, log_denied=False):
+        return set()
+    creatable = broker.access.among(call, Operation.CREATE, ResourceType.TOPIC)
+    return {name for name in _named_once(call) if name not in creatable}
+
+
+def _described(broker: Broker, call: types.CreateTopicsCall) -> set[str]:
+    """The topics whose configurations the response may tell."""
+    describable = broker.access.among(call, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, log_denied=False)
+    return {name for name in _named_once(call) if name in describable}
+
+
+def _named_once(call: types.CreateTopicsCall) -> Iterator[str]:
+    """The topics that the request may create for all that it knows of itself."""
+    times = Counter(each.name for each in call.request.topics)
+    return (name for name in times if times[name] == 1 and name != CLUSTER_METADATA)
+
+
+def _new_topic(topic: types.CreatableTopic) -> NewTopic:
     return NewTopic(
         name=topic.name,
         num_partitions=topic.num_partitions,
@@ -46,21 +77,28 @@ def _new_topic(topic: Entity) -> NewTopic:
     )
 
 
-def _refused(call: Call, error: Error) -> Entity:
+def _refused(broker: Broker, call: types.CreateTopicsCall, error: Error) -> types.CreateTopicsResponse:
     answers = (TopicAnswer(name=each.name, error=error) for each in call.request.topics)
-    return call.respond(topics=tuple(_answer(call, each) for each in answers))
+    return call.respond(topics=tuple(_answer(broker, call, each, frozenset()) for each in answers))
 
 
-def _answer(call: Call, topic: TopicAnswer) -> Entity:
-    entries = [] if topic.topic_id is None else effective_topic_configs(call.broker.config, topic.configs)
+def _answer(
+    broker: Broker, call: types.CreateTopicsCall, topic: TopicAnswer, describable: Container[str]
+) -> types.CreatableTopicResult:
+    name, is_creating = topic.name or "", topic.topic_id is not None
+    described = is_creating and name in describable
+    entries = effective_topic_configs(broker.config, topic.configs) if described else []
     return call.new(
         "CreatableTopicResult",
-        name=topic.name,
+        name=name,
         topic_id=topic.topic_id,
-        error_code=ErrorCode(topic.error.code),
+        error_code=topic.error.code,
         error_message=topic.error.message,
-        num_partitions=topic.num_partitions,
-        replication_factor=topic.replication_factor,
+        topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if is_creating and not described
+        else ErrorCode.NONE,
+        num_partitions=topic.num_partitions if described else -1,
+        replication_factor=topic.replication_factor if described else -1,
         configs=tuple(
             call.new(
                 "CreatableTopicConfigs",

@@ -1,53 +1,64 @@
 """DeleteRecords (21): move the log start offset of partitions forward. v2: flexible. KIP-107, KIP-204.
 
-An offset of -1 is the high watermark. The segments that lie below the new start go with the next retention. It is
-answered when all replicas that are alive begin there, which they tell with their next fetch.
+An offset of -1 is the high watermark. Segments below the new log start offset are deleted by the next retention check.
+The response waits until the low watermark, the lowest log start offset of all live replicas, has reached that offset;
+followers report their log start offset in their Fetch.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container
+from typing import TYPE_CHECKING
 
 from formats.file_name import INTERNAL_TOPICS
-from kcli.broker.logs.partitions import Partition, PartitionError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.log.partition_log import LogFailed, OffsetOutOfRange
+from kcli.broker.broker import Broker
+from kcli.broker.partition.partitions import Partition, PartitionError
+from kcli.log.live.partition_log import LogFailed, OffsetOutOfRange
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import delete_records as types
 
 HIGH_WATERMARK = -1
 UNKNOWN = -1
 
 
-Key = tuple[str, int]
-Results = dict[Key, tuple[ErrorCode, int]]
-"""Error and low watermark."""
+Results = dict[TopicPartition, tuple[ErrorCode, int]]
+"""Topic and partition -> error and low watermark."""
 
 
-def delete_records(call: Call) -> Entity | Awaitable[Entity]:
+def delete_records(
+    broker: Broker, call: types.DeleteRecordsCall
+) -> types.DeleteRecordsResponse | Awaitable[types.DeleteRecordsResponse]:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (internal topics),
-    POLICY_VIOLATION (only compacted), OFFSET_OUT_OF_RANGE beyond the high watermark, KAFKA_STORAGE_ERROR,
-    REQUEST_TIMED_OUT where a follower is not that far in time."""
-    asked = {
+    POLICY_VIOLATION (cleanup.policy=compact), OFFSET_OUT_OF_RANGE beyond the high watermark, KAFKA_STORAGE_ERROR,
+    REQUEST_TIMED_OUT where the low watermark does not reach the offset in time."""
+    requested = {
         (topic.name, each.partition_index): each.offset for topic in call.request.topics for each in topic.partitions
     }
     results: Results = {}
-    waiting: dict[Key, tuple[Partition, int]] = {}
-    for (topic, index), offset in asked.items():
-        code, low_watermark = ErrorCode.none, UNKNOWN
+    waiting: dict[TopicPartition, tuple[Partition, int]] = {}
+    deletable = broker.access.among(call, Operation.DELETE, ResourceType.TOPIC)
+    for (topic, index), offset in requested.items():
+        code, low_watermark = ErrorCode.NONE, UNKNOWN
         try:
-            partition, low_watermark, wanted = _delete(call, topic, index, offset)
-            if low_watermark < wanted:
-                waiting[topic, index] = partition, wanted
+            _check_allowed(topic, deletable)
+            partition, low_watermark, target = _delete(broker, topic, index, offset)
+            if low_watermark < target:
+                waiting[TopicPartition(topic, index)] = partition, target
         except PartitionError as error:
             code = error.code
-        results[topic, index] = code, low_watermark
+        results[TopicPartition(topic, index)] = code, low_watermark
     if waiting:
         return _wait(call, results, waiting)
     return _respond(call, results)
 
 
-def _respond(call: Call, results: Results) -> Entity:
-    answers: dict[str, list[Entity]] = {}
+def _respond(call: types.DeleteRecordsCall, results: Results) -> types.DeleteRecordsResponse:
+    answers: dict[str, list[types.DeleteRecordsPartitionResult]] = {}
     for (topic, index), (code, low_watermark) in results.items():
         result = call.new(
             "DeleteRecordsPartitionResult", partition_index=index, low_watermark=low_watermark, error_code=code
@@ -61,8 +72,13 @@ def _respond(call: Call, results: Results) -> Entity:
     )
 
 
-async def _wait(call: Call, results: Results, waiting: dict[Key, tuple[Partition, int]]) -> Entity:
-    """Until the followers are that far, or the time is over."""
+async def _wait(
+    call: types.DeleteRecordsCall, results: Results, waiting: dict[TopicPartition, tuple[Partition, int]]
+) -> types.DeleteRecordsResponse:
+    """Wait until each partition's low watermark has reached its offset, or the request's timeout; return the response.
+
+    waiting: each partition, and the offset that its low watermark must reach.
+    """
     woken = asyncio.Event()
     is_over = False
 
@@ -77,14 +93,14 @@ async def _wait(call: Call, results: Results, waiting: dict[Key, tuple[Partition
         partition.watch(woken.set)
     try:
         while waiting:
-            for key, (partition, wanted) in list(waiting.items()):
+            for key, (partition, target) in list(waiting.items()):
                 code = partition.check_leader_epoch()
                 reached = UNKNOWN if code is not None else partition.low_watermark
-                if code is not None or reached >= wanted:
-                    results[key] = code or ErrorCode.none, reached
+                if code is not None or reached >= target:
+                    results[key] = code or ErrorCode.NONE, reached
                     del waiting[key]
                 else:
-                    results[key] = ErrorCode.request_timed_out, results[key][1]
+                    results[key] = ErrorCode.REQUEST_TIMED_OUT, results[key][1]
             if not waiting or is_over:
                 break
             await woken.wait()
@@ -96,24 +112,31 @@ async def _wait(call: Call, results: Results, waiting: dict[Key, tuple[Partition
     return _respond(call, results)
 
 
-def _delete(call: Call, topic: str, index: int, offset: int) -> tuple[Partition, int, int]:
-    """Do it here. Returns the low watermark, and what it is to be. Raises PartitionError."""
-    known = call.broker.image.topic(topic)
+def _check_allowed(topic: str, deletable: Container[str]) -> None:
+    """Raises PartitionError."""
+    if topic not in deletable:
+        raise PartitionError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no access")
+
+
+def _delete(broker: Broker, topic: str, index: int, offset: int) -> tuple[Partition, int, int]:
+    """Move the log start offset of this leader's log. Return the partition, its low watermark, and the offset that the
+    low watermark must reach. Raises PartitionError."""
+    known = broker.image.topic(topic)
     if known is None or index not in known.partitions:
-        raise PartitionError(ErrorCode.unknown_topic_or_partition, f"{topic}-{index} does not exist")
+        raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{index} does not exist")
     if topic in INTERNAL_TOPICS:
-        raise PartitionError(ErrorCode.invalid_topic_exception, f"{topic} is an internal topic")
-    partition = call.broker.partitions.find(topic, index)
+        raise PartitionError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is an internal topic")
+    partition = broker.partitions.find(topic, index)
     log = partition.log_for()
     if log.config.compact and not log.config.delete:
-        raise PartitionError(ErrorCode.policy_violation, f"{partition}: cleanup.policy does not allow it")
+        raise PartitionError(ErrorCode.POLICY_VIOLATION, f"{partition}: cleanup.policy does not allow it")
     offset = log.high_watermark if offset == HIGH_WATERMARK else offset
     if offset < 0:
-        raise PartitionError(ErrorCode.offset_out_of_range, f"offset {offset}")
+        raise PartitionError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}")
     try:
         return partition, partition.delete_records(offset), offset
     except OffsetOutOfRange as error:
-        raise PartitionError(ErrorCode.offset_out_of_range, str(error)) from error
+        raise PartitionError(ErrorCode.OFFSET_OUT_OF_RANGE, str(error)) from error
     except (OSError, LogFailed) as error:
         partition.failed(error)
-        raise PartitionError(ErrorCode.kafka_storage_error, str(error)) from error
+        raise PartitionError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

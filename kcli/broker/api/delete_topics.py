@@ -1,4 +1,4 @@
-"""DeleteTopics (20): topics go, by name or by id.
+"""DeleteTopics (20): delete topics, by name or by id.
 
 v1 throttle time. v3 TOPIC_DELETION_DISABLED. v4 flexible. v5 error messages, THROTTLING_QUOTA_EXCEEDED (KIP-599).
 v6 ids (KIP-516).
@@ -8,22 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.topic_changes import topic_context
+from kcli.broker.broker import Broker
 from kcli.metadata.result import Error, Refused
-from kcli.metadata.result import ErrorCode as Code
 from kcli.metadata.topic_control import TopicAnswer
+from kcli.metadata.topic_deletion import ALL_RIGHTS, Rights
 from kcli.metadata.topic_deletion import delete_topics as decide
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from kcli.broker.wire.types import delete_topics as types
 
 STRICT_SINCE = 5
 IDS_SINCE = 6
 DISABLED_SINCE = 3
 
 
-async def delete_topics(call: Call) -> Entity:
+async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.DeleteTopicsResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_REQUEST, TOPIC_DELETION_DISABLED,
     THROTTLING_QUOTA_EXCEEDED."""
     topics: list[tuple[str | None, UUID | None]]
@@ -31,22 +34,29 @@ async def delete_topics(call: Call) -> Entity:
         topics = [(each.name, each.topic_id) for each in call.request.topics]
     else:
         topics = [(name, None) for name in call.request.topic_names]
-    metadata = call.broker.metadata
+    metadata = broker.metadata
+    rights = ALL_RIGHTS
+    if not broker.access.allows(call, Operation.DELETE, ResourceType.CLUSTER, log_denied=False):
+        rights = Rights(
+            describable=broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC),
+            deletable=broker.access.among(call, Operation.DELETE, ResourceType.TOPIC),
+        )
+    context = broker.topics.context(call, STRICT_SINCE)
     try:
-        result = decide(metadata.draft, topics, topic_context(call, STRICT_SINCE))
+        result = decide(metadata.draft, topics, context, rights)
     except Refused as refused:
-        error = refused.error if call.version >= DISABLED_SINCE else Error(Code.INVALID_REQUEST)
+        error = refused.error if call.version >= DISABLED_SINCE else Error(ErrorCode.INVALID_REQUEST)
         answers = [TopicAnswer(name=name, topic_id=topic_id, error=error) for name, topic_id in topics]
         return call.respond(responses=tuple(_answer(call, each) for each in answers))
     await metadata.append(result.records)
     return call.respond(responses=tuple(_answer(call, each) for each in result.response))
 
 
-def _answer(call: Call, topic: TopicAnswer) -> Entity:
+def _answer(call: types.DeleteTopicsCall, topic: TopicAnswer) -> types.DeletableTopicResult:
     return call.new(
         "DeletableTopicResult",
         name=topic.name,
         topic_id=topic.topic_id,
-        error_code=ErrorCode(topic.error.code),
+        error_code=topic.error.code,
         error_message=topic.error.message,
     )

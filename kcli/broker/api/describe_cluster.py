@@ -1,36 +1,51 @@
-"""DescribeCluster (60): the brokers, and which of them takes requests for the controller.
+"""DescribeCluster (60): the brokers or controllers, and the active controller or a broker that forwards requests to it.
 
-v1 brokers or controllers (KIP-919): those whose listener the request came through. v2 fenced brokers too (KIP-1073).
-All flexible. KIP-700.
+v1 brokers or controllers (KIP-919), as the listener is one of brokers or of controllers. v2 fenced brokers too
+(KIP-1073). All versions are flexible. KIP-700.
 """
 
 from __future__ import annotations
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.nodes import CLUSTER_OPERATIONS, NO_NODE, NOT_ASKED, View
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
+from kcli.broker.client_view.nodes import NO_NODE, OPERATIONS_OMITTED
+from kcli.broker.dispatch.inputs import Inputs
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import describe_cluster as types
 
 BROKERS, CONTROLLERS = 1, 2
 NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
-def describe_cluster(call: Call) -> Entity:
+def describe_cluster(broker: Broker, call: types.DescribeClusterCall) -> types.DescribeClusterResponse:
     """Errors: MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE."""
-    wanted = call.get("endpoint_type", BROKERS)
-    here = CONTROLLERS if call.listener in call.broker.config.controller_listener_names else BROKERS
-    if wanted not in NAMES:
-        return _refused(call, ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {wanted}")
-    if wanted != here:
+    endpoint_type = call.get("endpoint_type", BROKERS)
+    here = CONTROLLERS if call.listener in broker.config.controller_listener_names else BROKERS
+    if here == CONTROLLERS:
+        broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
+    if endpoint_type not in NAMES:
+        return _refused(call, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {endpoint_type}")
+    if endpoint_type != here:
         message = f"The request was sent to an endpoint of type {NAMES[here]}, "
-        message += f"but we wanted an endpoint of type {NAMES[wanted]}"
-        return _refused(call, ErrorCode.mismatched_endpoint_type, message)
-    return _controllers(call) if here == CONTROLLERS else _brokers(call)
+        message += f"but we wanted an endpoint of type {NAMES[endpoint_type]}"
+        return _refused(call, ErrorCode.MISMATCHED_ENDPOINT_TYPE, message)
+    return _controllers(broker, call) if here == CONTROLLERS else _brokers(broker, call)
 
 
-def _controllers(call: Call) -> Entity:
-    broker = call.broker
+def inputs(broker: Broker, call: types.DescribeClusterCall) -> Inputs:
+    """What the answer depends on: the request; the metadata image, on a controller's listener the active controller."""
+    is_controllers = call.listener in broker.config.controller_listener_names
+    return Inputs(call.request, (broker.image.version, broker.metadata.leader_id if is_controllers else None))
+
+
+def _controllers(broker: Broker, call: types.DescribeClusterCall) -> types.DescribeClusterResponse:
     leader_id = broker.metadata.leader_id
     return call.respond(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         error_message=None,
         endpoint_type=CONTROLLERS,
         cluster_id=broker.cluster_id,
@@ -47,21 +62,25 @@ def _controllers(call: Call) -> Entity:
             for each in broker.image.controllers.values()
             if (found := each.endpoints.get(call.listener)) is not None
         ),
-        cluster_authorized_operations=_operations(call),
+        cluster_authorized_operations=_operations(broker, call),
     )
 
 
-def _operations(call: Call) -> int:
-    return CLUSTER_OPERATIONS if call.request.include_cluster_authorized_operations else NOT_ASKED
+def _operations(broker: Broker, call: types.DescribeClusterCall) -> int:
+    if not call.request.include_cluster_authorized_operations:
+        return OPERATIONS_OMITTED
+    if not broker.access.allows(call, Operation.DESCRIBE, ResourceType.CLUSTER):
+        return 0
+    return broker.access.operations(call, ResourceType.CLUSTER)
 
 
-def _brokers(call: Call) -> Entity:
-    include_fenced, view = call.get("include_fenced_brokers", False), View(call)
+def _brokers(broker: Broker, call: types.DescribeClusterCall) -> types.DescribeClusterResponse:
+    include_fenced, view = call.get("include_fenced_brokers", False), broker.view(call.listener)
     return call.respond(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         error_message=None,
         endpoint_type=BROKERS,
-        cluster_id=call.broker.cluster_id,
+        cluster_id=broker.cluster_id,
         controller_id=view.controller_id,
         brokers=tuple(
             call.new(
@@ -75,11 +94,11 @@ def _brokers(call: Call) -> Entity:
             for node in view.nodes
             if include_fenced or not node.is_fenced
         ),
-        cluster_authorized_operations=_operations(call),
+        cluster_authorized_operations=_operations(broker, call),
     )
 
 
-def _refused(call: Call, code: ErrorCode, message: str) -> Entity:
+def _refused(call: types.DescribeClusterCall, code: ErrorCode, message: str) -> types.DescribeClusterResponse:
     return call.respond(
         error_code=code,
         error_message=message,
@@ -87,5 +106,5 @@ def _refused(call: Call, code: ErrorCode, message: str) -> Entity:
         cluster_id="",
         controller_id=NO_NODE,
         brokers=(),
-        cluster_authorized_operations=NOT_ASKED,
+        cluster_authorized_operations=OPERATIONS_OMITTED,
     )

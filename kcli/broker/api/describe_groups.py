@@ -1,40 +1,53 @@
 """DescribeGroups (15): classic groups with their members.
 
 v3 authorized operations (KIP-430). v4 static members (KIP-345). v5 flexible. v6 GROUP_ID_NOT_FOUND, with a message
-(KIP-1043); before, such a group is Dead.
+(KIP-1043); in earlier versions an unknown group has state Dead.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kcli.broker.coordinators.groups import GROUP_OPERATIONS
+from kcli.broker.broker import Broker
+from kcli.broker.client_view.nodes import OPERATIONS_OMITTED
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.nodes import NOT_ASKED
-from kcli.group.errors import ErrorCode as GroupCode
 from kcli.group.requests import DescribedGroup, DescribeGroup
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import describe_groups as types
 
 NOT_FOUND_SINCE = 6
 
 
-async def describe_groups(call: Call) -> Entity:
-    """Errors: GROUP_ID_NOT_FOUND, and the coordinator's."""
-    return call.respond(groups=tuple([await _describe(call, group_id) for group_id in call.request.groups]))
+async def describe_groups(broker: Broker, call: types.DescribeGroupsCall) -> types.DescribeGroupsResponse:
+    """Errors: GROUP_ID_NOT_FOUND, and those of a CoordinatorError."""
+    return call.respond(groups=tuple([await _describe(broker, call, group_id) for group_id in call.request.groups]))
 
 
-async def _describe(call: Call, group_id: str) -> Entity:
+async def _describe(broker: Broker, call: types.DescribeGroupsCall, group_id: str) -> types.DescribedGroup:
+    if not broker.access.allows(call, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return _answer(broker, call, ErrorCode.GROUP_AUTHORIZATION_FAILED, DescribedGroup(group_id=group_id, state=""))
     try:
-        group: DescribedGroup = await call.broker.groups.ask(group_id, DescribeGroup(group_id=group_id))
+        group: DescribedGroup = await broker.groups.handle(group_id, DescribeGroup(group_id=group_id))
     except CoordinatorError as error:
-        return _answer(call, error.code, DescribedGroup(group_id=group_id, state=""))
+        return _answer(broker, call, error.code, DescribedGroup(group_id=group_id, state=""))
     if call.version < NOT_FOUND_SINCE:
-        group = replace(group, error=GroupCode.NONE)
-    return _answer(call, ErrorCode(group.error), group)
+        group = replace(group, error=ErrorCode.NONE)
+    return _answer(broker, call, group.error, group)
 
 
-def _answer(call: Call, code: ErrorCode, group: DescribedGroup) -> Entity:
-    is_asked = call.get("include_authorized_operations", False) and code is ErrorCode.none
+def _answer(
+    broker: Broker, call: types.DescribeGroupsCall, code: ErrorCode, group: DescribedGroup
+) -> types.DescribedGroup:
+    includes_operations = call.get("include_authorized_operations", False) and code == ErrorCode.NONE
+    operations = (
+        broker.access.operations(call, ResourceType.GROUP, group.group_id)
+        if includes_operations
+        else OPERATIONS_OMITTED
+    )
     return call.new(
         "DescribedGroup",
         error_code=code,
@@ -55,5 +68,5 @@ def _answer(call: Call, code: ErrorCode, group: DescribedGroup) -> Entity:
             )
             for each in group.members
         ),
-        authorized_operations=GROUP_OPERATIONS if is_asked else NOT_ASKED,
+        authorized_operations=operations,
     )

@@ -1,38 +1,49 @@
-"""DescribeProducers (61): the idempotent and transactional producers that partitions know. KIP-664."""
+"""DescribeProducers (61): the states of idempotent and transactional producers in partitions. KIP-664."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from formats.producer_snapshot import ProducerEntry
-from kcli.broker.logs.partitions import PartitionError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.broker import Broker
+from kcli.broker.partition.partitions import PartitionError
 from kcli.metadata.topic_names import fault
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import describe_producers as types
 
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
 
 
-def describe_producers(call: Call) -> Entity:
+def describe_producers(broker: Broker, call: types.DescribeProducersCall) -> types.DescribeProducersResponse:
     """Errors: INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
     return call.respond(
         topics=tuple(
             call.new(
                 "TopicResponse",
                 name=topic.name,
-                partitions=tuple(_partition(call, topic.name, index) for index in topic.partition_indexes),
+                partitions=tuple(_partition(broker, call, topic.name, index) for index in topic.partition_indexes),
             )
             for topic in call.request.topics
         )
     )
 
 
-def _partition(call: Call, topic: str, index: int) -> Entity:
-    code, message, producers = ErrorCode.none, fault(topic), ()
+def _partition(broker: Broker, call: types.DescribeProducersCall, topic: str, index: int) -> types.PartitionResponse:
+    code, message = ErrorCode.NONE, fault(topic)
+    allowed = message is not None or broker.access.allows(call, Operation.READ, ResourceType.TOPIC, topic)
+    producers: tuple[types.ProducerState, ...] = ()
     if message is not None:
-        code = ErrorCode.invalid_topic_exception
-    elif call.broker.image.topic(topic) is None:
-        code, message = ErrorCode.unknown_topic_or_partition, UNKNOWN_TOPIC
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif not allowed:
+        code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
+    elif broker.image.topic(topic) is None:
+        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC
     else:
         try:
-            log = call.broker.partitions.find(topic, index).log_for(leader_only=False)
+            log = broker.partitions.find(topic, index).log_for(leader_only=False)
             producers = tuple(_producer(call, ProducerEntry._make(each)) for each in log.producers.table.entries())
         except PartitionError as error:
             code = error.code
@@ -41,7 +52,7 @@ def _partition(call: Call, topic: str, index: int) -> Entity:
     )
 
 
-def _producer(call: Call, entry: ProducerEntry) -> Entity:
+def _producer(call: types.DescribeProducersCall, entry: ProducerEntry) -> types.ProducerState:
     return call.new(
         "ProducerState",
         producer_id=entry.producer_id,

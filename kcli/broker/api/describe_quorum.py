@@ -1,4 +1,4 @@
-"""DescribeQuorum (55): who leads the metadata log, and how far its replicas are.
+"""DescribeQuorum (55): the leader of the metadata log, and the log end offset of each voter and observer.
 
 v1 when each replica fetched last (KIP-836). v2 error messages, directory ids, the nodes' endpoints (KIP-853). Flexible.
 """
@@ -6,30 +6,39 @@ v1 when each replica fetched last (KIP-836). v2 error messages, directory ids, t
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
+from kcli.broker.broker import Broker
 from kcli.broker.metadata.quorum_view import ReplicaView
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.turns import STEPS_AT_ONCE, apart
+from kcli.broker.process.turns import STEPS_AT_ONCE, apart
 from kcli.metadata.partition import to_uuid
 from kcli.metadata.topic_names import CLUSTER_METADATA
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import describe_quorum as types
 
 THE_ONE = [(CLUSTER_METADATA, [0])]
 UNKNOWN = "This server does not host this topic-partition."
 
 
-def describe_quorum(call: Call) -> Entity | Awaitable[Entity]:
-    """Errors: UNKNOWN_TOPIC_OR_PARTITION for anything but partition 0 of __cluster_metadata."""
+def describe_quorum(
+    broker: Broker, call: types.DescribeQuorumCall
+) -> types.DescribeQuorumResponse | Awaitable[types.DescribeQuorumResponse]:
+    """Errors: UNKNOWN_TOPIC_OR_PARTITION for every partition but partition 0 of __cluster_metadata."""
+    broker.access.require(call, Operation.DESCRIBE, ResourceType.CLUSTER)
     topics = call.request.topics
     if sum(len(topic.partitions) for topic in topics) > STEPS_AT_ONCE:
         return apart(_nothing, call)
     if [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in topics] == THE_ONE:
-        return _quorum(call)
+        return _quorum(broker, call)
     return _nothing(call)
 
 
-def _nothing(call: Call) -> Entity:
+def _nothing(call: types.DescribeQuorumCall) -> types.DescribeQuorumResponse:
     return call.respond(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         error_message="",
         topics=tuple(
             _topic(call, topic.topic_name, [_unknown(call, each.partition_index) for each in topic.partitions])
@@ -39,12 +48,12 @@ def _nothing(call: Call) -> Entity:
     )
 
 
-def _quorum(call: Call) -> Entity:
-    view = call.broker.metadata.view
+def _quorum(broker: Broker, call: types.DescribeQuorumCall) -> types.DescribeQuorumResponse:
+    view = broker.metadata.view
     partition = call.new(
         "PartitionData",
         partition_index=0,
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         error_message="",
         leader_id=view.leader_id,
         leader_epoch=view.epoch,
@@ -53,10 +62,10 @@ def _quorum(call: Call) -> Entity:
         observers=tuple(_replica(call, each, view.leader_id) for each in view.observers),
     )
     topics = (_topic(call, CLUSTER_METADATA, [partition]),)
-    return call.respond(error_code=ErrorCode.none, error_message="", topics=topics, nodes=_nodes(call))
+    return call.respond(error_code=ErrorCode.NONE, error_message="", topics=topics, nodes=_nodes(broker, call))
 
 
-def _replica(call: Call, replica: ReplicaView, leader_id: int) -> Entity:
+def _replica(call: types.DescribeQuorumCall, replica: ReplicaView, leader_id: int) -> types.ReplicaState:
     is_leader = replica.id == leader_id
     return call.new(
         "ReplicaState",
@@ -68,10 +77,10 @@ def _replica(call: Call, replica: ReplicaView, leader_id: int) -> Entity:
     )
 
 
-def _nodes(call: Call) -> tuple[Entity, ...]:
+def _nodes(broker: Broker, call: types.DescribeQuorumCall) -> tuple[types.Node, ...]:
     if not call.has("DescribeQuorumResponse", "nodes"):
         return ()
-    controllers = call.broker.image.controllers.values()
+    controllers = broker.image.controllers.values()
     return tuple(
         call.new(
             "Node",
@@ -85,15 +94,15 @@ def _nodes(call: Call) -> tuple[Entity, ...]:
     )
 
 
-def _topic(call: Call, name: str, partitions: list[Entity]) -> Entity:
+def _topic(call: types.DescribeQuorumCall, name: str, partitions: list[types.PartitionData]) -> types.TopicData:
     return call.new("TopicData", topic_name=name, partitions=tuple(partitions))
 
 
-def _unknown(call: Call, number: int) -> Entity:
+def _unknown(call: types.DescribeQuorumCall, number: int) -> types.PartitionData:
     return call.new(
         "PartitionData",
         partition_index=number,
-        error_code=ErrorCode.unknown_topic_or_partition,
+        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         error_message=UNKNOWN,
         leader_id=0,
         leader_epoch=0,

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
+from kcli.broker.broker import Broker
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network.messages import EPOCH, Call, Entity, ErrorCode
+from kcli.broker.wire.messages import EPOCH
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
 from kcli.txn.requests import DescribeTransaction, TransactionDescription
 
-
-async def describe_transactions(call: Call) -> Entity:
-    """Errors of each: INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND, the coordinator's."""
-    return call.respond(transaction_states=tuple([await _state(call, each) for each in call.request.transactional_ids]))
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import describe_transactions as types
 
 
-async def _state(call: Call, transactional_id: str) -> Entity:
-    try:
-        found = await call.broker.transactions.ask(transactional_id, DescribeTransaction(transactional_id))
-        code = ErrorCode(found.code.value)
-    except CoordinatorError as error:
-        found, code = TransactionDescription(), error.code
+async def describe_transactions(
+    broker: Broker, call: types.DescribeTransactionsCall
+) -> types.DescribeTransactionsResponse:
+    """Errors of each transactional id: INVALID_REQUEST, TRANSACTIONAL_ID_NOT_FOUND, and those of a CoordinatorError."""
+    return call.respond(
+        transaction_states=tuple([await _state(broker, call, each) for each in call.request.transactional_ids])
+    )
+
+
+async def _state(broker: Broker, call: types.DescribeTransactionsCall, transactional_id: str) -> types.TransactionState:
+    describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
+    found, code = TransactionDescription(), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if broker.access.allows(call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        try:
+            found = await broker.transactions.handle(transactional_id, DescribeTransaction(transactional_id))
+            code = found.code
+        except CoordinatorError as error:
+            code = error.code
     return call.new(
         "TransactionState",
         error_code=code,
@@ -30,6 +44,8 @@ async def _state(call: Call, transactional_id: str) -> Entity:
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         topics=tuple(
-            call.new("TopicData", topic=topic, partitions=tuple(numbers)) for topic, numbers in found.topics.items()
+            call.new("TopicData", topic=topic, partitions=tuple(numbers))
+            for topic, numbers in found.topics.items()
+            if topic in describable
         ),
     )

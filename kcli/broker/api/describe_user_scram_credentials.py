@@ -1,40 +1,50 @@
-"""DescribeUserScramCredentials (50): which SCRAM mechanisms users have credentials for. KIP-554."""
+"""DescribeUserScramCredentials (50): the SCRAM mechanisms for which users have credentials, with their iterations.
+KIP-554."""
 
 from __future__ import annotations
 
-from collections import Counter
+from typing import TYPE_CHECKING
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.broker import Broker
+from kcli.broker.process.turns import STEPS_AT_ONCE, apart_if
+from kcli.metadata.scram_control import UserCredentials
+from kcli.metadata.scram_control import describe_user_scram_credentials as describe
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import describe_user_scram_credentials as types
 
 
-def describe_user_scram_credentials(call: Call) -> Entity:
-    """Errors, each of a user: DUPLICATE_RESOURCE where it is asked for twice, RESOURCE_NOT_FOUND."""
-    credentials = call.broker.image.scram_credentials
-    asked = Counter(each.name for each in call.request.users or ())
-    every = dict.fromkeys((name for _, name in credentials), 1)
+async def describe_user_scram_credentials(
+    broker: Broker, call: types.DescribeUserScramCredentialsCall
+) -> types.DescribeUserScramCredentialsResponse:
+    """Errors of a user: DUPLICATE_RESOURCE where the request names it twice, RESOURCE_NOT_FOUND where it has none."""
+    broker.access.require(call, Operation.DESCRIBE, ResourceType.CLUSTER)
+    credentials = broker.image.scram_credentials
+    names = [each.name for each in call.request.users or ()]
+    is_long = len(names or credentials) > STEPS_AT_ONCE
+    described = await apart_if(is_long, describe, dict(credentials) if is_long else credentials, names)
+    return await apart_if(is_long, _answer, call, described)
+
+
+def _answer(
+    call: types.DescribeUserScramCredentialsCall, described: list[UserCredentials]
+) -> types.DescribeUserScramCredentialsResponse:
     return call.respond(
-        error_code=ErrorCode.none,
-        error_message=None,
-        results=tuple(_result(call, name, times) for name, times in (asked or every).items()),
-    )
-
-
-def _result(call: Call, name: str, times: int) -> Entity:
-    found = [record for (_, user), record in call.broker.image.scram_credentials.items() if user == name]
-    code, message = ErrorCode.none, None
-    if times > 1:
-        code = ErrorCode.duplicate_resource
-        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
-        found = []
-    elif not found:
-        code = ErrorCode.resource_not_found
-        message = f"Attempt to describe a user credential that does not exist: {name}"
-    return call.new(
-        "DescribeUserScramCredentialsResult",
-        user=name,
-        error_code=code,
-        error_message=message,
-        credential_infos=tuple(
-            call.new("CredentialInfo", mechanism=each["mechanism"], iterations=each["iterations"]) for each in found
+        error_code=ErrorCode.NONE,
+        error_message="",
+        results=tuple(
+            call.new(
+                "DescribeUserScramCredentialsResult",
+                user=user.name,
+                error_code=user.error.code,
+                error_message=user.error.message or "",
+                credential_infos=tuple(
+                    call.new("CredentialInfo", mechanism=mechanism, iterations=iterations)
+                    for mechanism, iterations in user.mechanisms
+                ),
+            )
+            for user in described
         ),
     )

@@ -1,33 +1,43 @@
-"""ElectLeaders (43): elect the preferred or any leader of some partitions, or of all.
+"""ElectLeaders (43): elect leaders of some partitions, or of all: preferred leaders, or unclean ones.
 
-v1 the type of the election (KIP-460); a code for the whole. v2 flexible.
+v1 the type of the election (KIP-460); a top-level error code. v2 flexible.
 """
 
 from __future__ import annotations
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
 from kcli.metadata.election import ElectionType, PartitionAnswer
 from kcli.metadata.election import elect_leaders as decide
 from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import elect_leaders as types
 
 
-async def elect_leaders(call: Call) -> Entity:
+async def elect_leaders(broker: Broker, call: types.ElectLeadersCall) -> types.ElectLeadersResponse:
     """Errors: ELECTION_NOT_NEEDED, UNKNOWN_TOPIC_OR_PARTITION, PREFERRED_LEADER_NOT_AVAILABLE,
     ELIGIBLE_LEADERS_NOT_AVAILABLE, INVALID_REQUEST."""
-    asked = call.request.topic_partitions
-    topics = None if asked is None else [(each.topic, each.partitions) for each in asked]
+    broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
+    requested = call.request.topic_partitions
+    topics = None if requested is None else [(each.topic, each.partitions) for each in requested]
     kind = call.get("election_type", int(ElectionType.PREFERRED))
-    metadata = call.broker.metadata
+    metadata = broker.metadata
     try:
-        result = decide(metadata.draft, kind, topics, call.broker.config.properties)
+        result = decide(metadata.draft, kind, topics, broker.config.properties)
     except Refused as refused:
         every = [(name, [PartitionAnswer(each, refused.error) for each in numbers]) for name, numbers in topics or ()]
-        return _respond(call, ErrorCode(refused.error.code), every)
+        return _respond(call, refused.error.code, every)
     await metadata.append(result.records)
-    return _respond(call, ErrorCode.none, result.response)
+    return _respond(call, ErrorCode.NONE, result.response)
 
 
-def _respond(call: Call, code: ErrorCode, topics: list[tuple[str, list[PartitionAnswer]]]) -> Entity:
+def _respond(
+    call: types.ElectLeadersCall, code: ErrorCode, topics: list[tuple[str, list[PartitionAnswer]]]
+) -> types.ElectLeadersResponse:
     return call.respond(
         error_code=code,
         replica_election_results=tuple(
@@ -39,10 +49,10 @@ def _respond(call: Call, code: ErrorCode, topics: list[tuple[str, list[Partition
     )
 
 
-def _answer(call: Call, answer: PartitionAnswer) -> Entity:
+def _answer(call: types.ElectLeadersCall, answer: PartitionAnswer) -> types.PartitionResult:
     return call.new(
         "PartitionResult",
         partition_id=answer.partition,
-        error_code=ErrorCode(answer.error.code),
+        error_code=answer.error.code,
         error_message=answer.error.message,
     )

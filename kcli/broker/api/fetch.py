@@ -1,178 +1,389 @@
-"""Fetch (1): records from partitions on, as they lie in the log.
+"""Fetch (1): batches of partitions from given offsets on, as they are in the log.
 
 v4 isolation level, aborted transactions. v5 log start offset. v7 sessions (KIP-227). v9 leader epochs (KIP-320).
 v11 racks. v12 flexible, last fetched epoch (KIP-595). v13 topic ids (KIP-516). v15 replica state. v16 node endpoints.
-v17 directory ids. v18 high watermark of followers.
+v17 directory ids. v18 the follower's high watermark.
 
-It waits until there are min_bytes or max_wait is over: each move of the high watermark of a partition it asks for wakes
-it, no polling. Followers read elsewhere: kcli.broker.replication.serving. Consumers that tell their rack (v11) may read
-from followers too, and are told of one that is nearer (KIP-392).
+A Fetch waits until there are min_bytes of records, or max_wait is over. It does not poll: each change of a requested
+partition, such as a higher high watermark, wakes it. Within a session only the partitions that have changed are read.
+A Fetch of many partitions does its work in parts, and other connections are served in between. A follower's Fetch is
+answered by kcli.broker.replication.serving. Consumers that send their rack (v11) may read from followers, and the
+leader's response names a follower in their rack (KIP-392).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from dataclasses import dataclass
-from itertools import groupby
+from collections import Counter
+from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
-from kcli.broker.current_leader import current_leader, endpoints_field, leader_field
-from kcli.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key, Session, Wanted, topic_key
-from kcli.broker.logs.partitions import Partition
-from kcli.broker.network.connection import Laid, Later
-from kcli.broker.network.fetch_layout import UNKNOWN, PartitionAnswer, lay_out
-from kcli.broker.network.layout import NO_TAGS
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.log.live_segments import LogRead
-from kcli.log.partition_log import Isolation, LogFailed, OffsetOutOfRange
+from kcli.broker.broker import Broker
+from kcli.broker.client_view.current_leader import Leader, current_leader, endpoints_field, leader_field
+from kcli.broker.fetching.sessions import (
+    FINAL_EPOCH,
+    FULL_MAX,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchedPartition,
+    Session,
+    topic_key,
+)
+from kcli.broker.fetching.tracker import Key, Tracker
+from kcli.broker.partition.partitions import Partition
+from kcli.broker.process.turns import LONG_ITEMS, Parts, at_once
+from kcli.broker.wire.answers import Laid, Later
+from kcli.broker.wire.fetch_layout import UNKNOWN, FetchFrame, PartitionAnswer, lay_out
+from kcli.broker.wire.layout import NO_TAGS
+from kcli.log.live.partition_log import Isolation, LogFailed, OffsetOutOfRange
+from kcli.log.live.segments import LogRead
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
 
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import fetch as types
+
+T = TypeVar("T")
+Answers = list[tuple[FetchedPartition, PartitionAnswer]]
 DEBUG_CONSUMER = -2
+UNKNOWN_NAMES: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""The errors of partitions that Kafka's request handler answers without a read: their aborted transactions are empty,
+not null."""
 STORAGE_ERROR_VERSION, ZSTD_VERSION, RACK_VERSION, TOPIC_IDS_VERSION, LEADERS_VERSION = 6, 10, 11, 13, 16
 
-Found = list[tuple[Wanted, PartitionAnswer]]
+MOVED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER.value, ErrorCode.FENCED_LEADER_EPOCH.value
+"""The errors with which the response names a partition's current leader."""
+AT_ONCE_MAX: Final = 16
+"""A Fetch of more partitions waits for its turn: hundreds of clients may send one at the same time."""
+OPENED_AT_ONCE: Final = 8
+"""The number of logs that are opened in one part: each takes half a millisecond."""
 
 
 @dataclass(slots=True)
 class _Fetch:
-    """One request, with the session that it belongs to."""
+    """One Fetch of a consumer. requested: its partitions, unless its session has them. session: its fetch session, None
+    without one. is_incremental: the response leaves out partitions without news. min_bytes, max_bytes: of all records
+    together. may_rest: whether a partition at whose end the consumer is need not be read until it changes. tracker: the
+    changed partitions; None for a Fetch without session that does not wait. readable: the topics that the client may
+    read."""
 
-    call: Call
-    wanted: list[Wanted]
+    broker: Broker
+    call: types.FetchCall
+    requested: list[FetchedPartition]
     session: Session | None
     is_incremental: bool
     isolation: Isolation
     min_bytes: int
     max_bytes: int
+    may_rest: bool
+    tracker: Tracker | None
+    readable: Container[str]
+
+    @property
+    def max_wait_s(self) -> float:
+        """How long the Fetch may wait."""
+        return self.call.request.max_wait.total_seconds()
+
+    def forget_request(self) -> None:
+        """Free the request's partitions: `requested` has them, in a third of the memory."""
+        self.call.request = replace(self.call.request, topics=())
+
+    def to_read(self) -> list[FetchedPartition]:
+        """The partitions to read: all of them; of an incremental Fetch, those that have changed."""
+        if not self.is_incremental or self.session is None or self.tracker is None:
+            return self.requested
+        return self.of(self.session.partitions)
+
+    def of(self, partitions: Mapping[Key, FetchedPartition]) -> list[FetchedPartition]:
+        """Those of the partitions that have changed."""
+        assert self.tracker is not None, "a Fetch without tracker does not know what has changed"
+        return [partitions[key] for key in self.tracker.dirty if key in partitions]
+
+    def is_at_end(self, fetched: FetchedPartition, answer: PartitionAnswer) -> bool:
+        """Whether the partition has nothing to read until it changes."""
+        if not self.may_rest or answer.error_code or answer.diverging or answer.preferred_replica != UNKNOWN:
+            return False
+        committed = self.isolation is Isolation.TXN_COMMITTED
+        return fetched.offset >= (answer.last_stable_offset if committed else answer.high_watermark)
+
+    def has_news(self, fetched: FetchedPartition, answer: PartitionAnswer) -> bool:
+        """Whether an incremental response of the session names the partition."""
+        return self.session is not None and (not self.is_incremental or fetched.is_news(answer))
 
 
-def fetch(call: Call) -> Laid | Later | Awaitable[Laid]:
-    """Errors of all: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR; of a
-    partition: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, FENCED_ and
-    UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR."""
+@dataclass(slots=True)
+class _Found:
+    """What was read. is_enough: whether the client is answered without further waiting. size: of all records, in bytes.
+    answers: those of the partitions; None where they took more than one part: they are read again for the response."""
+
+    is_enough: bool
+    size: int
+    answers: Answers | None
+
+
+def fetch(broker: Broker, call: types.FetchCall) -> Laid | Later | Awaitable[Laid]:
+    """Errors of the whole request: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+    FETCH_SESSION_TOPIC_ID_ERROR; of a partition: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID,
+    NOT_LEADER_OR_FOLLOWER, FENCED_ and UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR."""
+    work = _read_first(broker, call)
+    if _is_long(broker, call):
+        return _in_turns(broker, work)
+    found = at_once(work)
+    return _wait(found) if isinstance(found, _Fetch) else found
+
+
+def _is_long(broker: Broker, call: types.FetchCall) -> bool:
+    """Whether the request names many partitions, or those to read of its session are many."""
+    if _has_many(call.request.topics, 0):
+        return True
+    session_id = call.get("session_id", NO_SESSION)
+    session = None if session_id == NO_SESSION else broker.sessions.find(session_id)
+    if session is None:
+        return False
+    changed = session.partitions if session.tracker is None else session.tracker.dirty
+    return _has_many(call.request.topics, len(changed)) or _has_many(call.request.forgotten_topics_data, len(changed))
+
+
+def _has_many(topics: Iterable[types.FetchTopic] | Iterable[types.ForgottenTopic], others: int) -> bool:
+    """Whether the topics have many partitions, together with so many others. A topic without any counts, too."""
+    count = others
+    for topic in topics:
+        count += len(topic.partitions) or 1
+        if count > AT_ONCE_MAX:
+            return True
+    return count > AT_ONCE_MAX
+
+
+async def _in_turns(broker: Broker, work: Parts[Laid | Later | _Fetch]) -> Laid:
+    found = await broker.turns.run(work)
+    if isinstance(found, _Fetch):
+        return await _wait(found)
+    if isinstance(found, Later):
+        laid: Laid = await found
+        return laid
+    return found
+
+
+def _read_first(broker: Broker, call: types.FetchCall) -> Parts[Laid | Later | _Fetch]:
+    """The response; the Fetch itself where it has to wait for more."""
     request = call.request
-    asked = _session_of(call)
-    if isinstance(asked, ErrorCode):
-        return lay_out(call.messages, call.header.correlation_id, NO_SESSION, [], error_code=asked.value)
-    session, wanted, is_incremental = asked
+    result = yield from _session_of(broker, call)
+    if isinstance(result, ErrorCode):
+        return lay_out(call.messages, call.header.correlation_id, NO_SESSION, error_code=result.value)
+    session, requested, is_incremental = result
     replica = _replica_of(request)
-    if replica[0] >= 0:
+    if replica[0] >= 0 and broker.access.allows(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
         from kcli.broker.replication.serving import serve
 
-        return serve(call, replica, session, wanted)
+        return (yield from serve(call, replica, session, requested, broker.replicas))
+    one = _fetch_of(
+        broker, call, session, requested, is_incremental=is_incremental, is_debugging=replica[0] == DEBUG_CONSUMER
+    )
+    if len(requested) > LONG_ITEMS:
+        one.forget_request()
+    partitions = one.to_read()
+    found = yield from _read(one, partitions)
+    if found.is_enough or one.max_wait_s <= 0 or not (requested or session):
+        return (yield from _answer(one, partitions, found))
+    return one
+
+
+def _fetch_of(
+    broker: Broker,
+    call: types.FetchCall,
+    session: Session | None,
+    requested: list[FetchedPartition],
+    *,
+    is_incremental: bool,
+    is_debugging: bool,
+) -> _Fetch:
+    request = call.request
     isolation = Isolation.TXN_COMMITTED if request.isolation_level == 1 else Isolation.HIGH_WATERMARK
-    if replica[0] == DEBUG_CONSUMER:
+    if is_debugging:
         isolation = Isolation.LOG_END
-    config = call.broker.config
-    max_bytes = min(request.max_bytes, config.fetch_max_bytes)
+    rack = getattr(request, "rack_id", "")
+    may_rest = not is_debugging and call.version >= ZSTD_VERSION and not (rack and broker.replicas.selects_by_rack)
+    if session is not None:
+        terms = isolation, rack, call.version, broker.access.terms(call)
+        if type(session.tracker) is not Tracker or session.terms != terms:
+            if session.tracker is not None:
+                broker.sessions.retire(session.tracker)
+            session.tracker, session.terms = Tracker(session.partitions), terms
+    max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
     min_bytes = min(request.min_bytes, max_bytes)
-    one = _Fetch(call, wanted, session, is_incremental, isolation, min_bytes, max_bytes)
-    found = _read(one)
-    if request.max_wait.total_seconds() <= 0 or _is_enough(one, found):
-        return _answer(one, found)
-    return _wait(one, request.max_wait.total_seconds())
+    tracker = None if session is None else session.tracker
+    every = session.partitions.values() if is_incremental and session is not None else requested
+    counts = partial(_counts, broker, every)
+    readable = broker.access.among(call, Operation.READ, ResourceType.TOPIC, counts)
+    return _Fetch(
+        broker, call, requested, session, is_incremental, isolation, min_bytes, max_bytes, may_rest, tracker, readable
+    )
 
 
-def _replica_of(request: Entity) -> tuple[int, int]:
-    """Which broker asks, and its epoch; -1 for a consumer."""
+def _counts(broker: Broker, partitions: Iterable[FetchedPartition]) -> Counter[str]:
+    """How many of the partitions each topic has."""
+    return Counter(_name_of(broker, each.topic) or "" for each in partitions)
+
+
+def _name_of(broker: Broker, topic: str | UUID) -> str | None:
+    """The name of a topic; None for an unknown id."""
+    if isinstance(topic, str):
+        return topic
+    known = broker.image.topics_by_id.get(topic)
+    return None if known is None else known.name
+
+
+def _replica_of(request: types.FetchRequest) -> tuple[int, int]:
+    """The replica id and replica epoch of the request; replica id -1 for a consumer."""
     state = getattr(request, "replica_state", None)
     return (request.replica_id, UNKNOWN) if state is None else (state.replica_id, state.replica_epoch)
 
 
-def _session_of(call: Call) -> tuple[Session | None, list[Wanted], bool] | ErrorCode:
-    """The session, what is to be read, and whether only news are told."""
-    request, sessions = call.request, call.broker.sessions
+def _session_of(
+    broker: Broker, call: types.FetchCall
+) -> Parts[tuple[Session | None, list[FetchedPartition], bool] | ErrorCode]:
+    """The fetch session of the request, the partitions to read, and whether the response is incremental: then the
+    session has the partitions. Or the error of the whole request."""
+    request, sessions = call.request, broker.sessions
     session_id, epoch = call.get("session_id", NO_SESSION), call.get("session_epoch", FINAL_EPOCH)
     with_ids = call.version >= TOPIC_IDS_VERSION
     if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
         if session_id != NO_SESSION:
             sessions.end(session_id)
-        partitions = _partitions_of(call)
+        partitions = yield from _partitions_of(call)
         session = None
         if epoch == INITIAL_EPOCH and partitions:
             session = sessions.begin(partitions, call.now_ms, with_ids=with_ids)
         return session, list(partitions.values()), False
     session = sessions.find(session_id)
     if session is None:
-        return ErrorCode.fetch_session_id_not_found
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     if session.epoch != epoch:
-        return ErrorCode.invalid_fetch_session_epoch
+        return ErrorCode.INVALID_FETCH_SESSION_EPOCH
     if session.with_ids != with_ids:
-        return ErrorCode.fetch_session_topic_id_error
-    session.ask(request.topics)
-    session.forget(request.forgotten_topics_data)
+        return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    sessions.used(session, call.now_ms)
+    yield from session.change(request.topics, request.forgotten_topics_data)
     if not session.partitions:
         sessions.end(session.id)
         return None, [], False
-    sessions.used(session, call.now_ms)
-    return session, list(session.partitions.values()), True
+    if not sessions.recount(session):
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    return session, [], True
 
 
-def _partitions_of(call: Call) -> dict[Key, Wanted]:
-    partitions: dict[Key, Wanted] = {}
-    for topic in call.request.topics:
+def _partitions_of(call: types.FetchCall) -> Parts[dict[Key, FetchedPartition]]:
+    partitions: dict[Key, FetchedPartition] = {}
+    shared: dict[int, int] = {}  # the limits of a request's partitions are mostly equal: one object for all of them
+    count = 0
+    for number, topic in enumerate(call.request.topics, 1):
         name = topic_key(topic)
+        if not number % LONG_ITEMS:
+            yield
         for partition in topic.partitions:
-            wanted = partitions[name, partition.partition] = Wanted(name, partition.partition, 0, 0)
-            wanted.ask(partition)
+            count += 1
+            if not count % LONG_ITEMS:
+                yield
+            fetched = partitions[name, partition.partition] = FetchedPartition(name, partition.partition, 0, 0)
+            fetched.update(partition)
+            fetched.max_bytes = shared.setdefault(fetched.max_bytes, fetched.max_bytes)
     return partitions
 
 
 # reading
 
 
-def _partition(call: Call, wanted: Wanted) -> Partition | ErrorCode:
-    topic = wanted.topic
-    if isinstance(topic, UUID):
-        known = call.broker.image.topics_by_id.get(topic)
-        if known is None:
-            return ErrorCode.unknown_topic_id
-        topic = known.name
-    return call.broker.partitions.look_up(topic, wanted.index)
+class _Reading:
+    """Reads partitions, in parts of some milliseconds, within the size limits of the request. size: of all records, in
+    bytes. is_due: whether any partition has an error, or another answer that the client must not wait for."""
 
+    def __init__(self, one: _Fetch, partitions: Iterable[FetchedPartition]) -> None:
+        self._one = one
+        self._rest = iter(partitions)
+        self._full = 0
+        self.size = 0
+        self.is_due = False
 
-def _read(one: _Fetch) -> Found:
-    """What there is now, for each partition in turn, within the limits of the request."""
-    left = one.max_bytes
-    first = True
-    found: Found = []
-    for wanted in one.wanted:
-        answer = _read_partition(one, wanted, min(wanted.max_bytes, max(left, 0)), first=first)
+    @property
+    def is_enough(self) -> bool:
+        """Whether the client is answered without further waiting."""
+        return self.is_due or self.size >= self._one.min_bytes
+
+    def part(self) -> tuple[Answers, bool]:
+        """Read some more partitions. Return their answers, and whether they are the last ones."""
+        cost = 0
+        found: Answers = []
+        for fetched in self._rest:
+            partition = self._one.broker.partitions.look_up(fetched.topic, fetched.index)
+            is_open = not isinstance(partition, Partition) or partition.opened_log is not None
+            found.append((fetched, self._read(fetched, partition)))
+            cost += 1 if is_open else LONG_ITEMS // OPENED_AT_ONCE
+            if cost >= LONG_ITEMS:
+                return found, False
+        return found, True
+
+    def _read(self, fetched: FetchedPartition, partition: Partition | ErrorCode) -> PartitionAnswer:
+        one, tracker = self._one, self._one.tracker
+        if tracker is not None and isinstance(partition, Partition):
+            tracker.watch((fetched.topic, fetched.index), partition)
+        left = max(one.max_bytes - self.size, 0) if self._full < FULL_MAX else 0
+        answer = _read_partition(one, fetched, partition, min(fetched.max_bytes, left), first=not self._full)
         if answer.size:
-            first = False
-            left -= answer.size
-        found.append((wanted, answer))
-    return found
+            self._full += 1
+            self.size += answer.size
+        if answer.error_code or answer.diverging is not None or answer.preferred_replica != UNKNOWN:
+            self.is_due = True
+        if tracker is not None and one.is_at_end(fetched, answer) and not one.has_news(fetched, answer):
+            tracker.dirty.pop((fetched.topic, fetched.index), None)
+        return answer
 
 
-def _read_partition(one: _Fetch, wanted: Wanted, max_bytes: int, *, first: bool) -> PartitionAnswer:
-    partition = _partition(one.call, wanted)
+def _read(one: _Fetch, partitions: Iterable[FetchedPartition]) -> Parts[_Found]:
+    """Read the partitions; where they take more than one part, only until the client is answered anyway."""
+    reading = _Reading(one, partitions)
+    answers, is_last = reading.part()
+    if is_last:
+        return _Found(reading.is_enough, reading.size, answers)
+    while not is_last and (not reading.is_enough or one.broker.quotas.is_active):  # quotas count all records
+        yield
+        _, is_last = reading.part()
+    return _Found(reading.is_enough, reading.size, None)
+
+
+def _read_partition(
+    one: _Fetch, fetched: FetchedPartition, partition: Partition | ErrorCode, max_bytes: int, *, first: bool
+) -> PartitionAnswer:
+    if one.broker.authorizer is not None and not _may_read(one, fetched):
+        return PartitionAnswer(fetched.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED.value, aborted=())
     if isinstance(partition, ErrorCode):
-        return PartitionAnswer(wanted.index, partition.value)
-    error = partition.check_leader_epoch(wanted.leader_epoch, leader_only=one.call.version < RACK_VERSION)
+        return PartitionAnswer(fetched.index, partition.value, aborted=() if partition in UNKNOWN_NAMES else None)
+    error = partition.check_leader_epoch(fetched.leader_epoch, leader_only=one.call.version < RACK_VERSION)
     if error is not None:
-        return PartitionAnswer(wanted.index, error.value)
+        return PartitionAnswer(fetched.index, error.value)
     log = partition.log
-    nearer = _nearer_replica(one.call, partition, wanted)
+    nearer = _nearer_replica(one.broker, one.call, partition, fetched)
     if nearer is not None:
         offsets = log.high_watermark, log.last_stable_offset, log.log_start_offset
-        return PartitionAnswer(wanted.index, 0, *offsets, preferred_replica=nearer)
+        return PartitionAnswer(fetched.index, 0, *offsets, preferred_replica=nearer)
     diverging = None
     read = LogRead(None)
     try:
-        if wanted.last_fetched_epoch != UNKNOWN:
-            diverging = _divergence(partition, wanted)
+        if fetched.last_fetched_epoch != UNKNOWN:
+            diverging = _divergence(partition, fetched)
         if diverging is None:
-            read = log.read(wanted.offset, max_bytes, one.isolation, min_one_batch=first)
+            read = log.read(fetched.offset, max_bytes, one.isolation, min_one_batch=first)
     except OffsetOutOfRange:
-        return PartitionAnswer(wanted.index, ErrorCode.offset_out_of_range.value)
+        return PartitionAnswer(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE.value)
     except (OSError, LogFailed) as failure:
         partition.failed(failure)
-        return PartitionAnswer(wanted.index, _storage_error(one.call).value)
+        return PartitionAnswer(fetched.index, _storage_error(one.call).value)
     if one.call.version < ZSTD_VERSION and log.config.compression_type == "zstd":
-        return PartitionAnswer(wanted.index, ErrorCode.unsupported_compression_type.value)
+        return PartitionAnswer(fetched.index, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE.value, aborted=())
     return PartitionAnswer(
-        wanted.index,
+        fetched.index,
         0,
         log.high_watermark,
         log.last_stable_offset,
@@ -183,116 +394,170 @@ def _read_partition(one: _Fetch, wanted: Wanted, max_bytes: int, *, first: bool)
     )
 
 
-def _nearer_replica(call: Call, partition: Partition, wanted: Wanted) -> int | None:
-    """The follower that the consumer is to read from. Only where replica.selector.class says so."""
+def _may_read(one: _Fetch, fetched: FetchedPartition) -> bool:
+    """Whether the request may read the topic, or names a topic id that is unknown. A follower that may not act for the
+    cluster may read none, and is not told which topics there are."""
+    if _replica_of(one.call.request)[0] >= 0:
+        return False
+    name = _name_of(one.broker, fetched.topic)
+    return name is None or name in one.readable
+
+
+def _nearer_replica(
+    broker: Broker, call: types.FetchCall, partition: Partition, fetched: FetchedPartition
+) -> int | None:
+    """The follower from which the consumer should read (KIP-392); None for the leader, or where replica.selector.class
+    is not rack-aware."""
     if partition.leadership is None or call.version < RACK_VERSION:
         return None
-    return call.broker.replicas.preferred_replica(partition, call.request.rack_id, wanted.offset, call.listener)
+    return broker.replicas.preferred_replica(partition, call.request.rack_id, fetched.offset, call.listener)
 
 
-def _storage_error(call: Call) -> ErrorCode:
-    """Old clients do not know the error for what it is."""
-    return ErrorCode.kafka_storage_error if call.version >= STORAGE_ERROR_VERSION else ErrorCode.not_leader_or_follower
+def _storage_error(call: types.FetchCall) -> ErrorCode:
+    """KAFKA_STORAGE_ERROR, or NOT_LEADER_OR_FOLLOWER for clients older than that error."""
+    return ErrorCode.KAFKA_STORAGE_ERROR if call.version >= STORAGE_ERROR_VERSION else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def _divergence(partition: Partition, wanted: Wanted) -> tuple[int, int] | None:
-    """Where the log of a follower left the leader's: the epoch and its end, as far as both have it."""
-    epoch, end = partition.log.offset_for_leader_epoch(wanted.last_fetched_epoch)
+def _divergence(partition: Partition, fetched: FetchedPartition) -> tuple[int, int] | None:
+    """Where the reader's log diverges from this one: the largest epoch up to its last fetched epoch, and that epoch's
+    end offset; None where the logs do not diverge. Raises OffsetOutOfRange for an unknown epoch."""
+    epoch, end = partition.log.offset_for_leader_epoch(fetched.last_fetched_epoch)
     if UNKNOWN in (epoch, end):
-        raise OffsetOutOfRange(f"the log does not know leader epoch {wanted.last_fetched_epoch}")
-    return (epoch, end) if epoch < wanted.last_fetched_epoch or end < wanted.offset else None
-
-
-def _is_enough(one: _Fetch, found: Found) -> bool:
-    if not found:
-        return True
-    size = 0
-    for _, answer in found:
-        if answer.error_code or answer.diverging is not None or answer.preferred_replica != UNKNOWN:
-            return True
-        size += answer.size
-    return size >= one.min_bytes
+        raise OffsetOutOfRange(f"the log does not know leader epoch {fetched.last_fetched_epoch}")
+    return (epoch, end) if epoch < fetched.last_fetched_epoch or end < fetched.offset else None
 
 
 # waiting
 
 
-async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
-    """Read again whenever something was appended, until it is enough or the time is over."""
-    loop = asyncio.get_running_loop()
-    woken = asyncio.Event()
-    is_over = False
+async def _wait(one: _Fetch) -> Laid:
+    """Read the changed partitions again at each change, until the response has min_bytes or the time is over; return
+    it. Where waiting Fetches hold too many partitions already, the time is over at once."""
+    sessions, loop = one.broker.sessions, asyncio.get_running_loop()
+    partitions = {} if one.session is not None else {(each.topic, each.index): each for each in one.requested}
+    held = len(partitions) if sessions.hold(len(partitions)) else None
+    one.forget_request()
+    if one.tracker is None:
+        one.tracker = Tracker(partitions)
+    tracker, woken, is_over = one.tracker, asyncio.Event(), False
 
     def end() -> None:
         nonlocal is_over
         is_over = True
         woken.set()
 
-    known = (_partition(one.call, wanted) for wanted in one.wanted)
-    partitions = [each for each in known if isinstance(each, Partition)]
-    for partition in partitions:
-        partition.watch(woken.set)
-    timer = loop.call_later(max_wait_s, end)  # it may come a moment early: not to be compared with the clock
+    wake = tracker.wake = woken.set
+    # the timer sets is_over: it may fire a moment early by the clock
+    timer = loop.call_later(0 if held is None else one.max_wait_s, end)
     try:
-        while True:
-            await woken.wait()
+        if one.session is None:
+            await _run(one, _watch(one), len(partitions))
+        while True:  # at first without waiting: partitions may have changed since they were read
             woken.clear()
-            found = _read(one)
-            if is_over or _is_enough(one, found):
-                return _answer(one, found)
+            changed = one.to_read() if one.session is not None else one.of(partitions)
+            laid = await _run(one, _read_changed(one, changed, is_over=is_over), len(changed) + len(partitions))
+            if laid is not None:
+                return laid
+            await woken.wait()
     finally:
         timer.cancel()
-        for partition in partitions:
-            partition.unwatch(woken.set)
+        if tracker.wake is wake:
+            tracker.wake = None
+        if one.session is None:
+            sessions.release(held or 0, tracker)
+
+
+def _read_changed(one: _Fetch, changed: Sequence[FetchedPartition], *, is_over: bool) -> Parts[Laid | None]:
+    """The response, once there is enough or the time is over; None before. changed: the partitions that have changed
+    since the last read; a response without session has all."""
+    found = yield from _read(one, changed)
+    if not is_over and not found.is_enough:
+        return None
+    if one.session is None:
+        changed = one.requested
+        found = yield from _read(one, changed)
+    return (yield from _answer(one, changed, found))
+
+
+async def _run(one: _Fetch, work: Parts[T], count: int) -> T:
+    """Do work on so many partitions: in turns where they are many."""
+    return await one.broker.turns.run(work) if count > AT_ONCE_MAX else at_once(work)
+
+
+def _watch(one: _Fetch) -> Parts[None]:
+    assert one.tracker is not None, "it waits"
+    for i, fetched in enumerate(one.requested):
+        if i and not i % LONG_ITEMS:
+            yield
+        partition = one.broker.partitions.look_up(fetched.topic, fetched.index)
+        if isinstance(partition, Partition):
+            one.tracker.watch((fetched.topic, fetched.index), partition)
 
 
 # answering
 
 
-def _answer(one: _Fetch, found: Found) -> Laid:
-    call, session = one.call, one.session
-    throttle_ms = 0
-    quotas = call.broker.quotas
+def _answer(one: _Fetch, partitions: Sequence[FetchedPartition], found: _Found) -> Parts[Laid]:
+    """The response about these partitions. Where they are many, those with records are read again at its end: a file
+    that was read in an earlier part may be deleted."""
+    call = one.call
+    session_id = NO_SESSION if one.session is None else one.session.id
+    quotas = one.broker.quotas
     if quotas.is_active:
-        size = sum(answer.size for _, answer in found)
-        throttle_ms = quotas.fetch_throttle_ms(call, size)
+        throttle_ms = quotas.fetch_throttle_ms(call, found.size)
         if throttle_ms:
             call.throttle_ms = throttle_ms
-            session_id = NO_SESSION if session is None else session.id
-            return lay_out(call.messages, call.header.correlation_id, session_id, [], throttle_ms=throttle_ms)
-    told = found
-    if session is not None:
-        told = []
-        for wanted, answer in found:
-            news = wanted.is_news(
-                answer.error_code,
-                answer.high_watermark,
-                answer.log_start_offset,
-                has_records=answer.region is not None
-                or answer.diverging is not None
-                or answer.preferred_replica != UNKNOWN,
-            )
-            if news or not one.is_incremental:
-                told.append((wanted, answer))
-            if answer.region is not None:
-                session.to_end(wanted)
-    topics = [
-        (topic, [answer for _, answer in group]) for topic, group in groupby(told, key=lambda each: each[0].topic)
-    ]
-    session_id = NO_SESSION if session is None else session.id
+            return lay_out(call.messages, call.header.correlation_id, session_id, throttle_ms=throttle_ms)
+    response = _Response(one)
+    if found.answers is not None:
+        response.add(found.answers)
+    else:
+        full: list[FetchedPartition] = []
+        reading = _Reading(one, partitions)
+        is_last = False
+        while not is_last:
+            part, is_last = reading.part()
+            full += [fetched for fetched, answer in part if answer.region is not None]
+            response.add(each for each in part if each[1].region is None)
+            yield
+        again = _Reading(one, full)
+        is_last = False
+        while not is_last:
+            part, is_last = again.part()
+            response.add(part)
     endpoints = NO_TAGS
-    if call.version >= LEADERS_VERSION and any(answer.error_code for _, answer in told):
-        endpoints = _tell_leaders(call, told)
-    return lay_out(call.messages, call.header.correlation_id, session_id, topics, endpoints=endpoints)
+    if response.leaders:
+        endpoints = endpoints_field(one.broker.image, call.listener, response.leaders.values())
+    return response.frame.whole(call.header.correlation_id, session_id, endpoints=endpoints)
 
 
-def _tell_leaders(call: Call, told: Found) -> bytes:
-    """Say who leads, where this broker does not, or not in that epoch."""
-    leaders = []
-    for wanted, answer in told:
-        if answer.error_code in (ErrorCode.not_leader_or_follower.value, ErrorCode.fenced_leader_epoch.value):
-            known = call.broker.image.topics_by_id.get(wanted.topic) if isinstance(wanted.topic, UUID) else None
-            leader = current_leader(call, known.name if known is not None else str(wanted.topic), wanted.index)
-            answer.leader = leader_field(leader)
-            leaders.append(leader)
-    return endpoints_field(call, leaders)
+class _Response:
+    """A response to which partitions are added. leaders: those that it names instead of this broker, by id."""
+
+    def __init__(self, one: _Fetch) -> None:
+        self._one = one
+        self.frame = FetchFrame(one.call.messages)
+        self.leaders: dict[int, Leader] = {}
+
+    def add(self, answers: Iterable[tuple[FetchedPartition, PartitionAnswer]]) -> None:
+        """Add partitions, apart from those that an incremental response leaves out."""
+        one, session = self._one, self._one.session
+        for fetched, answer in answers:
+            if session is not None:
+                if one.is_incremental and not fetched.is_news(answer):
+                    continue
+                fetched.note_sent(answer)
+                if answer.region is not None and one.tracker is not None:
+                    key = fetched.topic, fetched.index
+                    one.tracker.dirty.pop(key, None)
+                    one.tracker.dirty[key] = None
+            if answer.error_code in MOVED and one.call.version >= LEADERS_VERSION:
+                self._name_leader(fetched, answer)
+            self.frame.add(fetched.topic, answer)
+
+    def _name_leader(self, fetched: FetchedPartition, answer: PartitionAnswer) -> None:
+        image = self._one.broker.image
+        known = image.topics_by_id.get(fetched.topic) if isinstance(fetched.topic, UUID) else None
+        leader = current_leader(image, known.name if known is not None else str(fetched.topic), fetched.index)
+        answer.leader = leader_field(leader)
+        self.leaders[leader.id] = leader

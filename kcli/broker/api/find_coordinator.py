@@ -1,90 +1,107 @@
-"""FindCoordinator (10): which broker coordinates a group, or a transactional id.
+"""FindCoordinator (10): the broker that coordinates a group, or a transactional id.
 
-v1 key types, error messages. v3 flexible. v4 many keys at once (KIP-699). v5 the same (KIP-890). v6 share groups
+v1 key types, error messages. v3 flexible. v4 many keys at once (KIP-699). v5 as v4 (KIP-890). v6 share groups
 (KIP-932).
 
-A coordinator leads the partition of its topic that the key's hash names; the topic is made when it is first asked for.
+The coordinator is the leader of a partition of __consumer_offsets or __transaction_state, chosen by the key's hash. The
+topic is created at the first FindCoordinator.
 """
 
 from __future__ import annotations
 
-from kcli.broker.coordinators.runtime import partition_of
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.nodes import NO_NODE, Node, View
-from kcli.broker.topic_changes import create_missing
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
+from kcli.broker.client_view.nodes import NO_NODE, Node, View
 from kcli.group.records import TOPIC as GROUPS
+from kcli.java.hashing import partition_of
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
 from kcli.txn.records import TOPIC as TRANSACTIONS
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import find_coordinator as types
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPICS = {GROUP: GROUPS, TRANSACTION: TRANSACTIONS}
 READ_ONLY = {
-    GROUP: ErrorCode.group_authorization_failed,
-    TRANSACTION: ErrorCode.transactional_id_authorization_failed,
+    GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 BATCHED_SINCE = 4
 SHARE_SINCE = 6
-NOBODY = Node(NO_NODE, "", -1, None, is_fenced=False)
+NO_COORDINATOR = Node(NO_NODE, "", -1, None, is_fenced=False)
 MESSAGES = {
-    ErrorCode.none: "NONE",
-    ErrorCode.coordinator_not_available: "The coordinator is not available.",
-    ErrorCode.invalid_request: "This most likely occurs because of a request being malformed by the client library or"
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or"
     " the message was sent to an incompatible broker. See the broker logs for more details.",
-    ErrorCode.group_authorization_failed: "Not authorized to access group: Group authorization failed.",
-    ErrorCode.transactional_id_authorization_failed: "The transactional id authorization failed.",
-    ErrorCode.unknown_server_error: "The server experienced an unexpected error when processing the request.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
 }
 
 
-def find_coordinator(call: Call) -> Entity:
-    """Errors: COORDINATOR_NOT_AVAILABLE while there is none, INVALID_REQUEST; from a broker that only reads and has
-    other partitions of the coordinator's topic GROUP_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-    nothing else keeps clients from asking for ever.
+def find_coordinator(broker: Broker, call: types.FindCoordinatorCall) -> types.FindCoordinatorResponse:
+    """Errors: COORDINATOR_NOT_AVAILABLE while the partition has no leader, INVALID_REQUEST. A read-only broker without
+    the key's partition of the coordinator's topic returns GROUP_AUTHORIZATION_FAILED or
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED, since clients retry for ever after any other error.
     """
-    key_type, view = call.get("key_type", GROUP), View(call)
+    key_type, view = call.get("key_type", GROUP), broker.view(call.listener)
     if call.version < BATCHED_SINCE:
-        code, node = _find(call, view, key_type, call.request.key)
+        code, node = _find(broker, call, view, key_type, call.request.key)
         return call.respond(
             error_code=code, error_message=MESSAGES[code], node_id=node.id, host=node.host, port=node.port
         )
-    return call.respond(coordinators=tuple(_found(call, view, key_type, key) for key in call.request.coordinator_keys))
+    return call.respond(
+        coordinators=tuple(_found(broker, call, view, key_type, key) for key in call.request.coordinator_keys)
+    )
 
 
-def _found(call: Call, view: View, key_type: int, key: str) -> Entity:
-    code, node = _find(call, view, key_type, key)
+def _found(broker: Broker, call: types.FindCoordinatorCall, view: View, key_type: int, key: str) -> types.Coordinator:
+    code, node = _find(broker, call, view, key_type, key)
     return call.new(
         "Coordinator", key=key, node_id=node.id, host=node.host, port=node.port, error_code=code, error_message=""
     )
 
 
-def _find(call: Call, view: View, key_type: int, key: str) -> tuple[ErrorCode, Node]:
+def _find(
+    broker: Broker, call: types.FindCoordinatorCall, view: View, key_type: int, key: str
+) -> tuple[ErrorCode, Node]:
     if key_type not in (GROUP, TRANSACTION, SHARE):
-        return ErrorCode.unknown_server_error, NOBODY
+        return ErrorCode.UNKNOWN_SERVER_ERROR, NO_COORDINATOR
+    if key_type == GROUP and not broker.access.allows(call, Operation.DESCRIBE, ResourceType.GROUP, key):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED, NO_COORDINATOR
+    if key_type == TRANSACTION and not broker.access.allows(
+        call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key
+    ):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_COORDINATOR
     if key_type == SHARE and (call.version < SHARE_SINCE or not _is_share_key(key)):
-        return ErrorCode.invalid_request, NOBODY
+        return ErrorCode.INVALID_REQUEST, NO_COORDINATOR
     name = TOPICS.get(key_type)
     if name is None:
-        return ErrorCode.coordinator_not_available, NOBODY
-    if call.broker.is_read_only:
-        return _find_read_only(call, view, key_type, key)
-    topic = call.broker.image.topic(name)
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_COORDINATOR
+    if broker.is_read_only:
+        return _find_read_only(broker, view, key_type, key)
+    topic = broker.image.topic(name)
     if topic is None:
-        create_missing(call, [name])
-        return ErrorCode.coordinator_not_available, NOBODY
+        broker.topics.create_missing(call, [name])
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_COORDINATOR
     leader = topic.partitions[partition_of(key, len(topic.partitions))].leader
     node = next((node for node in view.nodes if node.id == leader and not node.is_fenced), None)
     if node is None:
-        return ErrorCode.coordinator_not_available, NOBODY
-    return ErrorCode.none, node
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_COORDINATOR
+    return ErrorCode.NONE, node
 
 
-def _find_read_only(call: Call, view: View, key_type: int, key: str) -> tuple[ErrorCode, Node]:
-    coordinator = call.broker.groups if key_type == GROUP else call.broker.transactions
+def _find_read_only(broker: Broker, view: View, key_type: int, key: str) -> tuple[ErrorCode, Node]:
+    coordinator = broker.groups if key_type == GROUP else broker.transactions
     if coordinator.partition_count and coordinator.partition_of(key) not in coordinator.led():
-        return READ_ONLY[key_type], NOBODY
-    return ErrorCode.none, next(node for node in view.nodes if node.id == call.broker.node_id)
+        return READ_ONLY[key_type], NO_COORDINATOR
+    return ErrorCode.NONE, next(node for node in view.nodes if node.id == broker.node_id)
 
 
 def _is_share_key(key: str) -> bool:
-    """A group, a topic's id and a partition: `group:id:0`."""
+    """Whether a key of a share group has a group, a topic id and a partition: `group:id:0`."""
     parts = key.rsplit(":", 2)
     return len(parts) == 3 and all(parts) and parts[2].isdecimal()

@@ -5,11 +5,18 @@ v1 flexible. KIP-339, KIP-412 (loggers), KIP-714 (client metrics), KIP-1043 (gro
 
 from __future__ import annotations
 
-from kcli.broker.config.admin import Alteration, alter, responses
-from kcli.broker.network.messages import Call, Entity
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
+from kcli.broker.controller.config_admin import Alteration, responses
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import incremental_alter_configs as types
 
 
-async def incremental_alter_configs(call: Call) -> Entity:
+async def incremental_alter_configs(
+    broker: Broker, call: types.IncrementalAlterConfigsCall
+) -> types.IncrementalAlterConfigsResponse:
     """Errors: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
     request = call.request
     alterations = [
@@ -20,5 +27,5 @@ async def incremental_alter_configs(call: Call) -> Entity:
         )
         for each in request.resources
     ]
-    errors = await alter(call, alterations, incremental=True, validate_only=request.validate_only)
+    errors = await broker.config_admin.alter(call, alterations, incremental=True, validate_only=request.validate_only)
     return call.respond(responses=responses(call, alterations, errors))

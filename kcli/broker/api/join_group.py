@@ -1,29 +1,40 @@
-"""JoinGroup (11): a member of a classic group comes; the answer waits until the rebalance ends.
+"""JoinGroup (11): a member joins a classic group; the response waits until all members have joined,
+or the rebalance timeout is over.
 
 v1 rebalance time-out (KIP-62). v4 MEMBER_ID_REQUIRED (KIP-394). v5 static members (KIP-345). v6 flexible. v7 protocol
-type (KIP-559). v8 reason (KIP-800). v9 a leader that need not assign (KIP-814).
+type (KIP-559). v8 reason (KIP-800). v9 a leader that need not compute the assignment (KIP-814).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
-from kcli.broker.coordinators.groups import java_host, milliseconds, send_group, when_answered
+from kcli.broker.authorization import EVERYTHING
+from kcli.broker.broker import Broker
+from kcli.broker.coordinators.groups import milliseconds, send_group, when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network import member_layout
-from kcli.broker.network.connection import Laid
-from kcli.broker.network.messages import Call, ErrorCode
+from kcli.broker.wire import member_layout
+from kcli.broker.wire.answers import Laid
 from kcli.group.requests import JoinAnswer, JoinGroup
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import join_group as types
 
 KNOWN_MEMBER_SINCE = 4
 SKIP_ASSIGNMENT_SINCE = 9
 
 
-def join_group(call: Call) -> Laid | Awaitable[Laid]:
+def join_group(broker: Broker, call: types.JoinGroupCall) -> Laid | Awaitable[Laid]:
     """Errors: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-    INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and the coordinator's."""
-    request, config = call.request, call.broker.config
+    INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED, and those of a CoordinatorError."""
+    request, config = call.request, broker.config
+    describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
+    if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, request.group_id):
+        return _answer(call, ErrorCode.GROUP_AUTHORIZATION_FAILED, JoinAnswer(member_id=""))
     session_timeout_ms = milliseconds(request.session_timeout)
     rebalance_timeout = call.get("rebalance_timeout", request.session_timeout)
     protocols: dict[str, bytes] = {}
@@ -31,10 +42,10 @@ def join_group(call: Call) -> Laid | Awaitable[Laid]:
         protocols.setdefault(each.name, each.metadata)
     least, most = config.number("group.min.session.timeout.ms"), config.number("group.max.session.timeout.ms")
     if request.group_id and not least <= session_timeout_ms <= most:
-        return _answer(call, ErrorCode.invalid_session_timeout, JoinAnswer(member_id=request.member_id))
+        return _answer(call, ErrorCode.INVALID_SESSION_TIMEOUT, JoinAnswer(member_id=request.member_id))
     try:
         answer = send_group(
-            call,
+            broker.groups,
             request.group_id,
             JoinGroup(
                 group_id=request.group_id,
@@ -45,18 +56,19 @@ def join_group(call: Call) -> Laid | Awaitable[Laid]:
                 session_timeout_ms=session_timeout_ms,
                 rebalance_timeout_ms=milliseconds(rebalance_timeout),
                 client_id=call.client_id,
-                client_host=java_host(call.client_host),
+                client_host=f"/{call.client_host}",
                 requires_known_member_id=call.version >= KNOWN_MEMBER_SINCE,
                 can_skip_assignment=call.version >= SKIP_ASSIGNMENT_SINCE,
+                describable=None if describable is EVERYTHING else describable,
             ),
         )
     except CoordinatorError as error:
-        member_id = request.member_id if error.code is ErrorCode.invalid_group_id else ""
+        member_id = request.member_id if error.code == ErrorCode.INVALID_GROUP_ID else ""
         return _answer(call, error.code, JoinAnswer(member_id=member_id))
     return when_answered(answer, lambda answer: _finished(call, answer))
 
 
-def _finished(call: Call, answer: asyncio.Future[JoinAnswer]) -> Laid:
+def _finished(call: types.JoinGroupCall, answer: asyncio.Future[JoinAnswer]) -> Laid:
     try:
         result = answer.result()
     except CoordinatorError as error:
@@ -64,5 +76,5 @@ def _finished(call: Call, answer: asyncio.Future[JoinAnswer]) -> Laid:
     return _answer(call, int(result.error), result)
 
 
-def _answer(call: Call, code: int, answer: JoinAnswer) -> Laid:
+def _answer(call: types.JoinGroupCall, code: int, answer: JoinAnswer) -> Laid:
     return member_layout.join_group(call.messages, call.header.correlation_id, code, answer)

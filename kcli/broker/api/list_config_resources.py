@@ -1,17 +1,19 @@
-"""ListConfigResources (74): what can have a configuration.
+"""ListConfigResources (74): the resources that can have a configuration.
 
-Topics, brokers and loggers are listed whether they have one or not; groups and client metrics where they have one.
-v0 client metrics only, it was ListClientMetricsResources. v1 every type, and none in the request for all of them.
+Topics, brokers and broker loggers are listed whether they have a configuration or not, groups and client metrics only
+with one.
+v0 client metrics only, under the name ListClientMetricsResources. v1 all types; a request without types lists all.
 KIP-714, KIP-1142.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from kcli.broker.broker import Broker
 from kcli.broker.config.describe import RESOURCES
 from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
-from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -19,20 +21,26 @@ from kcli.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import list_config_resources as types
 
 
-def list_config_resources(call: Call) -> Entity:
-    """Errors: UNSUPPORTED_VERSION for a type that there is not."""
+def list_config_resources(broker: Broker, call: types.ListConfigResourcesCall) -> types.ListConfigResourcesResponse:
+    """Errors: UNSUPPORTED_VERSION for an unknown type of resource."""
+    broker.access.require(call, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
     supported = RESOURCES if call.version else frozenset((CLIENT_METRICS_RESOURCE,))
-    wanted = set(call.get("resource_types", ())) or supported
-    if not wanted <= supported:
-        return call.respond(error_code=ErrorCode.unsupported_version, config_resources=())
+    requested = set(call.get("resource_types", ())) or supported
+    if not requested <= supported:
+        return call.respond(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=())
     return call.respond(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         config_resources=tuple(
             call.new("ConfigResource", resource_name=name, resource_type=kind)
-            for kind, name in _resources(call.broker.image)
-            if kind in wanted
+            for kind, name in _resources(broker.image)
+            if kind in requested
         ),
     )
 

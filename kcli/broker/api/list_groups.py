@@ -3,24 +3,35 @@ types (KIP-848)."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from kcli.broker.authorization import EVERYTHING
+from kcli.broker.broker import Broker
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
 from kcli.group.requests import ListedGroup, ListGroups
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import list_groups as types
 
 
-async def list_groups(call: Call) -> Entity:
+async def list_groups(broker: Broker, call: types.ListGroupsCall) -> types.ListGroupsResponse:
     """Errors: COORDINATOR_LOAD_IN_PROGRESS."""
     request = ListGroups(states=call.get("states_filter", ()), types=call.get("types_filter", ()))
-    groups = call.broker.groups
+    groups = broker.groups
     listed: list[ListedGroup] = []
     for number in groups.led():
         try:
-            listed += await groups.ask_shard(number, request)
+            listed += await groups.handle_in(number, request)
         except CoordinatorError as error:
-            if error.code is not ErrorCode.not_coordinator:
+            if error.code != ErrorCode.NOT_COORDINATOR:
                 return call.respond(error_code=error.code, groups=())
+    describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.GROUP, log_denied=False)
+    if broker.access.allows(call, Operation.DESCRIBE, ResourceType.CLUSTER, log_denied=False):
+        describable = EVERYTHING
     return call.respond(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         groups=tuple(
             call.new(
                 "ListedGroup",
@@ -30,5 +41,6 @@ async def list_groups(call: Call) -> Entity:
                 group_type=each.type,
             )
             for each in listed
+            if each.group_id in describable
         ),
     )

@@ -1,7 +1,8 @@
-"""ListOffsets (2): the offset where something is: the end, the start, the first record of a time.
+"""ListOffsets (2): the start or end offset of a partition, or the offset of the first record at or after a timestamp.
 
-    timestamp   -1 latest, -2 earliest, -3 the record with the largest one (v7), -4 earliest in the local log (v8),
-                -5 the last one in tiered storage (v9), -6 the first one to be uploaded there (v11); else a time in ms
+    timestamp   -1 latest, -2 earliest, -3 the record with the largest timestamp (v7), -4 earliest in the local
+                log (v8), -5 the last in tiered storage (v9), -6 the first to be uploaded there (v11); else a time in ms
+                since 1970
 
 v2 isolation level: latest is the last stable offset. v4 leader epochs. v5 OFFSET_NOT_AVAILABLE. v6 flexible. v10 a time
 limit for tiered storage (KIP-1075). -3: KIP-734, -4: KIP-405, -5: KIP-1005, -6: KIP-1023.
@@ -10,11 +11,13 @@ limit for tiered storage (KIP-1075). -3: KIP-734, -4: KIP-405, -5: KIP-1005, -6:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
+from typing import TYPE_CHECKING
 
 from formats.errors import FormatError
-from kcli.broker.logs.partitions import UNKNOWN_EPOCH, Partition, PartitionError
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.log.partition_log import (
+from kcli.broker.broker import Broker
+from kcli.broker.partition.partitions import UNKNOWN_EPOCH, Partition, PartitionError
+from kcli.log.live.partition_log import (
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -23,10 +26,15 @@ from kcli.log.partition_log import (
     MAX_TIMESTAMP,
     PartitionLog,
 )
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import list_offsets as types
 
 CONSUMER, DEBUGGER = -1, -2
 READ_COMMITTED = 1
-EPOCH_VERSION, NOT_AVAILABLE_VERSION = 4, 5
+NOT_AVAILABLE_VERSION = 5
 SINCE_VERSION = {
     LATEST: 1,
     EARLIEST: 1,
@@ -35,28 +43,30 @@ SINCE_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-Found = tuple[int, int, int]  # timestamp, offset, leader epoch; -1 each where there is none
+Found = tuple[int, int, int]  # timestamp, offset, leader epoch; each -1 where none is found
 NOTHING: Found = -1, -1, -1
 
 
-def list_offsets(call: Call) -> Entity:
-    """Errors: INVALID_REQUEST (a partition asked for twice), UNSUPPORTED_VERSION (a timestamp of later versions),
+def list_offsets(broker: Broker, call: types.ListOffsetsCall) -> types.ListOffsetsResponse:
+    """Errors: INVALID_REQUEST (a partition named twice), UNSUPPORTED_VERSION (a timestamp of later versions),
     UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE,
     KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE."""
-    asked = [(topic.name, each) for topic in call.request.topics for each in topic.partitions]
-    times = Counter((name, each.partition_index) for name, each in asked)
-    answers: dict[str, dict[int, Entity]] = {}
-    for name, each in asked:
+    requested = [(topic.name, each) for topic in call.request.topics for each in topic.partitions]
+    times = Counter((name, each.partition_index) for name, each in requested)
+    answers: dict[str, dict[int, types.ListOffsetsPartitionResponse]] = {}
+    describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
+    for name, each in requested:
         index = each.partition_index
-        code, found = ErrorCode.none, NOTHING
+        code, found = ErrorCode.NONE, NOTHING
         try:
+            _check_allowed(name, describable)
             _check(call, each.timestamp, times[name, index])
-            partition = call.broker.partitions.find(name, index)
+            partition = broker.partitions.find(name, index)
             found = _find(call, partition, each.timestamp, getattr(each, "current_leader_epoch", UNKNOWN_EPOCH))
         except PartitionError as error:
             code = error.code
-        if code is ErrorCode.offset_not_available and call.version < NOT_AVAILABLE_VERSION:
-            code = ErrorCode.leader_not_available
+        if code == ErrorCode.OFFSET_NOT_AVAILABLE and call.version < NOT_AVAILABLE_VERSION:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
         timestamp, offset, epoch = found
         answers.setdefault(name, {})[index] = call.new(
             "ListOffsetsPartitionResponse",
@@ -74,15 +84,23 @@ def list_offsets(call: Call) -> Entity:
     )
 
 
-def _check(call: Call, timestamp: int, times: int) -> None:
+def _check_allowed(topic: str, describable: Container[str]) -> None:
+    """Raises PartitionError."""
+    if topic not in describable:
+        raise PartitionError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no access")
+
+
+def _check(call: types.ListOffsetsCall, timestamp: int, times: int) -> None:
     if times > 1:
-        raise PartitionError(ErrorCode.invalid_request, "asked for twice")
+        raise PartitionError(ErrorCode.INVALID_REQUEST, "the request names the partition twice")
     if timestamp < 0 and call.version < SINCE_VERSION.get(timestamp, call.version + 1):
-        raise PartitionError(ErrorCode.unsupported_version, f"timestamp {timestamp}")
+        raise PartitionError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp}")
 
 
-def _find(call: Call, partition: Partition, timestamp: int, epoch: int) -> Found:
-    """What is there, as far as the asker sees. Raises PartitionError."""
+def _find(call: types.ListOffsetsCall, partition: Partition, timestamp: int, epoch: int) -> Found:
+    """The timestamp, offset and leader epoch for a timestamp of the request. A consumer finds
+    records below the high watermark alone, or with read_committed below the last stable offset. epoch: the leader epoch
+    that the client knows. Raises PartitionError."""
     replica_id = call.request.replica_id
     is_client = replica_id == CONSUMER
     log = partition.log_for(epoch, leader_only=replica_id != DEBUGGER)
@@ -94,21 +112,21 @@ def _find(call: Call, partition: Partition, timestamp: int, epoch: int) -> Found
     lags = is_client and start is not None and start > log.high_watermark
     if timestamp == LATEST and not lags:
         return -1, limit, partition.leader_epoch
-    found = NOTHING if timestamp == LATEST else _look(partition, log, timestamp)
+    found = NOTHING if timestamp == LATEST else _by_timestamp(partition, log, timestamp)
     if timestamp in (EARLIEST, EARLIEST_LOCAL) or (found != NOTHING and found[1] < limit):
         return found
     if lags:
         reason = f"{partition}: the high watermark {log.high_watermark} lies below the leader's first offset {start}"
-        raise PartitionError(ErrorCode.offset_not_available, reason)
+        raise PartitionError(ErrorCode.OFFSET_NOT_AVAILABLE, reason)
     return NOTHING
 
 
-def _look(partition: Partition, log: PartitionLog, timestamp: int) -> Found:
+def _by_timestamp(partition: Partition, log: PartitionLog, timestamp: int) -> Found:
     try:
         found = log.offset_for_timestamp(timestamp)
     except OSError as error:
         partition.failed(error)
-        raise PartitionError(ErrorCode.kafka_storage_error, str(error)) from error
+        raise PartitionError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
     except FormatError as error:
-        raise PartitionError(ErrorCode.corrupt_message, f"{partition}: {error}") from error
+        raise PartitionError(ErrorCode.CORRUPT_MESSAGE, f"{partition}: {error}") from error
     return NOTHING if found is None else (found.timestamp, found.offset, found.leader_epoch)

@@ -1,25 +1,34 @@
-"""ListPartitionReassignments (46): partitions whose replicas move, of some topics or of all. KIP-455."""
+"""ListPartitionReassignments (46): the partitions under reassignment, of some topics or of all. KIP-455."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.broker import Broker
 from kcli.metadata.partition import Partition, Topic
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import list_partition_reassignments as types
 
 
-def list_partition_reassignments(call: Call) -> Entity:
-    """What does not move is left out, and what is not there."""
-    image, asked = call.broker.image, call.request.topics
-    if asked is None:
-        wanted: Iterable[tuple[Topic | None, Iterable[int]]] = [
+def list_partition_reassignments(
+    broker: Broker, call: types.ListPartitionReassignmentsCall
+) -> types.ListPartitionReassignmentsResponse:
+    """The response leaves out partitions that are not under reassignment, and unknown ones."""
+    broker.access.require(call, Operation.DESCRIBE, ResourceType.CLUSTER)
+    image, requested = broker.image, call.request.topics
+    if requested is None:
+        topics: Iterable[tuple[Topic | None, Iterable[int]]] = [
             (each, each.partitions) for each in image.topics.values()
         ]
     else:
-        wanted = [(image.topic(each.name), each.partition_indexes) for each in asked]
-    moving = [(topic.name, _moving(topic, numbers)) for topic, numbers in wanted if topic is not None]
+        topics = [(image.topic(each.name), each.partition_indexes) for each in requested]
+    moving = [(topic.name, _moving(topic, numbers)) for topic, numbers in topics if topic is not None]
     return call.respond(
-        error_code=ErrorCode.none,
+        error_code=ErrorCode.NONE,
         error_message=None,
         topics=tuple(
             call.new(

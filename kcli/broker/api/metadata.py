@@ -1,150 +1,238 @@
-"""Metadata (3): the brokers, and which of them lead the partitions of some topics, or of all.
+"""Metadata (3): the brokers, and the partitions of some topics, or of all, with their leaders.
 
-v0 no topics means all. v1 null means all; controller, racks, internal topics. v2 cluster id. v4 auto creation is asked
-for. v5 offline replicas. v6 LISTENER_NOT_FOUND. v7 leader epochs. v8 authorized operations. v9 flexible. v10 topic ids
-in the answer (KIP-516). v11 no cluster operations. v12 topics by id. v13 a code for the whole.
+v0 an empty list means all topics. v1 null means all; controller, racks, internal topics. v2 cluster id. v4 a flag for
+auto creation of topics. v5 offline replicas. v6 LISTENER_NOT_FOUND. v7 leader epochs. v8 authorized operations. v9
+flexible. v10 topic ids in the response (KIP-516). v11 no cluster operations. v12 topics by id. v13 a top-level error
+code.
 
-A topic that is not there is created where the client and auto.create.topics.enable let it: it is answered as unknown,
-and is there when the client asks again. Source: KafkaApis, KRaftMetadataCache, DefaultAutoTopicCreationManager.
+A missing topic is created where the request and auto.create.topics.enable allow it: this response has it as unknown,
+and a later Metadata request finds it. Source: KafkaApis, KRaftMetadataCache, DefaultAutoTopicCreationManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from formats.file_name import INTERNAL_TOPICS
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.nodes import CLUSTER_OPERATIONS, NO_NODE, NOT_ASKED, TOPIC_OPERATIONS, View
-from kcli.broker.topic_changes import create_missing
+from kcli.broker.authorization import EVERYTHING
+from kcli.broker.broker import Broker
+from kcli.broker.client_view.nodes import NO_NODE, OPERATIONS_OMITTED, View
+from kcli.broker.dispatch.inputs import TOPICS_MAX, Inputs
 from kcli.metadata.topic_names import fault
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
 
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from kcli.broker.wire.types import metadata as types
+    from kcli.metadata.image import MetadataImage
     from kcli.metadata.partition import Partition, Topic
 
 LISTENER_ERRORS_SINCE = 6
 IDS_SINCE = 12
 
 
-def metadata(call: Call) -> Entity:
+def metadata(broker: Broker, call: types.MetadataCall) -> types.MetadataResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST; of partitions
     LEADER_NOT_AVAILABLE, LISTENER_NOT_FOUND, REPLICA_NOT_AVAILABLE."""
-    asked, view = call.request.topics, View(call)
-    if asked is None or (call.version == 0 and not asked):
-        return _respond(call, view, (_topic(call, view, topic) for topic in call.broker.image.topics.values()))
-    if call.version < IDS_SINCE and any(_is_by_id(topic) for topic in asked):
-        return _refused(call, asked)
-    ids = {topic.topic_id for topic in asked if getattr(topic, "topic_id", None) is not None}
-    names = dict.fromkeys(topic.name for topic in asked)
-    return _respond(call, view, _by_id(call, view, ids) if ids else _by_name(call, view, names))
+    requested, view = _topics_of(call), broker.view(call.listener)
+    is_named = requested is not None
+    describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC, log_denied=is_named)
+    if requested is None:
+        every = (each for each in broker.image.topics.values() if each.name in describable)
+        return _respond(broker, call, view, (_topic(broker, call, view, topic) for topic in every))
+    if call.version < IDS_SINCE and any(_is_by_id(topic) for topic in requested):
+        return _refused(call, requested)
+    ids = {topic_id for topic in requested if (topic_id := getattr(topic, "topic_id", None)) is not None}
+    names = dict.fromkeys(topic.name for topic in requested)
+    if ids:
+        return _respond(broker, call, view, _by_id(broker, call, view, ids, describable))
+    return _respond(broker, call, view, _by_name(broker, call, view, names, describable))
 
 
-def _is_by_id(topic: Entity) -> bool:
+def inputs(broker: Broker, call: types.MetadataCall) -> Inputs:
+    """What the answer depends on: the request and the metadata image. Not kept: the answer about a topic that has no
+    partitions or is unknown, as it may be created."""
+    requested, image = _topics_of(call), broker.image
+    if requested is None:
+        return Inputs(call.request, image.version, image.topics.values())
+    known = [_known(image, topic) for topic in requested[:TOPICS_MAX]]
+    topics = [topic for topic in known if topic is not None and topic.partitions]
+    return Inputs(call.request if len(topics) == len(requested) else None, image.version, topics)
+
+
+def _topics_of(call: types.MetadataCall) -> tuple[types.MetadataRequestTopic, ...] | None:
+    """The topics that the request names, None for all topics."""
+    requested = call.request.topics
+    return None if call.version == 0 and not requested else requested
+
+
+def _known(image: MetadataImage, topic: types.MetadataRequestTopic) -> Topic | None:
+    if topic.name is not None:
+        return image.topics.get(topic.name)
+    return None if topic.topic_id is None else image.topics_by_id.get(topic.topic_id)
+
+
+def _is_by_id(topic: types.MetadataRequestTopic) -> bool:
     return topic.name is None or getattr(topic, "topic_id", None) is not None
 
 
-def _by_id(call: Call, view: View, ids: Iterable[UUID]) -> Iterator[Entity]:
+def _by_id(
+    broker: Broker, call: types.MetadataCall, view: View, ids: Iterable[UUID], describable: Container[str]
+) -> Iterator[types.MetadataResponseTopic]:
     for topic_id in ids:
-        topic = call.broker.image.topics_by_id.get(topic_id)
+        topic = broker.image.topics_by_id.get(topic_id)
         if topic is None:
-            yield _failed(call, None, ErrorCode.unknown_topic_id, topic_id)
+            yield _hidden(call, None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+        elif topic.name not in describable:
+            yield _hidden(call, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic_id)
         else:
-            yield _topic(call, view, topic)
+            yield _topic(broker, call, view, topic)
 
 
-def _by_name(call: Call, view: View, names: Iterable[str]) -> Iterator[Entity]:
-    image = call.broker.image
+def _by_name(
+    broker: Broker,
+    call: types.MetadataCall,
+    view: View,
+    names: Iterable[str | None],
+    describable: Container[str],
+) -> Iterator[types.MetadataResponseTopic]:
+    image = broker.image
     missing: list[str] = []
+    may_create = _may_create(broker, call)
+    creatable: Container[str] | None = None
     for name in names:
-        topic = image.topics.get(name)
+        topic = None if name is None else image.topics.get(name)
+        if name is not None and name not in describable:
+            yield _hidden(call, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            continue
         if topic is not None and topic.partitions:
-            yield _topic(call, view, topic)
-        elif fault(name):
-            yield _failed(call, name, ErrorCode.invalid_topic_exception)
+            yield _topic(broker, call, view, topic)
+            continue
+        if may_create and creatable is None:
+            creatable = _creatable(broker, call)
+        if name is not None and creatable is not None and name not in creatable:
+            yield _hidden(call, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, is_internal=name in INTERNAL_TOPICS)
+        elif name is None or fault(name):
+            yield _failed(broker, call, name, ErrorCode.INVALID_TOPIC_EXCEPTION)
         else:
             missing.append(name)
-            yield _failed(call, name, ErrorCode.unknown_topic_or_partition)
-    if missing and _may_create(call):
-        create_missing(call, missing)
+            yield _failed(broker, call, name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if missing and may_create:
+        broker.topics.create_missing(call, missing)
 
 
-def _may_create(call: Call) -> bool:
-    broker = call.broker
-    wanted: bool = call.get("allow_auto_topic_creation", True)
-    return wanted and broker.config.auto_create_topics_enable and not broker.is_read_only
+def _creatable(broker: Broker, call: types.MetadataCall) -> Container[str]:
+    """The topics that the request may create."""
+    if broker.access.allows(call, Operation.CREATE, ResourceType.CLUSTER, log_denied=False):
+        return EVERYTHING
+    return broker.access.among(call, Operation.CREATE, ResourceType.TOPIC)
 
 
-def _respond(call: Call, view: View, topics: Iterable[Entity]) -> Entity:
-    asked = call.get("include_cluster_authorized_operations", False)
+def _may_create(broker: Broker, call: types.MetadataCall) -> bool:
+    allowed: bool = call.get("allow_auto_topic_creation", True)
+    return allowed and broker.config.auto_create_topics_enable and not broker.is_read_only
+
+
+def _respond(
+    broker: Broker, call: types.MetadataCall, view: View, topics: Iterable[types.MetadataResponseTopic]
+) -> types.MetadataResponse:
+    operations = OPERATIONS_OMITTED
+    if call.get("include_cluster_authorized_operations", False):
+        may_know = broker.access.allows(call, Operation.DESCRIBE, ResourceType.CLUSTER)
+        operations = broker.access.operations(call, ResourceType.CLUSTER) if may_know else 0
     return call.respond(
         brokers=tuple(
             call.new("MetadataResponseBroker", node_id=node.id, host=node.host, port=node.port, rack=node.rack)
             for node in view.nodes
             if not node.is_fenced
         ),
-        cluster_id=call.broker.cluster_id,
+        cluster_id=broker.cluster_id,
         controller_id=view.controller_id,
         topics=tuple(topics),
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
-        error_code=ErrorCode.none,
+        cluster_authorized_operations=operations,
+        error_code=ErrorCode.NONE,
     )
 
 
-def _refused(call: Call, asked: Iterable[Entity]) -> Entity:
-    topics = (_failed(call, each.name or "", ErrorCode.invalid_request, each.topic_id) for each in asked)
+def _refused(call: types.MetadataCall, requested: Iterable[types.MetadataRequestTopic]) -> types.MetadataResponse:
+    topics = (_hidden(call, each.name or "", ErrorCode.INVALID_REQUEST, each.topic_id) for each in requested)
     return call.respond(
         brokers=(),
         cluster_id=None,
         controller_id=NO_NODE,
         topics=tuple(topics),
-        cluster_authorized_operations=NOT_ASKED,
-        error_code=ErrorCode.none,
+        cluster_authorized_operations=OPERATIONS_OMITTED,
+        error_code=ErrorCode.NONE,
     )
 
 
-def _failed(call: Call, name: str | None, code: ErrorCode, topic_id: UUID | None = None) -> Entity:
+def _hidden(
+    call: types.MetadataCall,
+    name: str | None,
+    code: ErrorCode,
+    topic_id: UUID | None = None,
+    *,
+    is_internal: bool = False,
+) -> types.MetadataResponseTopic:
+    """The answer that hides a topic: it has no partitions and no authorized operations."""
     return call.new(
         "MetadataResponseTopic",
         error_code=code,
         name=name,
         topic_id=topic_id,
-        is_internal=name in INTERNAL_TOPICS and code != ErrorCode.invalid_request,
+        is_internal=is_internal,
         partitions=(),
-        topic_authorized_operations=_topic_operations(call) if code != ErrorCode.invalid_request else NOT_ASKED,
+        topic_authorized_operations=OPERATIONS_OMITTED,
     )
 
 
-def _topic_operations(call: Call) -> int:
-    return TOPIC_OPERATIONS if call.get("include_topic_authorized_operations", False) else NOT_ASKED
-
-
-def _topic(call: Call, view: View, topic: Topic) -> Entity:
+def _failed(broker: Broker, call: types.MetadataCall, name: str | None, code: ErrorCode) -> types.MetadataResponseTopic:
     return call.new(
         "MetadataResponseTopic",
-        error_code=ErrorCode.none,
+        error_code=code,
+        name=name,
+        topic_id=None,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=(),
+        topic_authorized_operations=_topic_operations(broker, call, name or ""),
+    )
+
+
+def _topic_operations(broker: Broker, call: types.MetadataCall, name: str) -> int:
+    is_included = call.get("include_topic_authorized_operations", False)
+    return broker.access.operations(call, ResourceType.TOPIC, name) if is_included else OPERATIONS_OMITTED
+
+
+def _topic(broker: Broker, call: types.MetadataCall, view: View, topic: Topic) -> types.MetadataResponseTopic:
+    return call.new(
+        "MetadataResponseTopic",
+        error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=tuple(_partition(call, view, number, each) for number, each in topic.partitions.items()),
-        topic_authorized_operations=_topic_operations(call),
+        partitions=tuple(_partition(broker, call, view, number, each) for number, each in topic.partitions.items()),
+        topic_authorized_operations=_topic_operations(broker, call, topic.name),
     )
 
 
-def _partition(call: Call, view: View, number: int, partition: Partition) -> Entity:
+def _partition(
+    broker: Broker, call: types.MetadataCall, view: View, number: int, partition: Partition
+) -> types.MetadataResponsePartition:
     replicas, isr = partition.replicas, partition.isr
-    if call.version == 0:  # names only brokers that are up
+    if call.version == 0:  # version 0 has only live brokers in replicas and ISR
         replicas = tuple(each for each in replicas if each in view.alive)
         isr = tuple(each for each in isr if each in view.alive)
     leader_id = view.leader(partition)
     if leader_id != NO_NODE:
         complete = len(replicas) == len(partition.replicas) and len(isr) == len(partition.isr)
-        code = ErrorCode.none if complete else ErrorCode.replica_not_available
-    elif partition.leader in call.broker.image.brokers and call.version >= LISTENER_ERRORS_SINCE:
-        code = ErrorCode.listener_not_found
+        code = ErrorCode.NONE if complete else ErrorCode.REPLICA_NOT_AVAILABLE
+    elif partition.leader in broker.image.brokers and call.version >= LISTENER_ERRORS_SINCE:
+        code = ErrorCode.LISTENER_NOT_FOUND
     else:
-        code = ErrorCode.leader_not_available
+        code = ErrorCode.LEADER_NOT_AVAILABLE
     return call.new(
         "MetadataResponsePartition",
         error_code=code,

@@ -1,6 +1,6 @@
-"""OffsetCommit (8): a group's offsets, by its members, or by anyone while it has none.
+"""OffsetCommit (8): commit a group's offsets, as one of its members, or as any client while the group is empty.
 
-v2 to v4 a retention of their own. v6 leader epochs (KIP-320). v7 static members (KIP-345). v8 flexible. v9
+v2 to v4 a retention time. v6 leader epochs (KIP-320). v7 static members (KIP-345). v8 flexible. v9
 GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848). v10 topic ids instead of names.
 """
 
@@ -8,37 +8,47 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING
 
+from kcli.broker.broker import Broker
 from kcli.broker.coordinators.groups import id_text, milliseconds, when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network.connection import Laid
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.network.offset_commit_layout import Answered, lay_out
-from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit, Partition
+from kcli.broker.wire.answers import Laid
+from kcli.broker.wire.offset_commit_layout import Answered, lay_out
+from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit
 from kcli.metadata.partition import Topic
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import offset_commit as types
 
 EPOCHS_SINCE, IDS_SINCE = 6, 10
 NO_EPOCH = NO_RETENTION = -1
-NONE = int(ErrorCode.none)
-MISSING, UNKNOWN_ID = int(ErrorCode.unknown_topic_or_partition), int(ErrorCode.unknown_topic_id)
-Topics = list[tuple[Topic | None, Entity]]
-"""What is there of each topic that is asked for."""
+NONE = int(ErrorCode.NONE)
+DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+MISSING, UNKNOWN_ID = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID)
+Topics = list[tuple[Topic | int, "types.OffsetCommitRequestTopic"]]
+"""Each topic of the request: as the metadata has it, or the error of all its partitions; and as the request has it."""
 
 
-def offset_commit(call: Call) -> Laid | Awaitable[Laid]:
-    """Errors of partitions: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, OFFSET_METADATA_TOO_LARGE; the same for all:
-    GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, and the
-    coordinator's."""
+def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaitable[Laid]:
+    """Errors of partitions: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, OFFSET_METADATA_TOO_LARGE; of all partitions:
+    GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, and
+    those of a CoordinatorError."""
+    if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, call.request.group_id):
+        return _refused(call, int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     has_epoch = call.version >= EPOCHS_SINCE
     topics: Topics = []
     offsets: list[OffsetToCommit] = []
-    for asked in call.request.topics:
-        topic = _topic(call, asked)
-        topics.append((topic, asked))
-        if topic is None:
+    for requested in call.request.topics:
+        topic = _topic(broker, call, requested)
+        topics.append((topic, requested))
+        if isinstance(topic, int):
             continue
         name, topic_id, known = topic.name, id_text(topic.id), topic.partitions
-        for each in asked.partitions:
+        for each in requested.partitions:
             number, epoch = each.partition_index, each.committed_leader_epoch if has_epoch else NO_EPOCH
             if number in known:
                 offset, metadata = each.committed_offset, each.committed_metadata
@@ -46,13 +56,13 @@ def offset_commit(call: Call) -> Laid | Awaitable[Laid]:
     if not offsets:
         return _answer(call, topics, NONE, {})
     try:
-        answer = call.broker.groups.send(call.request.group_id, _request(call, tuple(offsets)))
+        answer = broker.groups.send(call.request.group_id, _request(call, tuple(offsets)))
     except CoordinatorError as error:
         return _answer(call, topics, error.code, {})
     return when_answered(answer, lambda answer: _finished(call, topics, answer))
 
 
-def _finished(call: Call, topics: Topics, answer: asyncio.Future[OffsetsAnswer]) -> Laid:
+def _finished(call: types.OffsetCommitCall, topics: Topics, answer: asyncio.Future[OffsetsAnswer]) -> Laid:
     try:
         result = answer.result()
     except CoordinatorError as error:
@@ -60,14 +70,35 @@ def _finished(call: Call, topics: Topics, answer: asyncio.Future[OffsetsAnswer])
     return _answer(call, topics, result.error, result.errors)
 
 
-def _topic(call: Call, asked: Entity) -> Topic | None:
-    image = call.broker.image
-    if call.version >= IDS_SINCE:
-        return None if asked.topic_id is None else image.topic_by_id(asked.topic_id)
-    return image.topic(asked.name)
+def _topic(broker: Broker, call: types.OffsetCommitCall, requested: types.OffsetCommitRequestTopic) -> Topic | int:
+    image, by_id = broker.image, call.version >= IDS_SINCE
+    if by_id:
+        topic = None if requested.topic_id is None else image.topic_by_id(requested.topic_id)
+        if topic is None:
+            return UNKNOWN_ID
+        name = topic.name
+    else:
+        name = requested.name
+        topic = image.topic(name)
+    if not broker.access.allows(call, Operation.READ, ResourceType.TOPIC, name):
+        return DENIED
+    return MISSING if topic is None else topic
 
 
-def _request(call: Call, offsets: tuple[OffsetToCommit, ...]) -> CommitOffsets:
+def _refused(call: types.OffsetCommitCall, code: int) -> Laid:
+    """The response with that error of all partitions."""
+    by_id = call.version >= IDS_SINCE
+    return lay_out(
+        call.messages,
+        call.header.correlation_id,
+        [
+            (each.topic_id if by_id else each.name, tuple([(part.partition_index, code) for part in each.partitions]))
+            for each in call.request.topics
+        ],
+    )
+
+
+def _request(call: types.OffsetCommitCall, offsets: tuple[OffsetToCommit, ...]) -> CommitOffsets:
     request = call.request
     retention = call.get("retention_time", None)
     return CommitOffsets(
@@ -81,19 +112,21 @@ def _request(call: Call, offsets: tuple[OffsetToCommit, ...]) -> CommitOffsets:
     )
 
 
-def _answer(call: Call, topics: Topics, code: int, errors: Mapping[Partition, int]) -> Laid:
-    """code: of all that exist. What does not exist is answered first, as Kafka does."""
+def _answer(call: types.OffsetCommitCall, topics: Topics, code: int, errors: Mapping[TopicPartition, int]) -> Laid:
+    """The response. code: an error of all existing partitions. errors: of single partitions. Topics and partitions that
+    do not exist come first, as in Kafka's response."""
     by_id = call.version >= IDS_SINCE
-    unknown = UNKNOWN_ID if by_id else MISSING
     first: list[Answered] = []
     others: list[Answered] = []
-    for topic, asked in topics:
-        numbers = [each.partition_index for each in asked.partitions]
-        name = asked.topic_id if by_id else asked.name
-        if topic is None:
-            first.append((name, tuple([(number, unknown) for number in numbers])))
+    for topic, requested in topics:
+        numbers = [each.partition_index for each in requested.partitions]
+        name = requested.topic_id if by_id else requested.name
+        if isinstance(topic, int):
+            first.append((name, tuple([(number, topic) for number in numbers])))
             continue
-        codes = [(number, code or errors.get((topic.name, number), NONE)) for number in numbers]
+        codes = [(number, code) for number in numbers]
+        if errors and not code:
+            codes = [(number, errors.get(TopicPartition(topic.name, number), NONE)) for number in numbers]
         missing = [(number, MISSING) for number in numbers if number not in topic.partitions]
         if missing:
             codes = missing + [each for each in codes if each[0] in topic.partitions]

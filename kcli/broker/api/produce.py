@@ -1,21 +1,84 @@
-"""Produce (0): append a batch to each of some partitions.
+"""Produce (0): append one batch to each partition of the request.
 
-v3 magic 2 batches, transactional id. v5 log start offset in the answer. v7 zstd. v8 errors of records (KIP-467).
-v9 flexible. v10 the current leader (KIP-951). v11 transaction errors (KIP-890). v12 transactions without
-AddPartitionsToTxn. v13 topic ids (KIP-516). Versions 0 to 2 are advertised, for old librdkafka, and not served.
+v3 magic 2 batches, transactional id. v5 log start offset in the response. v7 zstd. v8 errors of records (KIP-467).
+v9 flexible. v10 the current leader (KIP-951). v11 TRANSACTION_ABORTABLE (KIP-890). v12 transactions without
+AddPartitionsToTxn. v13 topic ids (KIP-516). Versions 0 to 2 are advertised, for old librdkafka, but not served.
 
-acks: 0 no answer, 1 the leader has it, -1 all in-sync replicas have it: the answer waits until the high watermark has
-passed it, for `timeout` at most. On a single node the last two are one, and nothing waits.
+The rules for a request, from validation to acknowledgement, in Kafka's order. A batch that breaks two rules is
+refused by the first of them. The other batches of the request are appended all the same, except under rules 1 and 4.
+
+The request, before it reaches a log (KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend):
+
+     1  The first batch of each partition has a length and a magic that a batch can have, else all of the request is
+        refused with CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR where the length exceeds an int32. With a transactional
+        batch the request must name its transactional id, else all of it is refused with
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED. The partition that comes first in the request decides.
+        (`_refused_by_heads`)
+     2  From version 13 on a topic is named by its id, which the metadata must know: UNKNOWN_TOPIC_ID. The metadata must
+        know the partition: UNKNOWN_TOPIC_OR_PARTITION. (`_name_of`, `_append`)
+     3  The records for a partition are one batch of magic 2; the bytes of a torn second batch are dropped:
+        INVALID_RECORD; CORRUPT_MESSAGE for a length or a magic of the second that no batch has;
+        UNSUPPORTED_COMPRESSION_TYPE for zstd below version 7. (`_one_batch`)
+     4  The batches that pass rules 2 and 3 are long enough for a producer id, else all of the request is refused with
+        UNKNOWN_SERVER_ERROR. The transactional ones among them have one producer id and epoch, else all of the request
+        is refused with INVALID_PRODUCER_ID_MAPPING. (`produce`)
+     5  Where a transaction has no batch in the partition yet, its coordinator verifies that the partition is part of
+        it, or adds the partition from version 12 on. The request waits for the coordinator, and a batch that it refuses
+        gets INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH, or NOT_ENOUGH_REPLICAS where the producer must try again.
+        (`verify` in transaction_check)
+     6  acks is 0, 1 or -1: INVALID_REQUIRED_ACKS. (`_append`)
+     7  Only the broker's own admin client appends to an internal topic: INVALID_TOPIC_EXCEPTION. (`_append`)
+     8  The partition's log directory is online, and this broker leads the partition: KAFKA_STORAGE_ERROR,
+        NOT_LEADER_OR_FOLLOWER. The response to the latter names the leader, from version 10 on. (`check_leader_epoch`)
+     9  With acks=-1 the ISR has min.insync.replicas members: NOT_ENOUGH_REPLICAS. (`lacks_replicas`)
+
+The log (UnifiedLog.append, LogValidator, ProducerAppendInfo), in `append_as_leader` of PartitionLog:
+
+    10  The batch begins at offset 0, is not longer than max.message.bytes, and its CRC is right: INVALID_RECORD,
+        MESSAGE_TOO_LARGE, CORRUPT_MESSAGE. Then header and records: the counts fit, no control batch, keys where the
+        topic is compacted, timestamps near enough: INVALID_RECORD, INVALID_TIMESTAMP. A batch of another codec than the
+        topic's is compressed anew, and must not be too long after that either. (`check` in validator. `accept_plain`
+        and Runway check the usual batch at once, `check_apart` checks in a thread a batch that takes long to
+        decompress)
+    11  The leader writes offsets and leader epoch into the batch (`place`), and records a new epoch (`_assign_epoch`).
+        The batch must fit into a segment: RECORD_LIST_TOO_LARGE. A segment that is full or old enough is rolled, even
+        if rule 12 then refuses the batch. (`_roll_if_due`)
+    12  A batch that the producer sends again, one of its last five, is acknowledged with the offsets of its first
+        append, and not appended again. For other batches the producer epoch is not below the partition's latest, the
+        sequence follows the last one, and a non-transactional batch does not come within an open transaction:
+        INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE. (`check_producer`)
+    13  The batch is appended; log end offset and producer state are advanced. flush.messages may demand a flush;
+        without it the append does not wait for the disk: KAFKA_STORAGE_ERROR if a write fails. (`_write`)
+    14  A leader alone in the ISR moves the high watermark at once. Waiting fetches of followers are woken, and those of
+        consumers when the high watermark has moved. (`_appended` of Partition)
+
+The response (DelayedProduce, ClientQuotaManager):
+
+    15  The bytes of the request count for the producer's quota, those of refused batches too. The response to a
+        client above its quota has the throttle time, and is not delayed by it. (`produce_throttle_ms`)
+    16  acks=0: no response; if a batch was refused, the connection is closed instead.
+    17  acks=1: the response is sent at once, as with acks=-1 if the high watermark has passed all batches that
+        were appended.
+    18  acks=-1: the response waits until the high watermark has passed every batch that was appended, but not longer
+        than the request's timeout: REQUEST_TIMED_OUT; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has shrunk meanwhile;
+        NOT_LEADER_OR_FOLLOWER if the leader has changed. The batches stay in the log. (`wait_committed`)
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+import logging
+import struct
+from collections import Counter
+from collections.abc import Awaitable, Container, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from formats.file_name import INTERNAL_TOPICS
+from kcli.broker.authorization import EVERYTHING
+from kcli.broker.broker import Broker
+from kcli.broker.client_view.current_leader import current_leader, endpoints_field, leader_field
 from kcli.broker.coordinators.transaction_check import (
     Producer,
     Verdict,
@@ -25,187 +88,300 @@ from kcli.broker.coordinators.transaction_check import (
     verdict,
     verify,
 )
-from kcli.broker.current_leader import current_leader, endpoints_field, leader_field
-from kcli.broker.logs.partitions import Partition
-from kcli.broker.long_batches import Batches, Checked, Place, check_apart, long_batches
-from kcli.broker.network.connection import Laid, Later
-from kcli.broker.network.layout import NO_TAGS
-from kcli.broker.network.messages import Call, Entity, ErrorCode, HangUp
-from kcli.broker.network.produce_layout import PartitionAnswer, lay_out
-from kcli.log.partition_log import LogFailed
-from kcli.log.validator import NO_KEY, AppendError, AppendRefused, AppendRules, CheckedBatch, RecordError
+from kcli.broker.partition.long_batches import Batches, Checked, Place, check_apart, long_batches
+from kcli.broker.partition.partitions import Partition
+from kcli.broker.wire.answers import HangUp, Laid, Later
+from kcli.broker.wire.layout import NO_TAGS
+from kcli.broker.wire.produce_layout import PartitionAnswer, lay_out
+from kcli.broker.wire.produce_request import PartitionProduceData, TopicData
+from kcli.log.live.partition_log import LogFailed
+from kcli.log.live.validator import NO_KEY, AppendRefused, AppendRules, CheckedBatch, refused_reason
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.security.acls import Operation, ResourceType
 
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import produce as types
+
+log = logging.getLogger("kcli.broker")
 NO_ACKS, LEADER_ACKS, ALL_ACKS = 0, 1, -1
 CODEC_MASK, ZSTD = 7, 4
-MAGIC_AT, ATTRIBUTES_AT = 16, 22  # bytes of a batch; of the attributes the low one
+LENGTH_AT, MAGIC_AT, ATTRIBUTES_AT = 8, 16, 22  # positions in a batch; that of the low byte of the attributes
+BATCH_HEAD = struct.Struct(">8xi4xB5xB")  # length, magic and attributes
+LENGTH_END = 12  # the length field counts the bytes behind it
+LENGTH_MIN = 14  # the least length, of a batch of magic 0
+LENGTH_MAX = 2**31 - 1 - LENGTH_END  # a batch's size is an int32
+PRODUCER_ID_END = 51  # the least bytes of a batch of magic 2 that has a whole producer id
+TRANSACTIONAL = 16
 MAGIC = 2
 ZSTD_VERSION = 7
-LEADERS_VERSION, TOPIC_IDS_VERSION = 10, 13
+LEADERS_VERSION = 10
 ADMIN_CLIENT_ID = "__admin_client"
-WITHOUT_START_OFFSET = (
-    AppendError.MESSAGE_TOO_LARGE,
-    AppendError.RECORD_LIST_TOO_LARGE,
-    AppendError.CORRUPT_MESSAGE,
+COMMON_REFUSALS = (
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.RECORD_LIST_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
 )
+"""Refusals by the log that Kafka answers without the log start offset, and does not log."""
 ZERO_ID = UUID(int=0)
+REFUSED_WITHOUT_ACKS = "a batch was refused, which with acks=0 only a closed connection can tell"
+NO_BATCH = "the records of a partition are no batch"
+TWO_PRODUCERS = "Transactional records contained more than one producer ID"
 
 
-Refusals = Mapping[tuple[str, int], Verdict]
-"""By topic and partition."""
+Refusals = Mapping[TopicPartition, Verdict]
+"""Partition -> why the transaction's coordinator refuses the batch."""
 
 
 Answers = list[tuple[str | UUID, list[PartitionAnswer]]]
+RequestPartition = tuple[TopicData, PartitionProduceData]
+"""A topic of the request, and the records for one of its partitions."""
+Transactional = tuple[str | ErrorCode, int, memoryview | None, Producer]
+"""A transactional batch: topic or its error, partition, records, producer."""
 Waits = list[tuple[PartitionAnswer, Partition, int]]
-"""Batches that not all replicas in sync have yet: the high watermark that says they do."""
+"""Appended batches with acks=-1 that are not committed yet: the result, the partition, and the high watermark at which
+the batch is committed."""
 
 
-def produce(call: Call) -> Laid | Later | Awaitable[Laid | None] | None:
+def produce(broker: Broker, call: types.ProduceCall) -> Laid | Later | Awaitable[Laid | None] | None:
     """Errors: INVALID_REQUIRED_ACKS, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION (internal),
     NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT,
-    KAFKA_STORAGE_ERROR, those of kcli.log.validator; of transactional
-    batches TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id, and those of transaction_check."""
-    batches = _transactional(call)
+    KAFKA_STORAGE_ERROR, and those of kcli.log.live.validator. Transactional batches:
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED without a transactional id, INVALID_PRODUCER_ID_MAPPING with more than one
+    producer, and those of transaction_check. Raises HangUp with acks=0 where a batch is refused."""
     waiting: list[tuple[Partition, Producer]] = []
-    if batches:
-        if call.request.transactional_id is None:
-            return _refuse_all(call, ErrorCode.transactional_id_authorization_failed)
-        if len({(producer.id, producer.epoch) for _, _, producer in batches}) > 1:
-            return _refuse_all(call, ErrorCode.invalid_producer_id_mapping)
-        if producing(call.version).adds or call.broker.config.get("transaction.partition.verification.enable"):
-            waiting = unverified(_existing(call, batches))
-    compressed = _compressed(call)
+    writable = broker.access.among(
+        call, Operation.WRITE, ResourceType.TOPIC, partial(_counts, broker, call.request.topic_data)
+    )
+    odd = _odd(call)
+    if odd:
+        refused = _refused_by_heads(broker, call, odd)
+        if refused is not None:
+            return refused
+        known = [(topic, data) for topic, data in odd if _exists(broker, writable, topic, data.index)]
+        if any(_is_without_producer_id(data.records, call.version) for _, data in known):
+            return _refuse_all(call, ErrorCode.UNKNOWN_SERVER_ERROR)
+        batches = _transactional(broker, call, writable, known)
+        if len({(producer.id, producer.epoch) for _, _, _, producer in batches}) > 1:
+            return _refuse_all(call, ErrorCode.INVALID_PRODUCER_ID_MAPPING, TWO_PRODUCERS)
+        if producing(call.version).adds or broker.config.get("transaction.partition.verification.enable"):
+            waiting = unverified(_existing(broker, batches))
+    compressed = _compressed(broker, call, writable)
     long = long_batches(compressed) if compressed else compressed
     if waiting or long:
-        return _look_and_append(call, waiting, long)
-    return _append_all(call, {}, {})
+        return _verify_and_append(broker, call, writable, waiting, long)
+    return _append_all(broker, call, writable, {}, {})
 
 
-def _compressed(call: Call) -> dict[Place, tuple[memoryview, AppendRules]]:
-    """The batches that are compressed, or will be."""
+def _compressed(
+    broker: Broker, call: types.ProduceCall, writable: Container[str]
+) -> dict[Place, tuple[memoryview, AppendRules]]:
+    """The batches that are compressed, or that the topic's codec compresses, with the rules for their check. Keys:
+    index of the topic and of the partition in the request."""
     found = {}
-    partitions = call.broker.partitions
+    partitions = broker.partitions
     for i, topic in enumerate(call.request.topic_data):
-        name = _name_of(call, topic)
-        for j, asked in enumerate(topic.partition_data):
-            records = asked.records
-            partition = None if isinstance(name, ErrorCode) else partitions.get(name, asked.index)
-            log = None if partition is None else partition.opened_log
-            if log is None or records is None or len(records) <= ATTRIBUTES_AT:
+        name = _name_of(broker, writable, topic)
+        for j, data in enumerate(topic.partition_data):
+            records = data.records
+            partition = None if isinstance(name, ErrorCode) else partitions.get(name, data.index)
+            opened = None if partition is None else partition.opened_log
+            if opened is None or records is None or len(records) <= ATTRIBUTES_AT:
                 continue
-            rules = log.append_rules
+            rules = opened.append_rules
             if records[ATTRIBUTES_AT] & CODEC_MASK or rules.codec:
-                found[i, j] = records, rules
+                batch = _one_batch(records, call.version)
+                if not isinstance(batch, ErrorCode):
+                    found[i, j] = batch, rules
     return found
 
 
-def _transactional(call: Call) -> list[tuple[str | ErrorCode, int, Producer]]:
-    """Topic, partition and producer of each transactional batch."""
+def _odd(call: types.ProduceCall) -> list[RequestPartition]:
+    """The topics and partitions of the request whose records are not exactly one whole, non-transactional batch of
+    magic 2."""
     return [
-        (_name_of(call, topic), asked.index, producer)
+        (topic, data)
         for topic in call.request.topic_data
-        for asked in topic.partition_data
-        if (producer := transactional_producer(asked.records)) is not None and producer.id >= 0
+        for data in topic.partition_data
+        if not _is_usual(data.records)
     ]
 
 
-def _existing(call: Call, batches: list[tuple[str | ErrorCode, int, Producer]]) -> list[tuple[Partition, Producer]]:
+def _is_usual(records: memoryview | None) -> bool:
+    if records is None or len(records) < PRODUCER_ID_END:
+        return False
+    length, magic, attributes = BATCH_HEAD.unpack_from(records)
+    return bool(LENGTH_END + length == len(records) and magic == MAGIC and not attributes & TRANSACTIONAL)
+
+
+def _refused_by_heads(broker: Broker, call: types.ProduceCall, odd: list[RequestPartition]) -> Laid | None:
+    """The response that refuses all batches by rule 1; None where none is refused. Source: RequestUtils.flag."""
+    for _, data in odd:
+        records = data.records
+        if records is None:
+            continue
+        size = _size_bytes(records)
+        if isinstance(size, ErrorCode):
+            return _refuse_all(call, size, _head_error(records))
+        if size and records[MAGIC_AT] == MAGIC and records[ATTRIBUTES_AT] & TRANSACTIONAL:
+            name = call.request.transactional_id
+            if name is None or not broker.access.allows(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+                return _refuse_all(call, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return None
+    return None
+
+
+def _head_error(records: memoryview) -> str | None:
+    """Kafka's error message for an invalid length or magic; None for a length above LENGTH_MAX."""
+    length = int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True)
+    if length < LENGTH_MIN:
+        return f"Record size {length} is less than the minimum record overhead ({LENGTH_MIN})"
+    magic = int.from_bytes(records[MAGIC_AT : MAGIC_AT + 1], signed=True)
+    return None if 0 <= magic <= MAGIC else f"Invalid magic found in record: {magic}"
+
+
+def _exists(broker: Broker, writable: Container[str], topic: TopicData, index: int) -> bool:
+    """Whether the metadata knows the partition (rule 2)."""
+    name = _name_of(broker, writable, topic)
+    if isinstance(name, ErrorCode):
+        return False
+    return broker.partitions.look_up(name, index) is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _is_without_producer_id(records: memoryview | None, version: int) -> bool:
+    """Whether Kafka fails at these records while it looks for a producer id, so that it refuses all of the request."""
+    batch = _one_batch(records, version)
+    if isinstance(batch, ErrorCode):
+        return batch is ErrorCode.UNKNOWN_SERVER_ERROR
+    return len(batch) < PRODUCER_ID_END
+
+
+def _transactional(
+    broker: Broker, call: types.ProduceCall, writable: Container[str], known: list[RequestPartition]
+) -> list[Transactional]:
+    """The transactional batches for these partitions that pass rule 3."""
+    return [
+        (_name_of(broker, writable, topic), data.index, data.records, producer)
+        for topic, data in known
+        if (producer := transactional_producer(data.records)) is not None
+        and producer.id >= 0
+        and not isinstance(_one_batch(data.records, call.version), ErrorCode)
+    ]
+
+
+def _existing(broker: Broker, batches: list[Transactional]) -> list[tuple[Partition, Producer]]:
+    """Those of the batches' partitions that this broker leads, each with the producer of its batch."""
     found = []
-    for topic, index, producer in batches:
-        partition = None if isinstance(topic, ErrorCode) else call.broker.partitions.get(topic, index)
+    for topic, index, _, producer in batches:
+        partition = None if isinstance(topic, ErrorCode) else broker.partitions.get(topic, index)
         if partition is not None and partition.check_leader_epoch() is None:
             found.append((partition, producer))
     return found
 
 
-async def _look_and_append(call: Call, waiting: list[tuple[Partition, Producer]], long: Batches) -> Laid | None:
-    """Append once the coordinator knows of the transaction's partitions, and long batches are checked."""
+async def _verify_and_append(
+    broker: Broker,
+    call: types.ProduceCall,
+    writable: Container[str],
+    waiting: list[tuple[Partition, Producer]],
+    long: Batches,
+) -> Laid | None:
+    """Append after the transaction coordinator has verified or added the partitions (`waiting`), and long batches are
+    checked in threads. Returns the response, None with acks=0."""
     refusals: Refusals = {}
     if waiting:
+        transactional_id = call.request.transactional_id
+        assert transactional_id is not None, "only transactional batches are verified"
         client = producing(call.version)
-        wrong = await verify(call.broker, call.request.transactional_id, client, waiting)
+        wrong = await verify(broker.transactions, transactional_id, client, waiting)
         refusals = {place: verdict(code, client) for place, code in wrong.items()}
-    answer = _append_all(call, refusals, await check_apart(long, call.now_ms))
+    answer = _append_all(broker, call, writable, refusals, await check_apart(long, call.now_ms))
     return await answer if isinstance(answer, Later) else answer
 
 
-def _refuse_all(call: Call, code: ErrorCode) -> Laid | None:
-    """The request is refused as a whole."""
+def _refuse_all(call: types.ProduceCall, code: ErrorCode, reason: str | None = None) -> Laid:
+    """The response that refuses all batches with that error, which is logged where Kafka does. Raises HangUp with
+    acks=0."""
+    if code is not ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        log.error("Produce request of client %s refused: %s: %s", call.client_id, code.name, reason or NO_BATCH)
     if call.request.acks == NO_ACKS:
-        return None
+        raise HangUp(f"{code.name}: {REFUSED_WITHOUT_ACKS}")
     return lay_out(
         call.messages,
         call.header.correlation_id,
-        [
-            (_key_of(call, topic), [PartitionAnswer(asked.index, code.value) for asked in topic.partition_data])
-            for topic in call.request.topic_data
-        ],
+        [(_key_of(topic), _refused(topic, code, reason)) for topic in call.request.topic_data],
     )
 
 
-def _append_all(call: Call, refusals: Refusals, checked: Checked) -> Laid | Later | None:
+def _refused(topic: TopicData, code: ErrorCode, reason: str | None) -> list[PartitionAnswer]:
+    return [PartitionAnswer(data.index, code.value, error_message=reason) for data in topic.partition_data]
+
+
+def _append_all(
+    broker: Broker, call: types.ProduceCall, writable: Container[str], refusals: Refusals, checked: Checked
+) -> Laid | Later | None:
     request = call.request
     waits: Waits = []
     failed = False
-    size = 0
     answers: Answers = []
     for i, topic in enumerate(request.topic_data):
-        name = _name_of(call, topic)
+        name = _name_of(broker, writable, topic)
         partitions = []
-        for j, asked in enumerate(topic.partition_data):
-            size += len(asked.records or b"")
-            refusal = refusals.get((name, asked.index)) if refusals and isinstance(name, str) else None
+        for j, data in enumerate(topic.partition_data):
+            refusal = refusals.get(TopicPartition(name, data.index)) if refusals and isinstance(name, str) else None
             if refusal is None:
-                answer = _append(call, name, asked, waits, checked.get((i, j)))
+                answer = _append(broker, call, name, data, waits, checked.get((i, j)))
             else:
-                answer = PartitionAnswer(asked.index, refusal.code.value, error_message=refusal.reason)
+                answer = PartitionAnswer(data.index, refusal.code.value, error_message=refusal.reason)
             failed = failed or answer.error_code != 0
             partitions.append(answer)
-        answers.append((_key_of(call, topic), partitions))
-    if call.broker.quotas.is_active:
-        call.throttle_ms = call.broker.quotas.produce_throttle_ms(call, size)
+        answers.append((_key_of(topic), partitions))
+    if broker.quotas.is_active:
+        call.throttle_ms = broker.quotas.produce_throttle_ms(call)
     if request.acks == NO_ACKS:
         if failed:
-            raise HangUp("a batch was refused, which with acks=0 only a closed connection can tell")
+            raise HangUp(REFUSED_WITHOUT_ACKS)
         return None
     if waits:
-        return _wait(call, answers, waits)
-    return _answer(call, answers, failed=failed)
+        return _wait(broker, call, answers, waits)
+    return _answer(broker, call, answers, failed=failed)
 
 
-def _answer(call: Call, answers: Answers, *, failed: bool) -> Laid:
-    """The answer; who is not the leader says who is."""
+def _answer(broker: Broker, call: types.ProduceCall, answers: Answers, *, failed: bool) -> Laid:
+    """The response. failed: some batch has an error; where it is NOT_LEADER_OR_FOLLOWER, the response names the
+    leader."""
     endpoints = NO_TAGS
     if failed and call.version >= LEADERS_VERSION:
         leaders = []
         for topic, partitions in answers:
             for each in partitions:
-                if each.error_code == ErrorCode.not_leader_or_follower.value:
-                    leader = current_leader(call, _topic_named(call, topic), each.index)
+                if each.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER.value:
+                    leader = current_leader(broker.image, _topic_named(broker, topic), each.index)
                     each.leader = leader_field(leader)
                     leaders.append(leader)
-        endpoints = endpoints_field(call, leaders)
+        endpoints = endpoints_field(broker.image, call.listener, leaders)
     return lay_out(call.messages, call.header.correlation_id, answers, endpoints)
 
 
-def _topic_named(call: Call, topic: str | UUID) -> str:
+def _topic_named(broker: Broker, topic: str | UUID) -> str:
     if isinstance(topic, str):
         return topic
-    known = call.broker.image.topics_by_id.get(topic)
+    known = broker.image.topics_by_id.get(topic)
     return "" if known is None else known.name
 
 
-def _wait(call: Call, answers: Answers, waits: Waits) -> Later:
-    """Answer when all of them are committed, or will not be."""
+def _wait(broker: Broker, call: types.ProduceCall, answers: Answers, waits: Waits) -> Later:
+    """Answer when each of the batches in `waits` is committed or has failed to be, or the request's timeout is over."""
     timeout_s = max(call.request.timeout, 0) / 1000
-    call.request = None  # its batches are in the log: the frame they came in can go
+    call.request = None  # type: ignore[assignment]  # the batches are in the log: drop the reference to their frame
     futures = [partition.wait_committed(offset, timeout_s) for _, partition, offset in waits]
     if len(futures) == 1:
-        return Later(futures[0], partial(_committed, call, answers, waits, futures))
-    return Later(_all_of(futures), partial(_committed, call, answers, waits, futures))
+        return Later(futures[0], partial(_committed, broker, call, answers, waits, futures))
+    return Later(_all_of(futures), partial(_committed, broker, call, answers, waits, futures))
 
 
 def _all_of(futures: list[asyncio.Future[ErrorCode]]) -> asyncio.Future[None]:
-    """Done with the last of them."""
+    """A future that is done when the last of the futures is."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     left = len(futures)
 
@@ -221,7 +397,8 @@ def _all_of(futures: list[asyncio.Future[ErrorCode]]) -> asyncio.Future[None]:
 
 
 def _committed(
-    call: Call,
+    broker: Broker,
+    call: types.ProduceCall,
     answers: Answers,
     waits: Waits,
     futures: list[asyncio.Future[ErrorCode]],
@@ -229,73 +406,143 @@ def _committed(
 ) -> Laid:
     for (answer, _partition, _offset), future in zip(waits, futures, strict=True):
         code = future.result()
-        if code is not ErrorCode.none:
+        if code != ErrorCode.NONE:
             answer.error_code = code.value
-    return _answer(call, answers, failed=any(each.error_code for _, partitions in answers for each in partitions))
+    return _answer(
+        broker, call, answers, failed=any(each.error_code for _, partitions in answers for each in partitions)
+    )
 
 
-def _key_of(call: Call, topic: Entity) -> str | UUID:
-    """What names a topic in the answer."""
-    return topic.name if call.version < TOPIC_IDS_VERSION else topic.topic_id or ZERO_ID
+def _key_of(topic: TopicData) -> str | UUID:
+    """The name or id of a topic in the response."""
+    return topic.name if hasattr(topic, "name") else topic.topic_id or ZERO_ID
 
 
-def _name_of(call: Call, topic: Entity) -> str | ErrorCode:
-    if call.version < TOPIC_IDS_VERSION:
-        name: str = topic.name
-        return name
-    known = None if topic.topic_id is None else call.broker.image.topics_by_id.get(topic.topic_id)
-    return ErrorCode.unknown_topic_id if known is None else known.name
+def _name_of(broker: Broker, writable: Container[str], topic: TopicData) -> str | ErrorCode:
+    """The name of a topic that the request may write to; the error of any other one."""
+    name = _known_name(broker, topic)
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return name if writable is EVERYTHING or name in writable else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _known_name(broker: Broker, topic: TopicData) -> str | None:
+    """The name of a topic; None for an unknown id."""
+    if hasattr(topic, "name"):
+        return topic.name
+    known = None if topic.topic_id is None else broker.image.topics_by_id.get(topic.topic_id)
+    return None if known is None else known.name
+
+
+def _counts(broker: Broker, topics: Iterable[TopicData]) -> Counter[str]:
+    """How many of the request's partitions each topic has."""
+    counts = Counter[str]()
+    for topic in topics:
+        counts[_known_name(broker, topic) or ""] += len(topic.partition_data)
+    return counts
 
 
 def _append(
-    call: Call, topic: str | ErrorCode, asked: Entity, waits: Waits, checked: CheckedBatch | AppendRefused | None
+    broker: Broker,
+    call: types.ProduceCall,
+    topic: str | ErrorCode,
+    data: PartitionProduceData,
+    waits: Waits,
+    checked: CheckedBatch | AppendRefused | None,
 ) -> PartitionAnswer:
-    index, records = asked.index, asked.records
-    partition = _leader(call, topic, index, records)
+    """Append one batch, and return its result. A batch with acks=-1 that is not committed yet is added to `waits`.
+    checked: the result of the batch's check, where it was done in a thread."""
+    index = data.index
+    if isinstance(topic, ErrorCode):
+        return PartitionAnswer(index, topic.value)
+    partition = broker.partitions.look_up(topic, index)
+    if partition == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return PartitionAnswer(index, partition.value)
+    batch = _one_batch(data.records, call.version)
+    if isinstance(batch, ErrorCode):
+        return PartitionAnswer(index, batch.value)
+    if call.request.acks not in (NO_ACKS, LEADER_ACKS, ALL_ACKS):
+        return PartitionAnswer(index, ErrorCode.INVALID_REQUIRED_ACKS.value)
+    if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
+        return PartitionAnswer(index, ErrorCode.INVALID_TOPIC_EXCEPTION.value)
     if isinstance(partition, ErrorCode):
         return PartitionAnswer(index, partition.value)
-    assert records is not None, "no refusal"
+    code = partition.check_leader_epoch()
+    if code is not None:
+        return PartitionAnswer(index, code.value)
     try:
-        log = partition.log
+        opened = partition.log
         if call.request.acks == ALL_ACKS and partition.lacks_replicas:
-            return PartitionAnswer(index, ErrorCode.not_enough_replicas.value, log_start_offset=log.log_start_offset)
+            return PartitionAnswer(index, ErrorCode.NOT_ENOUGH_REPLICAS.value, log_start_offset=opened.log_start_offset)
         if isinstance(checked, AppendRefused):
-            raise checked
-        done = partition.append_as_leader(records, call.now_ms, checked=checked)
+            return _refusal(call, topic, index, checked, opened.log_start_offset)
+        done = partition.append_as_leader(batch, call.now_ms, checked=checked)
     except AppendRefused as refused:
-        start = -1 if refused.error in WITHOUT_START_OFFSET else log.log_start_offset
-        reason = refused.reason if refused.records else None  # Kafka gives a reason only where records are at fault
-        records_at_fault = tuple(_told(each, f"{topic}-{index}") for each in refused.records)
-        return PartitionAnswer(index, refused.error.value, -1, -1, start, records_at_fault, reason)
+        return _refusal(call, topic, index, refused, opened.log_start_offset)
     except (OSError, LogFailed) as failure:
         partition.failed(failure)
-        return PartitionAnswer(index, ErrorCode.kafka_storage_error.value)
+        return PartitionAnswer(index, ErrorCode.KAFKA_STORAGE_ERROR.value)
     answer = PartitionAnswer(index, 0, done.first_offset, done.log_append_time, done.log_start_offset)
-    if log.high_watermark <= done.last_offset and call.request.acks == ALL_ACKS:
+    if opened.high_watermark <= done.last_offset and call.request.acks == ALL_ACKS:
         waits.append((answer, partition, done.last_offset + 1))
     return answer
 
 
-def _told(error: RecordError, partition: str) -> RecordError:
-    """Kafka names the partition where a key is missing, and only there."""
-    return error if error.reason != NO_KEY else RecordError(error.index, f"{NO_KEY} in topic partition {partition}")
+def _refusal(
+    call: types.ProduceCall, topic: str, index: int, refused: AppendRefused, log_start_offset: int
+) -> PartitionAnswer:
+    """The result of a batch that the log refuses, which is logged where Kafka logs it. Kafka gives an error message
+    only where records are at fault, and names the partition in the error of a record only where its key is missing.
+    Source: ReplicaManager.appendRecordsToLeader."""
+    error, records = refused.error, refused.records
+    if error not in COMMON_REFUSALS:
+        level = logging.INFO if error is ErrorCode.INVALID_PRODUCER_EPOCH else logging.ERROR
+        text = "batch of client %s refused by %s-%d: %s: %s"
+        log.log(level, text, call.client_id, topic, index, error.name, refused.reason)
+    start = -1 if error in COMMON_REFUSALS else log_start_offset
+    if records is None:
+        return PartitionAnswer(index, error.value, log_start_offset=start)
+    records.no_key = f"{NO_KEY} in topic partition {topic}-{index}"
+    return PartitionAnswer(index, error.value, -1, -1, start, records, refused_reason(records))
 
 
-def _leader(call: Call, topic: str | ErrorCode, index: int, records: memoryview | None) -> Partition | ErrorCode:
-    """The partition to append to, or what is wrong before its log is asked."""
-    if isinstance(topic, ErrorCode):
-        return topic
-    partition = call.broker.partitions.look_up(topic, index)
-    if partition is ErrorCode.unknown_topic_or_partition:
-        return partition
-    if records is None or len(records) <= ATTRIBUTES_AT or records[MAGIC_AT] != MAGIC:
-        return ErrorCode.invalid_record
-    if records[ATTRIBUTES_AT] & CODEC_MASK == ZSTD and call.version < ZSTD_VERSION:
-        return ErrorCode.unsupported_compression_type
-    if call.request.acks not in (NO_ACKS, LEADER_ACKS, ALL_ACKS):
-        return ErrorCode.invalid_required_acks
-    if topic in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
-        return ErrorCode.invalid_topic_exception
-    if isinstance(partition, ErrorCode):
-        return partition
-    return partition.check_leader_epoch() or partition
+def _one_batch(records: memoryview | None, version: int) -> memoryview | ErrorCode:
+    """The one batch in the records for a partition, without the bytes of a torn second one; or the error of rule 3, or
+    UNKNOWN_SERVER_ERROR where the size of the second exceeds an int32.
+    Source: ProduceRequest.validateRecords, ByteBufferLogInputStream."""
+    if records is not None and len(records) >= BATCH_HEAD.size:
+        length, magic, attributes = BATCH_HEAD.unpack_from(records)
+        if LENGTH_MIN <= length == len(records) - LENGTH_END and magic == MAGIC and attributes & CODEC_MASK != ZSTD:
+            return records
+    size = 0 if records is None else _size_bytes(records)
+    if isinstance(size, ErrorCode):
+        return size
+    if records is None or not size or records[MAGIC_AT] != MAGIC:
+        return ErrorCode.INVALID_RECORD
+    if records[ATTRIBUTES_AT] & CODEC_MASK == ZSTD and version < ZSTD_VERSION:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if size == len(records):
+        return records
+    second = _size_bytes(records[size:])
+    if isinstance(second, ErrorCode):
+        return second
+    return ErrorCode.INVALID_RECORD if second else records[:size]
+
+
+def _size_bytes(data: memoryview) -> int | ErrorCode:
+    """The size in bytes of the batch at the beginning of the data; 0 where the data ends before the batch does,
+    CORRUPT_MESSAGE where length or magic are invalid, UNKNOWN_SERVER_ERROR where the size exceeds an int32.
+    Source: ByteBufferLogInputStream."""
+    if len(data) < LENGTH_END:
+        return 0
+    length = int.from_bytes(data[LENGTH_AT:LENGTH_END], signed=True)
+    if length < LENGTH_MIN:
+        return ErrorCode.CORRUPT_MESSAGE
+    if len(data) <= MAGIC_AT:
+        return 0
+    if data[MAGIC_AT] > MAGIC:
+        return ErrorCode.CORRUPT_MESSAGE
+    if length > LENGTH_MAX:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    size = LENGTH_END + length
+    return size if size <= len(data) else 0

@@ -1,80 +1,112 @@
-"""TxnOffsetCommit (28): a group's offsets as part of a transaction: they count when it is committed.
+"""TxnOffsetCommit (28): write a group's offsets as part of a transaction; they are valid once it is committed.
 
-v1 the same. v2 leader epochs (KIP-320). v3 flexible; member and generation (KIP-447). v4 abortable errors (KIP-890). v5
-transactions without AddOffsetsToTxn (KIP-890). KIP-98.
+v1 as v0. v2 leader epochs (KIP-320). v3 flexible; member and generation (KIP-447). v4 TRANSACTION_ABORTABLE
+(KIP-890). v5 transactions without AddOffsetsToTxn (KIP-890). KIP-98.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
+from kcli.broker.broker import Broker
 from kcli.broker.coordinators.groups import ask_group, id_text
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.coordinators.transaction_check import Producer, committing, unverified, verify
-from kcli.broker.logs.partitions import Partition
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.partition.partitions import Partition
 from kcli.group.records import TOPIC as GROUPS
 from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit
-from kcli.log.partition_log import LogFailed
+from kcli.log.live.partition_log import LogFailed
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import txn_offset_commit as types
 
 NO_SEQUENCE = -1
 LOADING_SINCE = 2
-"""Older clients do not know COORDINATOR_LOAD_IN_PROGRESS."""
+"""The first version whose clients know COORDINATOR_LOAD_IN_PROGRESS."""
 TRANSLATED = {
-    ErrorCode.unknown_topic_or_partition: ErrorCode.coordinator_not_available,
-    ErrorCode.not_enough_replicas: ErrorCode.coordinator_not_available,
-    ErrorCode.not_leader_or_follower: ErrorCode.not_coordinator,
-    ErrorCode.kafka_storage_error: ErrorCode.not_coordinator,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-Errors = Mapping[tuple[str, int], ErrorCode]
+Errors = Mapping[TopicPartition, ErrorCode]
 
 
-async def txn_offset_commit(call: Call) -> Entity:
-    """Errors of partitions: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE; the same for all: INVALID_GROUP_ID,
+async def txn_offset_commit(broker: Broker, call: types.TxnOffsetCommitCall) -> types.TxnOffsetCommitResponse:
+    """Errors of partitions: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE; of all partitions: INVALID_GROUP_ID,
     INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_ABORTABLE,
-    CONCURRENT_TRANSACTIONS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, and the coordinators'."""
-    asked = [(topic.name, each) for topic in call.request.topics for each in topic.partitions]
-    offsets = tuple(_offset(call, topic, each) for topic, each in asked if _exists(call, topic, each.partition_index))
-    errors = dict.fromkeys(
-        ((topic, each.partition_index) for topic, each in asked), ErrorCode.unknown_topic_or_partition
+    CONCURRENT_TRANSACTIONS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, and those of a
+    CoordinatorError."""
+    request = call.request
+    requested = [(topic.name, each) for topic in request.topics for each in topic.partitions]
+    if not broker.access.allows(call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
+        return _refuse_all(call, requested, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not broker.access.allows(call, Operation.READ, ResourceType.GROUP, request.group_id):
+        return _refuse_all(call, requested, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    readable = broker.access.among(call, Operation.READ, ResourceType.TOPIC)
+    denied = {topic.name for topic in request.topics if topic.name not in readable}
+    offsets = tuple(
+        _offset(broker, topic, each)
+        for topic, each in requested
+        if topic not in denied and _exists(broker, topic, each.partition_index)
     )
-    errors |= dict.fromkeys(((each.topic, each.partition) for each in offsets), ErrorCode.none)
+    known = [TopicPartition(each.topic, each.partition) for each in offsets]
+    errors = {
+        TopicPartition(topic, each.partition_index): ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if topic in denied
+        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for topic, each in requested
+    }
+    errors |= dict.fromkeys(known, ErrorCode.NONE)
     if offsets:
         try:
-            errors |= await _commit(call, offsets)
+            errors |= await _commit(broker, call, offsets)
         except CoordinatorError as error:
             code = TRANSLATED.get(error.code, error.code)
-            if call.version < LOADING_SINCE and code is ErrorCode.coordinator_load_in_progress:
-                code = ErrorCode.coordinator_not_available
-            errors |= dict.fromkeys(((each.topic, each.partition) for each in offsets), code)
+            if call.version < LOADING_SINCE and code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            errors |= dict.fromkeys(known, code)
     return _answer(call, errors)
 
 
-def _exists(call: Call, name: str, number: int) -> bool:
-    topic = call.broker.image.topic(name)
+def _refuse_all(
+    call: types.TxnOffsetCommitCall,
+    requested: Iterable[tuple[str, types.TxnOffsetCommitRequestPartition]],
+    code: ErrorCode,
+) -> types.TxnOffsetCommitResponse:
+    return _answer(call, {TopicPartition(topic, each.partition_index): code for topic, each in requested})
+
+
+def _exists(broker: Broker, name: str, number: int) -> bool:
+    topic = broker.image.topic(name)
     return topic is not None and number in topic.partitions
 
 
-def _offset(call: Call, name: str, asked: Entity) -> OffsetToCommit:
-    topic = call.broker.image.topic(name)
+def _offset(broker: Broker, name: str, partition: types.TxnOffsetCommitRequestPartition) -> OffsetToCommit:
+    topic = broker.image.topic(name)
     return OffsetToCommit(
         topic=name,
         topic_id=id_text(None if topic is None else topic.id),
-        partition=asked.partition_index,
-        offset=asked.committed_offset,
-        leader_epoch=getattr(asked, "committed_leader_epoch", -1),
-        metadata=asked.committed_metadata,
+        partition=partition.partition_index,
+        offset=partition.committed_offset,
+        leader_epoch=getattr(partition, "committed_leader_epoch", -1),
+        metadata=partition.committed_metadata,
     )
 
 
-async def _commit(call: Call, offsets: tuple[OffsetToCommit, ...]) -> Errors:
-    """Errors of single partitions. Raises CoordinatorError."""
+async def _commit(broker: Broker, call: types.TxnOffsetCommitCall, offsets: tuple[OffsetToCommit, ...]) -> Errors:
+    """Write the offsets to the group's partition of __consumer_offsets. Return the errors of single partitions. Raises
+    CoordinatorError for an error of all."""
     request = call.request
     if not request.group_id:
-        raise CoordinatorError(ErrorCode.invalid_group_id)
-    await _verify(call)
+        raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
+    await _verify(broker, call)
     answer: OffsetsAnswer = await ask_group(
-        call,
+        broker.groups,
         request.group_id,
         CommitOffsets(
             group_id=request.group_id,
@@ -88,35 +120,38 @@ async def _commit(call: Call, offsets: tuple[OffsetToCommit, ...]) -> Errors:
         ),
     )
     if answer.error:
-        raise CoordinatorError(ErrorCode(answer.error))
-    return {partition: ErrorCode(code) for partition, code in answer.errors.items()}
+        raise CoordinatorError(answer.error)
+    return answer.errors
 
 
-async def _verify(call: Call) -> None:
-    """Raises CoordinatorError where the group's offsets are not part of the transaction."""
+async def _verify(broker: Broker, call: types.TxnOffsetCommitCall) -> None:
+    """Verify that the group's partition of __consumer_offsets is part of the transaction, or add it from version 5 on.
+    Raises CoordinatorError where the coordinator refuses."""
     request, client = call.request, committing(call.version)
-    if not client.adds and not call.broker.config.get("transaction.partition.verification.enable"):
+    if not client.adds and not broker.config.get("transaction.partition.verification.enable"):
         return
-    waiting = unverified([(_partition(call), Producer(request.producer_id, request.producer_epoch, NO_SEQUENCE))])
+    waiting = unverified(
+        [(_partition(broker, call), Producer(request.producer_id, request.producer_epoch, NO_SEQUENCE))]
+    )
     if not waiting:
         return
     try:
-        wrong = await verify(call.broker, request.transactional_id, client, waiting)
+        wrong = await verify(broker.transactions, request.transactional_id, client, waiting)
     except LogFailed as error:
-        raise CoordinatorError(ErrorCode.not_coordinator) from error
+        raise CoordinatorError(ErrorCode.NOT_COORDINATOR) from error
     for code in wrong.values():
         raise CoordinatorError(code)
 
 
-def _partition(call: Call) -> Partition:
-    number = call.broker.groups.partition_of(call.request.group_id)
-    partition = call.broker.partitions.get(GROUPS, number)
+def _partition(broker: Broker, call: types.TxnOffsetCommitCall) -> Partition:
+    number = broker.groups.partition_of(call.request.group_id)
+    partition = broker.partitions.get(GROUPS, number)
     if partition is None or partition.check_leader_epoch() is not None:
-        raise CoordinatorError(ErrorCode.not_coordinator)
+        raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
     return partition
 
 
-def _answer(call: Call, errors: Errors) -> Entity:
+def _answer(call: types.TxnOffsetCommitCall, errors: Errors) -> types.TxnOffsetCommitResponse:
     return call.respond(
         topics=tuple(
             call.new(
@@ -126,7 +161,7 @@ def _answer(call: Call, errors: Errors) -> Entity:
                     call.new(
                         "TxnOffsetCommitResponsePartition",
                         partition_index=each.partition_index,
-                        error_code=errors[topic.name, each.partition_index],
+                        error_code=errors[TopicPartition(topic.name, each.partition_index)],
                     )
                     for each in topic.partitions
                 ),

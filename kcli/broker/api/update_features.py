@@ -1,26 +1,34 @@
-"""UpdateFeatures (57): finalize levels of features, all of the request's or none.
+"""UpdateFeatures (57): finalize feature levels, all of the request or none.
 
-v1 upgrade types instead of a flag, validate only (KIP-584, KIP-778). v2 one error for all (KIP-1022). All flexible.
+v1 upgrade types instead of a flag, validate only (KIP-584, KIP-778). v2 one error code for all features (KIP-1022). All
+flexible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode
-from kcli.broker.turns import STEPS_AT_ONCE, apart_if
+from kcli.broker.broker import Broker
+from kcli.broker.process.turns import STEPS_AT_ONCE, apart_if
 from kcli.metadata.features import FeatureUpdate, UpgradeType
 from kcli.metadata.features import update_features as decide
 from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import update_features as types
 
 FAILED = "The update failed for all features since the following feature had an error: "
 
 
-async def update_features(call: Call) -> Entity:
+async def update_features(broker: Broker, call: types.UpdateFeaturesCall) -> types.UpdateFeaturesResponse:
     """Errors: INVALID_UPDATE_VERSION."""
-    broker, metadata = call.broker, call.broker.metadata
-    asked = call.request.feature_updates
-    updates = await apart_if(len(asked) > STEPS_AT_ONCE, _updates, asked)
+    broker.access.require(call, Operation.ALTER, ResourceType.CLUSTER)
+    metadata = broker.metadata
+    requested = call.request.feature_updates
+    updates = await apart_if(len(requested) > STEPS_AT_ONCE, _updates, requested)
     validate_only = call.get("validate_only", False)
     try:
         result = decide(
@@ -34,20 +42,21 @@ async def update_features(call: Call) -> Entity:
         )
     except Refused as refused:
         code, message = refused.error
-        return call.respond(error_code=ErrorCode(code), error_message=f"{FAILED}{message}", results=())
+        return call.respond(error_code=code, error_message=f"{FAILED}{message}", results=())
     await metadata.append(result.records)
     results = tuple(
-        call.new("UpdatableFeatureResult", feature=name, error_code=ErrorCode.none, error_message="NONE")
+        call.new("UpdatableFeatureResult", feature=name, error_code=ErrorCode.NONE, error_message="NONE")
         for name in (updates if call.has("UpdateFeaturesResponse", "results") else ())
     )
-    return call.respond(error_code=ErrorCode.none, error_message=None, results=results)
+    return call.respond(error_code=ErrorCode.NONE, error_message=None, results=results)
 
 
-def _updates(asked: Iterable[Entity]) -> dict[str, FeatureUpdate]:
-    """By name: of what is asked for twice the last counts."""
-    return {each.feature: _update(each) for each in asked}
+def _updates(requested: Iterable[types.FeatureUpdateKey]) -> dict[str, FeatureUpdate]:
+    """The updates by feature; of a feature named twice, the last."""
+    return {each.feature: _update(each) for each in requested}
 
 
-def _update(update: Entity) -> FeatureUpdate:
-    """Version 0 has a flag to go down instead, which Kafka does not look at."""
+def _update(update: types.FeatureUpdateKey) -> FeatureUpdate:
+    """One update. Version 0 has a downgrade flag in place of the upgrade type, which Kafka ignores: it counts as an
+    upgrade."""
     return FeatureUpdate(update.feature, update.max_version_level, getattr(update, "upgrade_type", UpgradeType.UPGRADE))

@@ -1,60 +1,79 @@
-"""WriteTxnMarkers (27): a transaction coordinator, or an administrator, ends transactions in partitions.
+"""WriteTxnMarkers (27): a transaction coordinator, or an administrator, appends transaction markers to partitions.
 
-v1 flexible. v2 the transaction version, which says how epochs are compared (KIP-1228). KIP-98, KIP-664.
+v1 flexible. v2 the transaction version, which decides how producer epochs are compared (KIP-1228). KIP-98, KIP-664.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from kcli.broker.coordinators.markers import Marker, write_marker
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.broker import Broker
+from kcli.broker.coordinators.local_markers import Marker
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.security.acls import Operation, ResourceType
 
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import write_txn_markers as types
+
+log = logging.getLogger("kcli.broker")
 NONE = -1
 Code = ErrorCode | asyncio.Future[ErrorCode]
-"""Of one marker, now or when it is committed."""
+"""The error code of one marker in one partition, or a future of it, done when the marker is committed."""
 
 
-def write_txn_markers(call: Call) -> Entity | Awaitable[Entity]:
+def write_txn_markers(
+    broker: Broker, call: types.WriteTxnMarkersCall
+) -> types.WriteTxnMarkersResponse | Awaitable[types.WriteTxnMarkersResponse]:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT,
-    KAFKA_STORAGE_ERROR, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED; everywhere UNKNOWN_SERVER_ERROR where
-    one is nobody's. Answered once all that are written are committed."""
+    KAFKA_STORAGE_ERROR, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED; UNKNOWN_SERVER_ERROR for all
+    markers where one has no producer id or epoch. The response waits until all appended markers are committed."""
+    if not broker.access.allows(call, Operation.ALTER, ResourceType.CLUSTER, log_denied=False):
+        broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     markers = call.request.markers
-    nobody = any(NONE in (each.producer_id, each.producer_epoch) for each in markers)
-    code = ErrorCode.unknown_server_error if nobody else None
-    codes = [code or _write(call, asked, place) for asked in markers for place in _places(asked)]
+    lacks_producer = any(NONE in (each.producer_id, each.producer_epoch) for each in markers)
+    code = ErrorCode.UNKNOWN_SERVER_ERROR if lacks_producer else None
+    if lacks_producer:
+        log.error("markers of client %s refused: a marker without a producer id or epoch", call.client_id)
+    codes = [code or _write(broker, marker, place) for marker in markers for place in _places(marker)]
     waits = [each for each in codes if not isinstance(each, ErrorCode)]
     return _answer_later(call, codes, waits) if waits else _answer(call, codes)
 
 
-def _places(asked: Entity) -> Iterator[tuple[str, int]]:
-    return ((topic.name, number) for topic in asked.topics for number in topic.partition_indexes)
+def _places(marker: types.WritableTxnMarker) -> Iterator[TopicPartition]:
+    return (TopicPartition(topic.name, number) for topic in marker.topics for number in topic.partition_indexes)
 
 
-def _write(call: Call, asked: Entity, place: tuple[str, int]) -> Code:
+def _write(broker: Broker, requested: types.WritableTxnMarker, place: TopicPartition) -> Code:
     marker = Marker(
-        producer_id=asked.producer_id,
-        producer_epoch=asked.producer_epoch,
-        commit=asked.transaction_result,
-        coordinator_epoch=asked.coordinator_epoch,
-        transaction_version=getattr(asked, "transaction_version", 0),
+        producer_id=requested.producer_id,
+        producer_epoch=requested.producer_epoch,
+        commit=requested.transaction_result,
+        coordinator_epoch=requested.coordinator_epoch,
+        transaction_version=getattr(requested, "transaction_version", 0),
     )
-    return write_marker(call.broker, *place, marker)
+    return broker.markers.write(*place, marker)
 
 
-async def _answer_later(call: Call, codes: Sequence[Code], waits: Iterable[asyncio.Future[ErrorCode]]) -> Entity:
+async def _answer_later(
+    call: types.WriteTxnMarkersCall, codes: Sequence[Code], waits: Iterable[asyncio.Future[ErrorCode]]
+) -> types.WriteTxnMarkersResponse:
     await asyncio.wait(waits)
     return _answer(call, codes)
 
 
-def _answer(call: Call, codes: Iterable[Code]) -> Entity:
-    """codes: of all markers and partitions, in their order."""
-    told = (each if isinstance(each, ErrorCode) else each.result() for each in codes)
-    return call.respond(markers=tuple(_result(call, each, told) for each in call.request.markers))
+def _answer(call: types.WriteTxnMarkersCall, codes: Iterable[Code]) -> types.WriteTxnMarkersResponse:
+    """The response. codes: of each marker's partitions, in the order of the request."""
+    results = (each if isinstance(each, ErrorCode) else each.result() for each in codes)
+    return call.respond(markers=tuple(_result(call, each, results) for each in call.request.markers))
 
 
-def _result(call: Call, asked: Entity, codes: Iterator[ErrorCode]) -> Entity:
+def _result(
+    call: types.WriteTxnMarkersCall, marker: types.WritableTxnMarker, codes: Iterator[ErrorCode]
+) -> types.WritableTxnMarkerResult:
     topics = tuple(
         call.new(
             "WritableTxnMarkerTopicResult",
@@ -64,6 +83,6 @@ def _result(call: Call, asked: Entity, codes: Iterator[ErrorCode]) -> Entity:
                 for number in topic.partition_indexes
             ),
         )
-        for topic in asked.topics
+        for topic in marker.topics
     )
-    return call.new("WritableTxnMarkerResult", producer_id=asked.producer_id, topics=topics)
+    return call.new("WritableTxnMarkerResult", producer_id=marker.producer_id, topics=topics)

@@ -1,3 +1,4 @@
-"""The configuration of a broker: Kafka's names, defaults and rules; what is set, where, and how it changes."""
+"""The configuration of a broker: Kafka's names, defaults and validation; static and dynamic values, and their
+changes."""
 
 from kcli.broker.config.broker_config import BrokerConfig as BrokerConfig

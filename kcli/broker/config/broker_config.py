@@ -1,14 +1,14 @@
-"""The configuration of one broker: what its file says, and on top of it what was changed while it runs.
+"""The configuration of one broker: server.properties, and the dynamic configurations above it.
 
-Where a value comes from, the first that has it:
+A value comes from the first of these layers that has it:
 
     dynamic, of this broker     records of the metadata log
     dynamic, of all brokers     records of the metadata log
     static                      server.properties
     default                     Kafka's, see broker_keys.py
 
-A name with synonyms (log.retention.ms, .minutes, .hours) hides them from the layers below its own. `values` has every
-configuration's value as it is now. Source: KafkaConfig, DynamicBrokerConfig, AbstractKafkaConfig; KIP-226.
+A name with synonyms (log.retention.ms, .minutes, .hours) hides them from the layers below its own. `values` has the
+current value of every configuration. Source: KafkaConfig, DynamicBrokerConfig, AbstractKafkaConfig; KIP-226.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any, Generic, TypeVar, cast, overload
 
 from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.checks import check
-from kcli.broker.config.dynamic import applicable
+from kcli.broker.config.dynamic_names import applicable
 from kcli.broker.config.keys import REQUIRED
 from kcli.broker.config.listeners import Endpoint, listener_name, parse_counts, parse_listeners, parse_protocol_map
 from kcli.broker.config.names import is_known, synonyms
-from kcli.java_values import java_integer
+from kcli.java.values import java_integer
 from kcli.log.config import HOUR_MS, INT_MAX, MINUTE_MS, InvalidConfig, LogConfig, Value, broker_defaults
+from kcli.log.config_providers import resolve
 
 T = TypeVar("T")
 
@@ -46,24 +47,19 @@ class Setting(Generic[T]):
 
 
 class BrokerConfig:
-    """What a broker runs with. Times are milliseconds, sizes bytes, unless the name says otherwise."""
+    """The configuration of one broker. Times are milliseconds, sizes bytes, unless the name says otherwise."""
 
     # sockets
     connections_max_idle_ms = Setting[int]()
-    max_connection_creation_rate = Setting[int]()
     max_connections = Setting[int]()
     max_connections_per_ip = Setting[int]()
-    queued_max_requests = Setting[int]()
     queued_max_request_bytes = Setting[int]()
     socket_listen_backlog_size = Setting[int]()
-    socket_receive_buffer_bytes = Setting[int]()
     socket_request_max_bytes = Setting[int]()
-    socket_send_buffer_bytes = Setting[int]()
     # requests
     fetch_max_bytes = Setting[int]()
     max_incremental_fetch_session_cache_slots = Setting[int]()
     max_request_partition_size_limit = Setting[int]()
-    message_max_bytes = Setting[int]()
     request_timeout_ms = Setting[int]()
     # topics
     auto_create_topics_enable = Setting[bool]()
@@ -73,10 +69,7 @@ class BrokerConfig:
     num_partitions = Setting[int]()
     # logs
     log_cleaner_backoff_ms = Setting[int]()
-    log_cleaner_dedupe_buffer_size = Setting[int]()
     log_cleaner_enable = Setting[bool]()
-    log_cleaner_io_buffer_load_factor = Setting[float]()
-    log_cleaner_io_buffer_size = Setting[int]()
     log_cleaner_io_max_bytes_per_second = Setting[float]()
     log_cleaner_threads = Setting[int]()
     log_dir_failure_timeout_ms = Setting[int]()
@@ -90,28 +83,8 @@ class BrokerConfig:
     # producers and transactions
     producer_id_expiration_check_interval_ms = Setting[int]()
     producer_id_expiration_ms = Setting[int]()
-    transaction_abort_timed_out_transaction_cleanup_interval_ms = Setting[int]()
-    transaction_max_timeout_ms = Setting[int]()
-    transaction_partition_verification_enable = Setting[bool]()
-    transaction_remove_expired_transaction_cleanup_interval_ms = Setting[int]()
-    transaction_state_log_min_isr = Setting[int]()
-    transaction_state_log_num_partitions = Setting[int]()
-    transaction_state_log_replication_factor = Setting[int]()
-    transaction_state_log_segment_bytes = Setting[int]()
-    transactional_id_expiration_ms = Setting[int]()
     # groups
-    group_initial_rebalance_delay_ms = Setting[int]()
-    group_max_session_timeout_ms = Setting[int]()
-    group_max_size = Setting[int]()
-    group_min_session_timeout_ms = Setting[int]()
-    offset_metadata_max_bytes = Setting[int]()
-    offsets_commit_timeout_ms = Setting[int]()
     offsets_retention_check_interval_ms = Setting[int]()
-    offsets_retention_minutes = Setting[int]()
-    offsets_topic_compression_codec = Setting[int]()
-    offsets_topic_num_partitions = Setting[int]()
-    offsets_topic_replication_factor = Setting[int]()
-    offsets_topic_segment_bytes = Setting[int]()
     # the metadata log
     metadata_log_max_record_bytes_between_snapshots = Setting[int]()
     metadata_log_max_snapshot_interval_ms = Setting[int]()
@@ -132,27 +105,31 @@ class BrokerConfig:
     controlled_shutdown_enable = Setting[bool]()
     node_id = Setting[int]()
     remote_log_storage_system_enable = Setting[bool]()
-    unstable_api_versions_enable = Setting[bool]()
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        """properties: what server.properties says. Raises InvalidConfig, in Kafka's words."""
-        self.static = _with_broker_id(properties)
+        """properties: those of server.properties, whose variables are resolved (providers.py). Raises InvalidConfig,
+        with Kafka's message, in which the values of variables are hidden."""
+        self.resolved = resolve(properties)
+        self.static = _with_broker_id(self.resolved.properties)
         self.cluster: Mapping[str, str] = {}
-        """Changed for all brokers while they run."""
+        """The dynamic configurations of all brokers."""
         self.broker: Mapping[str, str] = {}
-        """Changed for this broker while it runs."""
+        """The dynamic configurations of this broker."""
         self.warnings = [f"{name}: no configuration of Kafka 4.3" for name in properties if not is_known(name)]
-        self._take(self.static)
+        try:
+            self._take(self.static)
+        except InvalidConfig as error:
+            raise InvalidConfig(self.resolved.hide(str(error))) from None
 
     def update(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> list[str]:
-        """Take the dynamic configurations that the metadata log has.
+        """Apply the dynamic configurations in the metadata log: those of all brokers, and those of this broker.
 
-        Returns what of them is passed over, and why. Raises InvalidConfig where they contradict each other or the
-        static ones, or make a default that no topic may have (log.flush.interval.ms=-1, which Kafka lets pass until
-        then): then nothing is changed.
+        Return the problems of the invalid ones, which are ignored. Raises InvalidConfig, and changes nothing, where
+        they contradict each other or the static ones, or are a default that is invalid for topics
+        (log.flush.interval.ms=-1, which Kafka accepts until then).
         """
         if cluster == self.cluster and broker == self.broker:
-            return []  # it has them: to look at all of it again takes 2 ms
+            return []  # unchanged: to validate all again takes 2 ms
         problems: list[str] = []
         layers = applicable(cluster, problems, per_broker=False), applicable(broker, problems, per_broker=True)
         self.changed(*layers).log_config({})
@@ -160,9 +137,9 @@ class BrokerConfig:
         return problems
 
     def changed(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
-        """This configuration with those dynamic ones, as a new object. Raises InvalidConfig."""
+        """Return a copy of this configuration with other dynamic ones. Raises InvalidConfig."""
         other = BrokerConfig.__new__(BrokerConfig)
-        other.static, other.warnings = self.static, self.warnings
+        other.resolved, other.static, other.warnings = self.resolved, self.static, self.warnings
         other._layer(cluster, broker)  # noqa: SLF001  (its own class)
         return other
 
@@ -192,86 +169,99 @@ class BrokerConfig:
             raise
 
     def get(self, name: str) -> Value:
-        """The value of any configuration. Raises KeyError for a name that is none."""
+        """The value of any configuration. Raises KeyError for an unknown name."""
         return self.values[name]
 
     def number(self, name: str) -> int:
-        """The value of one that is an INT, SHORT or LONG."""
+        """The value of a configuration of type INT, SHORT or LONG."""
         value = self.values[name]
         assert isinstance(value, int), f"{name} is a number"
         return value
 
     def text(self, name: str) -> str:
-        """The value of one that is a STRING and has a default."""
+        """The value of a configuration of type STRING that has a default."""
         value = self.values[name]
         assert isinstance(value, str), f"{name} is a string"
         return value
 
     def words(self, name: str) -> tuple[str, ...]:
-        """The value of one that is a LIST; none at all is an empty one."""
+        """The value of a configuration of type LIST; empty where it has no value."""
         value = self.values[name]
         assert value is None or isinstance(value, tuple), f"{name} is a list"
         return value or ()
 
     def log_config(self, topic: Mapping[str, str]) -> LogConfig:
-        """What a topic's logs run with. topic: its own configurations. Raises InvalidConfig."""
+        """The configuration of a topic's logs. topic: the topic's own configurations. Raises InvalidConfig."""
         return LogConfig(topic, self.properties)
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """The directories of logs."""
+        """The log directories: log.dirs, else log.dir."""
         return self.words("log.dirs") or self.words("log.dir")
 
     @property
     def metadata_log_dir(self) -> str:
-        """The directory that has `__cluster_metadata-0`."""
+        """The directory of `__cluster_metadata-0`: metadata.log.dir, else the first log directory."""
         directory = self.values["metadata.log.dir"]
         return directory if isinstance(directory, str) else self.log_dirs[0]
 
     @property
     def is_broker(self) -> bool:
-        """process.roles says so."""
+        """Whether process.roles contains broker."""
         return "broker" in self.words("process.roles")
 
     @property
     def is_controller(self) -> bool:
-        """process.roles says so."""
+        """Whether process.roles contains controller."""
         return "controller" in self.words("process.roles")
 
     @property
     def controller_listener_names(self) -> tuple[str, ...]:
-        """Listeners that only controllers and brokers use."""
+        """The listeners for requests to the controller."""
         return tuple(name.upper() for name in self.words("controller.listener.names"))
 
     @property
+    def early_start_listeners(self) -> tuple[str, ...]:
+        """The listeners that open before the authorizer has the ACLs: the controllers' unless others are configured."""
+        name = "early.start.listeners"
+        return self.controller_listener_names if self.get(name) is None else self.words(name)
+
+    @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """Controllers' listeners as other nodes are told of them, where this node is a controller."""
+        """The advertised controller listeners of this node, where it is a controller."""
         words = self.words("advertised.listeners")
-        told = {each.listener: each for each in parse_listeners(words, self.protocols, distinct_ports=False)}
+        advertised = {each.listener: each for each in parse_listeners(words, self.protocols, distinct_ports=False)}
         names = self.controller_listener_names
-        return tuple(told.get(each.listener, each) for each in self.listeners if each.listener in names)
+        return tuple(advertised.get(each.listener, each) for each in self.listeners if each.listener in names)
 
     @property
     def inter_broker_listener(self) -> str:
-        """The listener for other brokers."""
+        """The name of the inter-broker listener."""
         name = self.values["inter.broker.listener.name"]
         return (name if isinstance(name, str) else self.text("security.inter.broker.protocol")).upper()
 
     @property
     def max_connections_per_ip_overrides(self) -> dict[str, int]:
-        """Host -> how many connections, instead of max.connections.per.ip."""
+        """Host -> number of connections, in place of max.connections.per.ip."""
         name = "max.connections.per.ip.overrides"
         return parse_counts(name, self.text(name))
 
     def max_connections_of(self, listener: str) -> int:
-        """How many connections that listener takes."""
-        text = self.properties.get(f"listener.name.{listener.lower()}.max.connections")
+        """The most connections of that listener."""
+        return self._of_listener(listener, "max.connections")
+
+    def creation_rate_of(self, listener: str) -> int:
+        """The most new connections of that listener, a second."""
+        return self._of_listener(listener, "max.connection.creation.rate")
+
+    def _of_listener(self, listener: str, name: str) -> int:
+        text = self.properties.get(f"listener.name.{listener.lower()}.{name}")
         found = None if text is None else java_integer(text.strip())
         return INT_MAX if found is None else found
 
     @property
     def log_retention_time_ms(self) -> int:
-        """How old records get, where their topic does not say; -1: any age."""
+        """The default of retention.ms; -1 for no limit."""
         found = self._first_ms(
             ("log.retention.ms", 1), ("log.retention.minutes", MINUTE_MS), ("log.retention.hours", HOUR_MS)
         )
@@ -279,12 +269,12 @@ class BrokerConfig:
 
     @property
     def log_roll_time_ms(self) -> int:
-        """After how long a segment is rolled, where its topic does not say."""
+        """The default of segment.ms."""
         return self._first_ms(("log.roll.ms", 1), ("log.roll.hours", HOUR_MS))
 
     @property
     def log_roll_jitter_time_ms(self) -> int:
-        """At most so much earlier, at random."""
+        """The default of segment.jitter.ms."""
         return self._first_ms(("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS))
 
     def _first_ms(self, *names: tuple[str, int]) -> int:
@@ -296,7 +286,7 @@ class BrokerConfig:
 
 
 def _with_broker_id(properties: Mapping[str, str]) -> dict[str, str]:
-    """node.id and broker.id are one thing: either stands for both."""
+    """Return the properties with node.id and broker.id, of which either stands for both."""
     both = dict(properties)
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in both:
@@ -305,7 +295,8 @@ def _with_broker_id(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _parse(properties: Mapping[str, str]) -> dict[str, Value]:
-    """Every configuration's value. Raises InvalidConfig for the first wrong one, in the order of their definition."""
+    """Return the value of every configuration. Raises InvalidConfig for the first invalid one in the order of
+    definition."""
     values = dict(_DEFAULTS)
     for name in sorted(_REQUIRED | (properties.keys() & _DEFAULTS.keys()), key=_ORDER.__getitem__):
         if name not in properties:
@@ -333,7 +324,7 @@ def _protocols(config: BrokerConfig) -> dict[str, str]:
 
 
 def _advertised(config: BrokerConfig) -> tuple[Endpoint, ...]:
-    """What clients are told: advertised.listeners, else listeners, without the controllers' own."""
+    """Return the endpoints for clients: advertised.listeners, else listeners without the controller listeners."""
     words = config.words("advertised.listeners")
     found = parse_listeners(words, config.protocols, distinct_ports=False) if words else config.listeners
     return tuple(each for each in found if each.listener not in config.controller_listener_names)

@@ -1,4 +1,4 @@
-"""Every configuration of a Kafka 4.3 broker: name, type, default, what a value must be, when it can be changed.
+"""Every configuration of a Kafka 4.3 broker: name, type, default, valid values, and when it can be changed.
 
 In the order of Kafka's own definition, which is the order in which values are checked: the first wrong one is reported.
 Source: AbstractKafkaConfig, DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS, QuotaConfig.brokerQuotaConfigs.
@@ -237,7 +237,7 @@ BROKER_KEYS: Final[Mapping[str, Key]] = {
     "log.cleaner.max.compaction.lag.ms": Key(LONG, LONG_MAX, at_least(1), CLUSTER_WIDE),
     # logs
     "num.partitions": Key(INT, 1, at_least(1)),
-    "log.dir": Key(LIST, ("/tmp/kafka-logs",), valid_list(empty=False)),  # noqa: S108
+    "log.dir": Key(LIST, ("/tmp/kafka-logs",), valid_list(empty=False)),  # noqa: S108  (Kafka's default)
     "log.dirs": Key(LIST, None, valid_list(empty=False, null=True)),
     "cordoned.log.dirs": Key(LIST, (), valid_list(null=True), PER_BROKER),
     "log.segment.bytes": Key(INT, 1 << 30, at_least(1 << 20), CLUSTER_WIDE),
@@ -434,7 +434,7 @@ BROKER_KEYS: Final[Mapping[str, Key]] = {
     "add.partitions.to.txn.retry.backoff.ms": Key(INT, 20, at_least(1)),
 }
 
-# Known only where they were set while the broker ran: how fast replicas may be moved.
+# Dynamic configurations without a static one: the rates of replication quotas.
 QUOTA_KEYS: Final[Mapping[str, Key]] = {
     "leader.replication.throttled.rate": Key(LONG, LONG_MAX, at_least(0), CLUSTER_WIDE),
     "follower.replication.throttled.rate": Key(LONG, LONG_MAX, at_least(0), CLUSTER_WIDE),

@@ -1,4 +1,4 @@
-"""What must hold between the configurations of one broker, in Kafka's order and with its words.
+"""The rules between the configurations of one broker, in Kafka's order and with its messages.
 
 Source: KafkaConfig's constructor and validateValues, GroupCoordinatorConfig, ShareGroupConfig, QuorumConfig.
 """
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from formats.compression import CODEC_NAMES
 from kcli.broker.config.listeners import parse_counts, parse_voter
+from kcli.broker.config.security import listener_security
 from kcli.log.config import InvalidConfig
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ MEGABYTE = 1 << 20
 ASSIGNORS = {"consumer": ("uniform", "range"), "share": ("simple",)}
 NONROUTABLE = "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
 
-# Pairs of a share group's limits: the first must be at least the second.
+# Pairs of a share group's limits: the first must not be below the second.
 _SHARE_LIMITS = (
     ("group.share.max.delivery.count.limit", "group.share.delivery.count.limit"),
     ("group.share.delivery.count.limit", "group.share.min.delivery.count.limit"),
@@ -31,7 +32,7 @@ _SHARE_LIMITS = (
 
 
 def check(config: BrokerConfig) -> None:
-    """Raises InvalidConfig for the first rule that is broken."""
+    """Check all rules. Raises InvalidConfig for the first that is broken."""
     _codecs_and_assignors(config)
     _groups(config)
     _early_listeners(config)
@@ -46,7 +47,7 @@ def check(config: BrokerConfig) -> None:
 
 
 def require(holds: object, reason: str) -> None:
-    """Scala's `require`, in whose words Kafka says some of this."""
+    """Raises InvalidConfig, with the message of Scala's `require`, unless the rule holds."""
     if not holds:
         raise InvalidConfig(f"requirement failed: {reason}")
 
@@ -159,10 +160,10 @@ def _listeners(config: BrokerConfig) -> None:
             f"{','.join(advertised)}. The valid options based on the current configuration are {','.join(names)}",
         )
         _cordoned(config)
-    require(all(each.host != "0.0.0.0" for each in config.advertised_listeners), NONROUTABLE)  # noqa: S104
+    require(all(each.host != "0.0.0.0" for each in config.advertised_listeners), NONROUTABLE)  # noqa: S104  (compared, not listened on)
     if config.protocols[inter_broker].startswith("SASL"):
         require(
-            config.text("sasl.mechanism.inter.broker.protocol") in config.words("sasl.enabled.mechanisms"),
+            config.text("sasl.mechanism.inter.broker.protocol") in listener_security(config, inter_broker).mechanisms,
             "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used for "
             "inter-broker communication",
         )

@@ -1,8 +1,8 @@
-"""The configurations of a client metrics subscription: which metrics, how often, of which clients.
+"""The configurations of a client metrics subscription: the metrics, the interval, the clients.
 
-    metrics       prefixes of metrics' names, `*` for all
+    metrics       prefixes of the metrics' names, `*` for all metrics
     interval.ms   100 ms to one hour
-    match         client_id=<pattern>, client_software_name=<pattern>, ...: clients of which all of these are so;
+    match         client_id=<pattern>, client_software_name=<pattern>, ...: clients that match all of these;
                   patterns are RE2's: Java's lookarounds, backreferences and possessive quantifiers are refused
 
 Source: ClientMetricsConfigs; KIP-714.
@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from kcli.broker.config.keys import INT, LIST, Key, valid_list
-from kcli.java_values import java_integer, java_trim
-from kcli.linear_regex import PatternError, compile_linear
+from kcli.java.linear_regex import PatternError, compile_linear
+from kcli.java.values import java_integer, java_trim
 from kcli.log.config import InvalidConfig
 
 CLIENT_METRICS_KEYS: Final[Mapping[str, Key]] = {
@@ -31,11 +31,11 @@ MATCHED: Final = frozenset(
 
 
 class InvalidSubscription(InvalidConfig):
-    """What Kafka calls an invalid request, not an invalid configuration."""
+    """The configurations are invalid, and Kafka's error for that is INVALID_REQUEST, not INVALID_CONFIG."""
 
 
 def validate_client_metrics(name: str, texts: Mapping[str, str]) -> None:
-    """Could these be the configurations of a subscription? Raises InvalidConfig, InvalidSubscription."""
+    """Check the configurations of a subscription. Raises InvalidConfig, InvalidSubscription."""
     if not name:
         raise InvalidSubscription("Subscription name can't be empty")
     for each in texts:
@@ -66,7 +66,7 @@ def _validate_pattern(pattern: str) -> None:
 
 
 def _may_stand(pattern: str, at: int) -> bool:
-    """May the brace at `at` stand in a pattern of Java's? To RE2 a brace that repeats nothing stands for itself."""
+    """Whether Java accepts the brace at `at` in a pattern. In RE2 a brace that is no repetition matches itself."""
     before, body = pattern[:at], pattern[at + 1 :].partition("}")[0]
     if before.endswith(("\\", "\\p", "\\P", "\\x")) or before.rfind("[") > before.rfind("]"):
         return True

@@ -1,8 +1,8 @@
-"""What configurations a resource has: each one's value, where it comes from, and what it would be without that.
+"""The configurations of a resource, for DescribeConfigs: value, source and synonyms.
 
-The synonyms of a configuration are all that there is for it, the first is what counts: of the topic itself, then under
-the broker's name of the layers that BrokerConfig tells of. A password, and what Kafka does not know, is never shown.
-Source: ConfigHelper, ConfigHelperUtils; KIP-226, KIP-569.
+The synonyms of a configuration are all values that are set for it, in order of precedence: the topic's own value, then
+those of the broker's configuration in the layers of BrokerConfig. Passwords, and the values of names that Kafka does
+not define, are never shown. Source: ConfigHelper, ConfigHelperUtils; KIP-226, KIP-569.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kcli.broker.config.group_config import GROUP_KEYS, broker_synonym, group_de
 from kcli.broker.config.keys import ConfigType, Key, to_text
 from kcli.broker.config.loggers import BROKER_LOGGER_RESOURCE
 from kcli.broker.config.names import synonyms, type_of
-from kcli.java import hash_order, java_hash, map_size
-from kcli.java_values import java_integer
+from kcli.java.hashing import hash_order, java_hash, map_size
+from kcli.java.values import java_integer
 from kcli.log.config import SYNONYMS, TOPIC_CONFIGS, Value
 from kcli.metadata.image import (
     BROKER_RESOURCE,
@@ -32,8 +32,9 @@ from kcli.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
-from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.result import Refused
 from kcli.metadata.topic_names import fault
+from kcli.protocol.error_code import ErrorCode
 
 DEFINED_FIRST: Final = (
     "segment.bytes",
@@ -43,7 +44,7 @@ DEFINED_FIRST: Final = (
     "index.interval.bytes",
     "max.compaction.lag.ms",
 )
-"""Configurations of topics that Kafka defines before those with which they share a bucket."""
+"""Topic configurations that Kafka defines before others in the same bucket of its HashMap."""
 NAMES_KEPT: Final = 4096
 RESOURCES: Final = frozenset(
     (TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
@@ -51,7 +52,7 @@ RESOURCES: Final = frozenset(
 
 
 class Source(IntEnum):
-    """Where a value comes from, as DescribeConfigs numbers it."""
+    """The source of a value, by its number in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -65,7 +66,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A value that there is for a configuration, maybe under another name."""
+    """A value that is set for a configuration, under its own name or another."""
 
     name: str
     value: str | None
@@ -74,35 +75,35 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One configuration of a resource. value: None where there is none, and where it is not shown."""
+    """One configuration of a resource. value: None where there is none, or it is not shown."""
 
     name: str
     value: str | None
     type: ConfigType
-    synonyms: Sequence[Synonym] = ()
+    synonyms: tuple[Synonym, ...] = ()
     is_read_only: bool = False
     is_sensitive: bool = False
     default_source: Source = Source.DEFAULT
 
     @property
     def source(self) -> Source:
-        """Where the value comes from."""
+        """The source of the value."""
         return self.synonyms[0].source if self.synonyms else self.default_source
 
 
 def describe(
     config: BrokerConfig, image: MetadataImage, resource_type: int, name: str, keys: Sequence[str] | None = None
 ) -> list[Entry]:
-    """The configurations of a resource. keys: only these, where there are any.
+    """Return the configurations of a resource. keys: only these; all where there are none.
 
-    They come in Kafka's order: that of a HashMap of all that the resource has, whatever is asked for, in whatever
-    order. Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
+    They are in Kafka's order, that of a HashMap of all configurations of the resource, whatever the order of `keys`.
+    Raises Refused: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
     """
     entries = {each.name: each for each in _DESCRIBE[resource_type](config, image, name)}
     if resource_type == TOPIC_RESOURCE:
         entries = {each: entries[each] for each in DEFINED_FIRST} | entries
-    wanted = entries.keys() if not keys else set(keys)
-    return [entries[each] for each in hash_order(entries, _hash, map_size(len(entries))) if each in wanted]
+    requested = entries.keys() if not keys else set(keys)
+    return [entries[each] for each in hash_order(entries, _hash, map_size(len(entries))) if each in requested]
 
 
 @lru_cache(maxsize=NAMES_KEPT)
@@ -111,7 +112,7 @@ def _hash(name: str) -> int:
 
 
 def effective_topic_configs(config: BrokerConfig, topic: Mapping[str, str]) -> list[Entry]:
-    """What CreateTopics answers: every configuration of a topic as it is written, from where it counts."""
+    """Return every configuration of a topic, with the source of its value, for the response to CreateTopics."""
     entries = []
     for name, key in TOPIC_CONFIGS.items():
         if key.internal and name not in topic:
@@ -148,7 +149,7 @@ def _topic(config: BrokerConfig, image: MetadataImage, name: str) -> Iterable[En
         found = [] if first is None else _broker_synonyms(config, first, synonyms(first))
         if key in own:
             found.insert(0, Synonym(key, text, Source.TOPIC))
-        yield Entry(key, text, ConfigType[TOPIC_CONFIGS[key].type.name], found)
+        yield Entry(key, text, ConfigType[TOPIC_CONFIGS[key].type.name], tuple(found))
 
 
 def _broker(config: BrokerConfig, _image: MetadataImage, name: str) -> Iterable[Entry]:
@@ -173,14 +174,15 @@ def _broker_entry(config: BrokerConfig, name: str, text: str | None, only: Sourc
         name,
         None if is_sensitive else text,
         kind,
-        [each for each in found if only in (None, each.source)],
+        tuple(each for each in found if only in (None, each.source)),
         is_read_only=name not in DYNAMIC_KEYS,
         is_sensitive=is_sensitive,
     )
 
 
 def _broker_synonyms(config: BrokerConfig, first: str, names: Sequence[str], *, hide: bool = False) -> list[Synonym]:
-    """All that there is under these names, in the order in which it counts, from the first of `first` on."""
+    """Return all values that are set under these names, in order of precedence, from the first value
+    of the name `first` on."""
     layers: tuple[tuple[Mapping[str, str | None], Source], ...] = (
         (config.broker, Source.DYNAMIC_BROKER),
         (config.cluster, Source.DYNAMIC_DEFAULT_BROKER),
@@ -212,7 +214,7 @@ def _client_metrics(_config: BrokerConfig, image: MetadataImage, name: str) -> I
     for key, definition in CLIENT_METRICS_KEYS.items():
         text = to_text(definition.parse(key, own[key]) if key in own else definition.default)
         found = [Synonym(key, text, Source.CLIENT_METRICS)] if key in own else []
-        yield Entry(key, text, definition.type, found)
+        yield Entry(key, text, definition.type, tuple(found))
 
 
 def _group(config: BrokerConfig, image: MetadataImage, name: str) -> Iterable[Entry]:
@@ -233,7 +235,7 @@ def _group_entry(config: BrokerConfig, name: str, key: Key, own: str | None, def
     text = to_text(default if own is None else key.parse(name, own))
     if own is not None:
         found.insert(0, Synonym(name, text, Source.GROUP))
-    return Entry(name, text, key.type, found)
+    return Entry(name, text, key.type, tuple(found))
 
 
 def _node_id(name: str) -> int:

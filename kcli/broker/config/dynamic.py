@@ -1,50 +1,38 @@
-"""Which configurations of brokers can be changed while they run, and to what.
+"""The validation of dynamic configurations of brokers.
 
-    checked at every change       the name is dynamic, not a security one without its listener, of the right type; at
-                                  the level of all brokers not one that each broker has its own of
-    then with all the others      the rules of checks.py; nothing that this broker does not honour, see served.py
-    then against what is now      threads at most doubled or halved, cleaner threads, local retention, reporters
+    each changed configuration    the name is dynamic, and no security configuration without its listener; the value has
+                                  the right type, and no variable of a provider; a default of all brokers is none that
+                                  only a single broker can have
+    with all configurations       the rules of checks.py; no configuration that this broker does not implement, see
+                                  served.py
+    against the current values    threads at most doubled or halved, cleaner threads, local retention, reporters
 
-A name that Kafka does not know is taken: it may be a plugin's. Source: DynamicBrokerConfig, DynamicConfig.Broker,
-DynamicThreadPool, DynamicLogConfig, DynamicRemoteLogConfig, LogCleaner.validateReconfiguration.
+A name that Kafka does not define is accepted, as it may be a plugin's. Source: DynamicBrokerConfig,
+DynamicConfig.Broker, DynamicThreadPool, DynamicLogConfig, DynamicRemoteLogConfig, LogCleaner.validateReconfiguration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kcli.broker.config.broker_keys import BROKER_KEYS, DYNAMIC_KEYS
-from kcli.broker.config.keys import PER_BROKER
-from kcli.broker.config.names import listener_config
+from kcli.broker.config.dynamic_names import (
+    NOT_DYNAMIC,
+    ONLY_PER_BROKER,
+    ONLY_PER_LISTENER,
+    not_dynamic,
+    of_one_broker,
+    validate_types,
+    without_listener,
+)
 from kcli.broker.config.served import check_change
 from kcli.log.config import InvalidConfig, invalid
+from kcli.log.config_providers import has_variable
 
 if TYPE_CHECKING:
     from kcli.broker.config.broker_config import BrokerConfig
 
-NOT_DYNAMIC = "Cannot update these configs dynamically"
-ONLY_PER_LISTENER = "These security configs can be dynamically updated only per-listener using the listener prefix"
-ONLY_PER_BROKER = "Cannot update these configs at default cluster level, broker id must be specified"
-
-# Of SslConfigs: for one listener only.
-SECURITY_CONFIGS = frozenset(
-    (
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-    )
-)
-# Set for one listener, still the same for all brokers.
-CLUSTER_LEVEL = frozenset(("max.connections", "max.connection.creation.rate", "num.network.threads"))
-
+NOT_RESOLVED = "Providers are asked for values of server.properties alone, not for those of these configs"
 THREADS = (
     "num.network.threads",
     "num.io.threads",
@@ -59,12 +47,13 @@ THREADS = (
 
 
 def validate_dynamic(config: BrokerConfig, properties: Mapping[str, str], *, per_broker: bool) -> None:
-    """Could these be the dynamic configurations of this broker, or of all brokers? Raises InvalidConfig if not."""
-    _refuse(_not_dynamic(properties), NOT_DYNAMIC)
-    _refuse(_without_listener(properties), ONLY_PER_LISTENER)
+    """Check the dynamic configurations of this broker, or of all brokers. Raises InvalidConfig."""
+    _refuse(not_dynamic(properties), NOT_DYNAMIC)
+    _refuse([name for name, text in properties.items() if has_variable(text)], NOT_RESOLVED)
+    _refuse(without_listener(properties), ONLY_PER_LISTENER)
     validate_types(properties)
     if not per_broker:
-        _refuse(_of_one_broker(properties), ONLY_PER_BROKER)
+        _refuse(of_one_broker(properties), ONLY_PER_BROKER)
     layers = (config.cluster, properties) if per_broker else (properties, config.broker)
     new = config.changed(*layers)
     if new.properties == config.properties:
@@ -75,58 +64,6 @@ def validate_dynamic(config: BrokerConfig, properties: Mapping[str, str], *, per
         exception = f"org.apache.kafka.common.config.ConfigException: {reason}"
         raise InvalidConfig(f"Invalid value {exception} for configuration Invalid dynamic configuration") from None
     check_change(new, properties)
-
-
-def applicable(properties: Mapping[str, str], problems: list[str], *, per_broker: bool) -> dict[str, str]:
-    """Those of the stored configurations that can be used; what is wrong with the others is added to `problems`."""
-    left = dict(properties)
-    for name, text in properties.items():
-        try:
-            validate_types({name: text})
-        except InvalidConfig as reason:
-            problems.append(str(reason))
-            del left[name]
-    kinds = [(_not_dynamic, NOT_DYNAMIC), (_without_listener, ONLY_PER_LISTENER)]
-    if not per_broker:
-        kinds.append((_of_one_broker, ONLY_PER_BROKER))
-    for wrong_of, why in kinds:
-        wrong = wrong_of(left)
-        if wrong:
-            problems.append(f"{why}: [{', '.join(wrong)}]")
-        for name in wrong:
-            del left[name]
-    return left
-
-
-def validate_types(properties: Mapping[str, str]) -> None:
-    """Is every value of its type? A listener's as that which it overrides. Raises InvalidConfig."""
-    base = {_base(name): text for name, text in properties.items()}
-    for name, key in DYNAMIC_KEYS.items():
-        if name in base:
-            key.parse(name, base[name])
-
-
-def _base(name: str) -> str:
-    found = listener_config(name)
-    return name if found is None else found
-
-
-def _not_dynamic(names: Iterable[str]) -> list[str]:
-    return sorted(name for name in names if name in BROKER_KEYS and name not in DYNAMIC_KEYS)
-
-
-def _without_listener(names: Iterable[str]) -> list[str]:
-    return sorted(name for name in names if name in SECURITY_CONFIGS)
-
-
-def _of_one_broker(names: Iterable[str]) -> list[str]:
-    def is_own(name: str) -> bool:
-        key = DYNAMIC_KEYS.get(name)
-        if key is not None:
-            return key.update is PER_BROKER
-        return listener_config(name) is not None and _base(name) not in CLUSTER_LEVEL
-
-    return sorted(name for name in names if is_own(name))
 
 
 def _refuse(names: list[str], reason: str) -> None:

@@ -1,7 +1,7 @@
-"""The configurations that one group can have of its own.
+"""The configurations of a single group.
 
-Each begins with the kind of group that it is for. Most have the broker's `group.`-name as their default, and the
-broker's `.min.` and `.max.` ones as limits. Source: GroupConfig; KIP-848, KIP-932, KIP-1071.
+Each name begins with the group's type. Most have the broker's configuration with the prefix `group.` as their default,
+and its `.min.` and `.max.` configurations as limits. Source: GroupConfig; KIP-848, KIP-932, KIP-1071.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _NANOSECOND_DIGITS: Final = 9
 
 
 def _is_duration(text: str) -> bool:
-    """ISO 8601 as Java's Duration reads it, without a sign in front of any part: `P1DT2H3M4.5S`, `pt1s`."""
+    """Whether a text is an ISO 8601 duration as Java's Duration reads it, without a sign in front of any part:
+    `P1DT2H3M4.5S`, `pt1s`."""
     date, t, time = text.upper().partition("T")
     if not text.isascii() or date[:1] != "P" or not (time if t else date[1:]):
         return False
@@ -37,7 +38,7 @@ def _is_duration(text: str) -> bool:
 
 
 def auto_offset_reset(name: str, value: Value) -> None:
-    """earliest, latest, or so much before now."""
+    """Check auto.offset.reset: earliest, latest or by_duration:<duration>. Raises InvalidConfig."""
     text = str(value)
     kind, colon, duration = text.partition(":")
     if text in ("earliest", "latest") or (kind == "by_duration" and colon and _is_duration(duration)):
@@ -74,12 +75,12 @@ _NO_SYNONYM = frozenset(("share.auto.offset.reset", "share.isolation.level", "sh
 
 
 def broker_synonym(name: str) -> str | None:
-    """The broker's configuration that is the default of a group's."""
+    """Return the broker's configuration that is the default of a group's; None where there is none."""
     return None if name in _NO_SYNONYM else f"group.{name}"
 
 
 def group_defaults(config: BrokerConfig) -> dict[str, Value]:
-    """What a group has that has nothing of its own."""
+    """Return the configurations of a group that has set none."""
     synonyms = {name: broker_synonym(name) for name in GROUP_KEYS}
     return {
         name: _default(GROUP_KEYS[name]) if synonym is None else config.get(synonym)
@@ -92,7 +93,7 @@ def _default(key: Key) -> Value:
     return key.default
 
 
-# What is checked, in this order: the configuration, what the broker calls its limits.
+# The checks, in this order: the configuration, and the broker's names of its limits.
 _LIMITS = (
     ("consumer.heartbeat.interval.ms", "group.consumer.{}.heartbeat.interval.ms"),
     ("consumer.session.timeout.ms", "group.consumer.{}.session.timeout.ms"),
@@ -111,7 +112,7 @@ _LIMITS = (
 
 
 def validate_group_config(config: BrokerConfig, texts: Mapping[str, str]) -> None:
-    """Could these be the configurations of a group? Raises InvalidConfig if not."""
+    """Check the configurations of a group. Raises InvalidConfig."""
     for name in texts:
         if name not in GROUP_KEYS:
             raise InvalidConfig(f"Unknown group config name: {name}")

@@ -1,7 +1,8 @@
-"""What a configuration is: its type, its default, what a value must be, whether it can be changed while in use.
+"""The definition of a configuration: type, default, valid values, and when it can be changed.
 
-The types beyond those of kcli.log.config are SHORT, CLASS (a name that this broker never loads) and PASSWORD (never
-shown). Lists that Kafka checks with ValidList lose what they have twice before they are checked. Source: ConfigDef.
+The types beyond those of kcli.log.config are SHORT, CLASS (the name of a class, which this broker never loads) and
+PASSWORD (never shown). Lists that Kafka checks with ValidList lose their duplicates before the check. Source:
+ConfigDef.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kcli.java_values import java_integer, java_trim
+from kcli.java.values import java_integer, java_trim
 from kcli.log.config import InvalidConfig, Type, Validator, Value, invalid, parse_value
 
 
 class ConfigType(IntEnum):
-    """The type of a configuration, as DescribeConfigs numbers it."""
+    """The type of a configuration, by its number in DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -47,7 +48,7 @@ PER_BROKER, CLUSTER_WIDE = Update.PER_BROKER, Update.CLUSTER_WIDE
 
 
 class Required(IntEnum):
-    """Has no default: must be given."""
+    """The default of a configuration that must be set."""
 
     REQUIRED = 0
 
@@ -57,7 +58,7 @@ REQUIRED = Required.REQUIRED
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One configuration. internal: not shown to clients unless it was set."""
+    """The definition of one configuration. internal: shown to clients only where it is set."""
 
     type: ConfigType
     default: Value | Required
@@ -66,7 +67,7 @@ class Key:
     internal: bool = False
 
     def parse(self, name: str, text: str) -> Value:
-        """The value that `text` stands for, checked. Raises InvalidConfig."""
+        """Return the valid value of `text`. Raises InvalidConfig."""
         value = parse(name, text, self.type)
         if isinstance(value, tuple):
             value = tuple(dict.fromkeys(value))
@@ -76,12 +77,12 @@ class Key:
 
     @property
     def is_sensitive(self) -> bool:
-        """Its value is never shown."""
+        """Whether the value is a password, which is never shown."""
         return self.type is PASSWORD
 
 
 def parse(name: str, text: str, kind: ConfigType) -> Value:
-    """A value of that type from its text. Raises InvalidConfig."""
+    """Return the value of a type from its text. Raises InvalidConfig."""
     if kind in (CLASS, PASSWORD):
         return java_trim(text)
     if kind is not SHORT:
@@ -93,7 +94,7 @@ def parse(name: str, text: str, kind: ConfigType) -> Value:
 
 
 def to_text(value: Value | Required) -> str | None:
-    """A value as Kafka writes it; None for none."""
+    """Return a value's text as Kafka writes it; None for no value."""
     match value:
         case None | Required():
             return None
@@ -107,7 +108,7 @@ def to_text(value: Value | Required) -> str | None:
 
 
 def double_text(value: float) -> str:
-    """A double as Java prints it: `0.5`, `1.0E-5`, `1.7976931348623157E308`."""
+    """Return a double as Java prints it: `0.5`, `1.0E-5`, `1.7976931348623157E308`."""
     if not math.isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -119,7 +120,7 @@ def double_text(value: float) -> str:
 
 
 def valid_list(*words: str, empty: bool = True, null: bool = False) -> Validator:
-    """A list without empty words, of these words where there are any."""
+    """A validator of lists: no empty words, and only the given words, where there are any."""
 
     def check(name: str, value: Value) -> None:
         if value is None:
@@ -140,7 +141,7 @@ def valid_list(*words: str, empty: bool = True, null: bool = False) -> Validator
 
 
 def within(least: float, most: float) -> Validator:
-    """A fraction within limits, both included."""
+    """A validator of fractions: from `least` to `most`, both included."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, float), "a DOUBLE"
@@ -153,7 +154,7 @@ def within(least: float, most: float) -> Validator:
 
 
 def one_of_ignoring_case(*words: str) -> Validator:
-    """One of these strings, in any case."""
+    """A validator of strings: one of the given ones, in upper or lower case."""
 
     def check(name: str, value: Value) -> None:
         if str(value).upper() not in words:
@@ -163,13 +164,13 @@ def one_of_ignoring_case(*words: str) -> Validator:
 
 
 def not_empty(name: str, value: Value) -> None:
-    """A string that is none, or has something in it."""
+    """Raises InvalidConfig for an empty string; None is valid."""
     if value == "":
         raise invalid(name, value, "String must be non-empty")
 
 
 def each(check: Callable[[str], object]) -> Validator:
-    """A list of which `check` takes every word, or raises InvalidConfig."""
+    """A validator of lists that calls `check`, which may raise InvalidConfig, for every word."""
 
     def all_of(name: str, value: Value) -> None:
         if value is None:

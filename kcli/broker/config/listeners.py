@@ -1,4 +1,4 @@
-"""Listeners, voters and other addresses within configurations.
+"""The parsing of listeners, voters and other addresses in configurations.
 
     listeners, advertised.listeners      NAME://host:port, ...   no host: all interfaces; IPv6 in brackets or not
     listener.security.protocol.map       NAME:PROTOCOL, ...
@@ -15,7 +15,7 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kcli.java_values import comma_list, java_integer
+from kcli.java.values import comma_list, java_integer
 from kcli.log.config import InvalidConfig
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -27,7 +27,7 @@ _VOTER_FORM = "Each entry should be in the form `{id}@{host}:{port}`."
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a listener is. host: None for all interfaces."""
+    """The address of a listener. host: None for all interfaces."""
 
     listener: str
     security_protocol: str
@@ -38,7 +38,8 @@ class Endpoint:
 def parse_listeners(
     words: Sequence[str], protocols: Mapping[str, str], *, distinct_ports: bool = True
 ) -> tuple[Endpoint, ...]:
-    """The endpoints of `listeners`; of `advertised.listeners`, where ports may be the same. Raises InvalidConfig."""
+    """Return the endpoints of `listeners`, or of `advertised.listeners`, whose ports may be equal. Raises
+    InvalidConfig."""
     try:
         endpoints = tuple(_listener(word, protocols) for word in words)
         _validate(endpoints, words, distinct_ports=distinct_ports)
@@ -62,7 +63,7 @@ def _listener(word: str, protocols: Mapping[str, str]) -> Endpoint:
 
 
 def _host_port(address: str) -> tuple[str, str] | None:
-    """The host, without brackets, and the digits behind the last colon; None where the address has not that form."""
+    """Return the host, without brackets, and the digits after the last colon; None for an address of another form."""
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     digits = port.removeprefix("-")
@@ -72,7 +73,7 @@ def _host_port(address: str) -> tuple[str, str] | None:
 
 
 def _server(word: str) -> tuple[str, int] | None:
-    """A host and a port, behind a scheme that is not looked at."""
+    """Return the host and port after a scheme, which is ignored."""
     scheme, slashes, address = word.rpartition("://")
     found = _host_port(address)
     if found is None or (slashes and not _SCHEME.issuperset(scheme)):
@@ -82,7 +83,7 @@ def _server(word: str) -> tuple[str, int] | None:
 
 
 def listener_name(word: str) -> str:
-    """The name in front of the first colon, upper case. Raises InvalidConfig."""
+    """Return the name before the first colon, upper case. Raises InvalidConfig."""
     name, colon, _ = word.partition(":")
     if not colon:
         raise InvalidConfig(f"Unable to parse a listener name from {word}")
@@ -115,7 +116,7 @@ def _validate(endpoints: Sequence[Endpoint], words: Sequence[str], *, distinct_p
 
 
 def _ip_version(host: str | None) -> int:
-    """4 or 6; 0 for a name, and for none."""
+    """Return 4 or 6 for an IP address; 0 for a name, and for no host."""
     import ipaddress
 
     try:
@@ -134,7 +135,7 @@ def parse_protocol_map(name: str, text: str) -> dict[str, str]:
 
 
 def parse_map(name: str, text: str) -> dict[str, str]:
-    """Pairs separated by commas; within a pair the last colon separates. Raises InvalidConfig."""
+    """Return the pairs of a text like `key:value,...`; the last colon of a pair separates. Raises InvalidConfig."""
     pairs = {}
     for word in comma_list(text) if text else ():
         key, colon, value = word.rpartition(":")
@@ -146,7 +147,7 @@ def parse_map(name: str, text: str) -> dict[str, str]:
 
 
 def parse_counts(name: str, text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: host -> how many connections. Raises InvalidConfig."""
+    """Return `max.connections.per.ip.overrides`: host -> number of connections. Raises InvalidConfig."""
     counts = {}
     for host, count in parse_map(name, text).items():
         number = java_integer(count)
@@ -157,7 +158,7 @@ def parse_counts(name: str, text: str) -> dict[str, int]:
 
 
 def parse_voter(word: str) -> tuple[int, str, int]:
-    """A voter's id, host and port. Raises InvalidConfig."""
+    """Return a voter's id, host and port. Raises InvalidConfig."""
     name, *rest = word.split("@")
     if len(rest) != 1 or not rest[0]:
         raise InvalidConfig(f"Invalid configuration value for controller.quorum.voters. {_VOTER_FORM}")
@@ -173,7 +174,7 @@ def parse_voter(word: str) -> tuple[int, str, int]:
 
 
 def parse_bootstrap_server(word: str) -> tuple[str, int]:
-    """A host and a port. Raises InvalidConfig."""
+    """Return the host and port of a bootstrap server. Raises InvalidConfig."""
     address = _server(word)
     if address is None:
         raise InvalidConfig(
@@ -184,5 +185,5 @@ def parse_bootstrap_server(word: str) -> tuple[str, int]:
 
 
 def _java(words: Iterable[str]) -> str:
-    """A list as Java prints it."""
+    """Return a list as Java prints it."""
     return f"[{', '.join(words)}]"

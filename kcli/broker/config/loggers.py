@@ -1,7 +1,7 @@
-"""Loggers and their levels, as the broker-logger resource shows and changes them.
+"""Loggers and their levels, for DescribeConfigs and IncrementalAlterConfigs of the broker-logger resource.
 
-The names are those of Python's loggers, the root one's is `root`; the levels are Kafka's. Source: LoggingController,
-LogLevelConfig; KIP-412.
+The names are those of Python's loggers, and `root` for the root logger; the levels are Kafka's. Source:
+LoggingController, LogLevelConfig; KIP-412.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ LEVELS: Final = {
 
 
 def loggers() -> dict[str, str]:
-    """Every logger's level, inherited or its own."""
+    """The level of each logger, its own or the inherited one."""
     named = (each for each in logging.root.manager.loggerDict.values() if isinstance(each, logging.Logger))
     return {ROOT: _level(logging.root), **{each.name: _level(each) for each in named}}
 
 
 def exists(name: str) -> bool:
-    """Is there such a logger?"""
+    """Whether there is a logger of that name."""
     return name == ROOT or isinstance(logging.root.manager.loggerDict.get(name), logging.Logger)
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Set a logger's level; None: inherited from now on."""
+    """Set a logger's level; None to inherit it from now on."""
     logger = logging.root if name == ROOT else logging.getLogger(name)
     logger.setLevel(logging.NOTSET if level is None else LEVELS[level])
 

@@ -1,6 +1,6 @@
-"""Names of configurations: synonyms, those of one listener, those of plugins.
+"""Names of configurations: synonyms, names for one listener, names for plugins.
 
-    log.retention.ms .minutes .hours, log.roll.ms .hours, ...   one thing in several units
+    log.retention.ms .minutes .hours, log.roll.ms .hours, ...   one configuration in several units
     listener.name.<listener>.<name>                             <name>, for one listener
     listener.name.<listener>.<mechanism>.sasl.jaas.config       sasl.jaas.config, for one listener and mechanism
 
@@ -35,7 +35,8 @@ _SYNONYMS = {
 
 
 def synonyms(name: str, *, with_base: bool = False) -> tuple[str, ...]:
-    """Names that stand for the same thing, the first to count first; with_base: and what a listener's one overrides."""
+    """Return the names of the same configuration, in order of precedence. with_base: with the name that a listener's
+    configuration overrides."""
     found = _SYNONYMS.get(name)
     if found is not None:
         return found
@@ -44,19 +45,19 @@ def synonyms(name: str, *, with_base: bool = False) -> tuple[str, ...]:
 
 
 def base_name(name: str) -> str | None:
-    """What a listener's configuration overrides; None for other names."""
+    """Return the name that a listener's configuration overrides; None for other names."""
     base = listener_config(name)
     return base and next((each for each in _MECHANISM_CONFIGS if base.endswith(each)), base)
 
 
 def listener_config(name: str) -> str | None:
-    """What is behind `listener.name.<listener>.`; None for other names."""
+    """Return the rest of a name after `listener.name.<listener>.`; None for other names."""
     _, dot, rest = name.removeprefix(LISTENER_PREFIX).partition(".")
     return rest if dot and name.startswith(LISTENER_PREFIX) else None
 
 
 def type_of(name: str) -> ConfigType:
-    """The type of a broker's configuration, UNKNOWN for those that Kafka does not know."""
+    """Return the type of a broker's configuration, UNKNOWN for a name that Kafka does not define."""
     for each in (name, *synonyms(name, with_base=True)):
         key = BROKER_KEYS.get(each) or DYNAMIC_KEYS.get(each)
         if key is not None:
@@ -65,5 +66,5 @@ def type_of(name: str) -> ConfigType:
 
 
 def is_known(name: str) -> bool:
-    """Is it of Kafka, or for a plugin?"""
+    """Whether Kafka defines the name, or it is for a plugin."""
     return type_of(name) is not ConfigType.UNKNOWN or name in AUTHORIZER_CONFIGS or name.startswith(PLUGIN_PREFIXES)

@@ -1,4 +1,4 @@
-"""What values the configurations of topics, brokers, groups and client metrics may have, for the controller.
+"""The valid values of the configurations of topics, brokers, groups and client metrics, for the controller.
 
 Source: ControllerConfigurationValidator, KafkaConfigSchema.
 """
@@ -13,21 +13,22 @@ from kcli.broker.config.broker_keys import BROKER_KEYS
 from kcli.broker.config.client_metrics import InvalidSubscription, validate_client_metrics
 from kcli.broker.config.group_config import validate_group_config
 from kcli.broker.config.keys import LIST
-from kcli.java_values import java_integer
+from kcli.java.values import java_integer
 from kcli.log.config import TOPIC_CONFIGS, Type, validate_topic_configs
 from kcli.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
-from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.result import Refused
 from kcli.metadata.topic_names import fault
+from kcli.protocol.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSchema:
-    """The schema of kcli.metadata.config_control, as one broker's configuration makes it."""
+    """The schema of kcli.metadata.config_control, by the configuration of one broker."""
 
     config: BrokerConfig
 
     def list_default(self, resource_type: int, name: str) -> Sequence[str] | None:
-        """Kafka's default of a topic's or broker's configuration that is a list; None where it is none."""
+        """Return Kafka's default of a topic's or broker's configuration of type LIST; None for another type."""
         if resource_type == TOPIC_RESOURCE and name in TOPIC_CONFIGS:
             topic_key = TOPIC_CONFIGS[name]
             return _words(topic_key.default) if topic_key.type is Type.LIST else None
@@ -37,11 +38,11 @@ class ConfigSchema:
         return None
 
     def validate(self, resource_type: int, name: str, configs: Mapping[str, str], existing: Mapping[str, str]) -> None:
-        """Could these be all configurations of a resource? Raises InvalidConfig, or Refused for another code."""
+        """Check all configurations of a resource. Raises InvalidConfig, or Refused for another error code."""
         if resource_type == TOPIC_RESOURCE:
             self._validate_topic(name, configs, existing)
         elif resource_type == BROKER_RESOURCE:
-            _validate_broker_name(name)  # values were checked by the broker itself: see admin.py
+            _validate_broker_name(name)  # the broker itself has checked the values: see config_admin.py
         elif resource_type == GROUP_RESOURCE:
             if not name:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")

@@ -1,13 +1,13 @@
-"""Which of Kafka's configurations this broker does not honour: those that it refuses, and those that ask for nothing.
+"""Kafka's configurations that this broker does not implement: those that it refuses, and those without effect.
 
-    refused    a node that is told to have it does not start: it would be open where it is meant to be closed, or keep
-               a limit or a policy that it does not know. Kafka's default is always taken
-    harmless   taken with any value, and read by nobody: it sizes or tunes something that is not here
-    the rest   is read; a test holds both lists against the code
+    refused    a node with another value than Kafka's default does not start: it would be open where it is meant to be
+               secured, or would ignore a limit or a policy
+    harmless   accepted with any value, and never read: it sizes or tunes a part that this broker does not have
+    others     are read; a test compares both lists with the code
 
 A listener's own configuration (`listener.name.<listener>.<name>`) is refused where this node has that listener, unless
-it is harmless or max.connections. What arrives while
-the node runs is refused as a change of its configuration; see dynamic.py.
+it is harmless, limits connections, or secures the listener (security.py). A dynamic configuration of these is refused
+when it is changed, as is each that secures a listener, its key store and trust store aside; see dynamic.py.
 """
 
 from __future__ import annotations
@@ -15,42 +15,61 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from kcli.broker.addresses import PLAINTEXT, CannotServe
 from kcli.broker.config.broker_keys import BROKER_KEYS
-from kcli.broker.config.names import AUTHORIZER_CONFIGS, base_name, is_known
-from kcli.broker.replication.selector import RACK_AWARE
+from kcli.broker.config.dynamic_names import SECURITY_CONFIGS
+from kcli.broker.config.listeners import parse_voter
+from kcli.broker.config.names import AUTHORIZER_CONFIGS, base_name, is_known, listener_config
+from kcli.broker.config.security import (
+    HANDLER,
+    JAAS,
+    OF_TLS,
+    PER_LISTENER,
+    PLAINTEXT,
+    TO_BROKERS,
+    listener_security,
+    outgoing_problem,
+    problem_of,
+)
+from kcli.errors import KcliError
 from kcli.log.config import InvalidConfig
 from kcli.metadata.image import TOPIC_RESOURCE
+from kcli.security.authorizer import CLASS_NAME as STANDARD_AUTHORIZER
 
 if TYPE_CHECKING:
     from kcli.broker.config.broker_config import BrokerConfig
     from kcli.metadata.image import MetadataImage
 
+OF_CONNECTIONS: Final = ("max.connections", "max.connection.creation.rate")
+"""Configurations that a listener may have for itself beside those that secure it."""
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""The only replica.selector.class that this broker has; its selection is in replication/selector.py."""
 TIERED: Final = "remote.storage.enable"
 NONE: Final = (None, "", ())
-"""Values that ask for nothing."""
+"""Values that mean that nothing is configured."""
 
-_NO_AUTHORIZER = "authorizers are not there yet"
-_NO_SECURITY = "TLS and SASL are not there yet"
+_NO_KERBEROS = "GSSAPI is not there"
+_NO_LOGIN = "this node logs in to others by PLAIN and SCRAM alone"
+_ONLY_PREFIXED = "belongs behind listener.name.<listener>.<mechanism>"
+_NO_AUTHORIZER = "says nothing without authorizer.class.name"
+_ONLY_AT_THE_START = "is taken over at a start alone, from server.properties"
 _NO_CLASS = "that class is not there"
 _NO_TIER = "tiered storage is not there yet"
-_NO_TOKENS = "delegation tokens are not there yet"
 _NO_LIMIT = "that limit is not kept yet"
 _NOTHING_UNSTABLE = "nothing that is unstable is there"
 
 REFUSED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        ("authorizer.class.name", "early.start.listeners", *AUTHORIZER_CONFIGS),
-        _NO_AUTHORIZER,
-    ),
-    **{name: _NO_SECURITY for name in BROKER_KEYS if name.startswith(("ssl.", "sasl."))},
-    "connections.max.reauth.ms": _NO_SECURITY,
-    "delegation.token.secret.key": _NO_TOKENS,
+    **dict.fromkeys(("sasl.kerberos.principal.to.local.rules", "sasl.kerberos.service.name"), _NO_KERBEROS),
+    **{
+        name: _NO_LOGIN
+        for name in BROKER_KEYS
+        if name.startswith(("sasl.login.", "sasl.client.", "sasl.oauthbearer.")) and name not in PER_LISTENER
+    },
+    **dict.fromkeys((JAAS, HANDLER), _ONLY_PREFIXED),
     **dict.fromkeys(
         (
             "alter.config.policy.class.name",
+            "authorizer.class.name",
             "client.quota.callback.class",
-            "config.providers",
             "create.topic.policy.class.name",
             "group.share.persister.class.name",
             "kafka.metrics.reporters",
@@ -66,8 +85,6 @@ REFUSED: Final[Mapping[str, str]] = {
         (
             "internal.metadata.delete.delay.millis",
             "internal.metadata.max.batch.size.in.bytes",
-            "max.connection.creation.rate",
-            "queued.max.request.bytes",
             "server.max.startup.time.ms",
         ),
         _NO_LIMIT,
@@ -76,10 +93,13 @@ REFUSED: Final[Mapping[str, str]] = {
     "unstable.api.versions.enable": _NOTHING_UNSTABLE,
     "unstable.feature.versions.enable": _NOTHING_UNSTABLE,
 }
-"""The configuration, and why it cannot be had."""
+"""Configuration -> the reason why this broker refuses it."""
 
-_ALSO_SERVED: Final[Mapping[str, object]] = {"replica.selector.class": RACK_AWARE}
-"""Beside the default."""
+_ALSO_SERVED: Final[Mapping[str, object]] = {
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "replica.selector.class": RACK_AWARE,
+}
+"""Configuration -> the value that is accepted beside the default."""
 
 _POOLS = "the event loop is one thread, and no work waits for a pool of that name"
 _BUFFERS = "buffers grow and shrink with what they hold"
@@ -89,8 +109,8 @@ _AT_ONCE = "what is appended is written at once, together with all that waits"
 _NO_METRICS = "no metrics are kept, and none are taken from clients"
 _NO_SHARE = "there are no share groups yet: share.version tells clients so"
 _NO_STREAMS = "there are no streams groups yet: streams.version tells clients so"
-_ONLY_TIERED = "says nothing without remote.log.storage.system.enable"
-_ONLY_TOKENS = "says nothing without delegation.token.secret.key"
+_ONLY_KERBEROS = "tunes logins by GSSAPI alone, and where that mechanism is enabled the node does not start"
+_ONLY_TIERED = "has no effect without remote.log.storage.system.enable"
 
 HARMLESS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -145,14 +165,14 @@ HARMLESS: Final[Mapping[str, str]] = {
         ),
         _NO_METRICS,
     ),
-    "connection.failed.authentication.delay.ms": "nobody is authenticated yet",
     **dict.fromkeys(
         (
-            "delegation.token.expiry.check.interval.ms",
-            "delegation.token.expiry.time.ms",
-            "delegation.token.max.lifetime.ms",
+            "sasl.kerberos.kinit.cmd",
+            "sasl.kerberos.min.time.before.relogin",
+            "sasl.kerberos.ticket.renew.jitter",
+            "sasl.kerberos.ticket.renew.window.factor",
         ),
-        _ONLY_TOKENS,
+        _ONLY_KERBEROS,
     ),
     "follower.fetch.last.tiered.offset.enable": _ONLY_TIERED,
     "log.local.retention.bytes": _ONLY_TIERED,
@@ -165,69 +185,102 @@ HARMLESS: Final[Mapping[str, str]] = {
     **{name: _NO_SHARE for name in BROKER_KEYS if name.startswith(("group.share.", "share.")) and name not in REFUSED},
     **{name: _NO_STREAMS for name in BROKER_KEYS if name.startswith("group.streams.")},
 }
-"""The configuration, and why nobody need read it."""
+"""Configuration -> the reason why it has no effect."""
+
+
+class CannotServe(KcliError):
+    """The node cannot start or continue: a configuration requires a feature that this broker does not have, or an
+    address cannot be bound."""
 
 
 def check_served(config: BrokerConfig) -> None:
-    """Is all there that the node is told to have? Raises CannotServe, which names the first that is not."""
+    """Raises CannotServe, with the first configuration that this broker does not implement."""
     reason = unserved(config)
     if reason is not None:
-        raise CannotServe(reason)
+        raise CannotServe(config.resolved.hide(reason))
 
 
 def check_topics(image: MetadataImage) -> None:
-    """The same of topics that are there already. Raises CannotServe."""
+    """Raises CannotServe where a topic has a configuration that this broker does not implement."""
     for (kind, name), configs in image.configured.items():
         if kind == TOPIC_RESOURCE and configs.get(TIERED, "").strip().lower() == "true":
             raise CannotServe(f"topic {name} has {TIERED}=true: {_NO_TIER}; delete it or take that back first")
 
 
 def check_change(config: BrokerConfig, changed: Iterable[str]) -> None:
-    """The same of a configuration to which a running node is to change. changed: the names. Raises InvalidConfig."""
+    """Check a change of a running node's configuration. config: with the change; changed: the names. Raises
+    InvalidConfig."""
     reason = unserved(config, changed)
     if reason is not None:
         raise InvalidConfig(reason)
 
 
 def unserved(config: BrokerConfig, names: Iterable[str] | None = None) -> str | None:
-    """The first configuration that this broker does not honour, and why; None where it honours all. names: of those
-    to look at, where that is not all."""
+    """Return the first configuration that this broker does not implement, with the reason; None where it implements
+    all.
+
+    names: the configurations to check, None for all.
+    """
     for name in config.properties if names is None else names:
         text = config.properties.get(name, "")
-        if text.strip() and _is_of_a_listener(config, name):
-            return _told(name, "a listener does not have this for itself yet")
-        if name in REFUSED and _asks_for_something(config, name, text):
+        if text.strip() and (reason := _of_a_listener(config, name)) is not None:
+            return _message(name, reason)
+        if name in AUTHORIZER_CONFIGS and text.strip() and not config.get("authorizer.class.name"):
+            return _message(name, _NO_AUTHORIZER)
+        if name == TO_BROKERS and (name in config.cluster or name in config.broker):
+            return _message(name, _ONLY_AT_THE_START)
+        if name in REFUSED and _is_set(config, name, text):
             given = f"{name}={text.strip()}" if REFUSED[name] is _NO_CLASS else name
-            return _told(given, REFUSED[name])
-    return _closed_listener(config)
+            return _message(given, REFUSED[name])
+    problems = (problem_of(config, each.listener) for each in config.listeners)
+    return next((problem for problem in problems if problem is not None), _between_nodes(config))
 
 
-def _is_of_a_listener(config: BrokerConfig, name: str) -> bool:
-    """Does it override for one of this node's listeners what is not read for each?"""
+def _of_a_listener(config: BrokerConfig, name: str) -> str | None:
+    """Why a configuration of one listener is refused; None for others, and for one that is read or harmless."""
     own = base_name(name)
-    if own is None or not is_known(own) or own in HARMLESS or own == "max.connections":
-        return False
+    if own is None or not is_known(own) or own in HARMLESS or own in OF_CONNECTIONS:
+        return None
     listener = name.split(".")[2].upper()
-    return listener in config.controller_listener_names or any(each.listener == listener for each in config.listeners)
+    if listener not in config.controller_listener_names and all(each.listener != listener for each in config.listeners):
+        return None
+    if (name in config.cluster or name in config.broker) and own not in SECURITY_CONFIGS:
+        return _ONLY_AT_THE_START
+    if own in (JAAS, HANDLER) and listener_config(name) == own:
+        return _ONLY_PREFIXED
+    if own not in PER_LISTENER:
+        return REFUSED.get(own, "a listener does not have this for itself yet")
+    security = listener_security(config, listener)
+    if not (security.has_tls if own in OF_TLS else security.has_sasl):
+        return f"listener {listener} is {security.protocol}"
+    return None
 
 
-def _asks_for_something(config: BrokerConfig, name: str, text: str) -> bool:
+def _is_set(config: BrokerConfig, name: str, text: str) -> bool:
     if name not in BROKER_KEYS:
         return bool(text.strip())
     value = config.values[name]
     return value not in NONE and value not in (BROKER_KEYS[name].default, _ALSO_SERVED.get(name))
 
 
-def _closed_listener(config: BrokerConfig) -> str | None:
-    listeners = [("listeners", each.listener) for each in config.listeners]
-    listeners += [("controller.listener.names", name) for name in config.controller_listener_names]
-    listeners += [("inter.broker.listener.name", config.inter_broker_listener)]
-    for name, listener in listeners:
-        protocol = config.protocols.get(listener, PLAINTEXT)
-        if protocol != PLAINTEXT:
-            return f"{name}: listener {listener} is {protocol}, and only PLAINTEXT is served yet"
-    return None
+def _between_nodes(config: BrokerConfig) -> str | None:
+    """Why a node of several cannot connect to the others, in one line. A node that is its whole cluster need not."""
+    voters = {parse_voter(word)[0] for word in config.words("controller.quorum.voters")}
+    is_whole = voters == {config.node_id} and not config.words("controller.quorum.bootstrap.servers")
+    if is_whole and config.is_broker and config.is_controller:
+        return None
+    return outgoing_problem(config)
 
 
-def _told(name: str, reason: str) -> str:
+def check_open(config: BrokerConfig) -> None:
+    """Raises CannotServe, with what of the configuration secures the node, for a read-only one, which is open."""
+    secured = [each for each in config.listeners if each.security_protocol != PLAINTEXT]
+    if secured:
+        reason = f"listener {secured[0].listener} is {secured[0].security_protocol}"
+        raise CannotServe(f"listeners: {reason}, and a read-only node has PLAINTEXT alone yet")
+    if config.get("authorizer.class.name"):
+        raise CannotServe("authorizer.class.name: a read-only node has no authorizer yet; kcli starts only without it")
+
+
+def _message(name: str, reason: str) -> str:
     return f"{name}: {reason}; kcli starts only without it"

@@ -1,12 +1,12 @@
-"""The active controller, beside its decisions (kcli.metadata) and its log: who lives, and what is due.
+"""The active controller's broker sessions and periodic elections. Its decisions are in kcli.metadata.
 
-    becomes active   every broker that is not fenced is taken as heard of now; those known to be dead are fenced
-    sessions         a broker not heard of for broker.session.timeout.ms is fenced, one after the other
+    becomes active   the session of each unfenced broker begins now; brokers whose process has ended are fenced
+    sessions         a broker without heartbeat for broker.session.timeout.ms is fenced, one broker at a time
     elections        preferred leaders every leader.imbalance.check.interval.seconds (auto.leader.rebalance.enable),
                      unclean ones, where topics allow them, every unclean.leader.election.interval.ms
-    resigns          all of it is forgotten
+    resigns          the sessions are dropped, and the timers stopped
 
-The broker within the controller's own process is never taken for dead: who would look at it is as dead as it is.
+The broker in the controller's own process is not fenced for an expired session: it is alive while the controller is.
 Source: QuorumController, PeriodicTaskControlManager, ClusterControlManager.activate.
 """
 
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kcli.broker.metadata.errors import NotController
+from kcli.broker.process.clock import Clock
 from kcli.errors import KcliError
 from kcli.metadata import registration_control as registrations
 from kcli.metadata.directory_control import Answers, Assignments, assign_replicas
@@ -26,9 +27,11 @@ from kcli.metadata.election import ELECTIONS_MAX, balance_leaders, elect_unclean
 from kcli.metadata.heartbeats import Heartbeat, HeartbeatAnswer, Heartbeats, heartbeat
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.result import Refused
+from kcli.metadata.token_control import SWEPT_MAX, sweep_tokens
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.metadata.log import MetadataLog
     from kcli.metadata.registration import Broker as BrokerState
     from kcli.metadata.registration import Controller
 
@@ -38,24 +41,35 @@ AGAIN_S: Final = 0.01
 FAILED_S: Final = 300.0
 LATE_MS: Final = 1
 STALLED_MS: Final = 500
-"""So late is a timer only where this process, or its machine, stood still."""
+"""A session timer that fires later than this, ms, shows that this process, or its machine, stood still."""
 
 Properties = Mapping[str, str]
 
 
 @dataclass(slots=True)
 class _Death:
-    """Of a node's process. epoch: of its broker then, as far as it was known here."""
+    """The end of a node's process. epoch: its broker epoch at that time, in this node's image; was_started: the
+    launcher has started its next process."""
 
     epoch: int
     was_started: bool = False
 
 
 class ActiveController:
-    """See above. On every node that is a controller; all of it on the event loop's thread."""
+    """The sessions and elections of a controller while it is the active one. Every node that is a controller has this
+    object, and uses it on the event loop's thread. own_epoch: returns the broker epoch of this process, None where this
+    node is not a broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: MetadataLog,
+        own_epoch: Callable[[], int | None],
+        clock: Clock | None = None,
+    ) -> None:
+        self._config, self._metadata = config, metadata
+        self._own_epoch = own_epoch
+        self._clock = clock or Clock()
         self._loop = asyncio.get_running_loop()
         self._heartbeats: Heartbeats | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -64,55 +78,55 @@ class ActiveController:
         self._watch_due_ms = 0.0
 
     def start(self) -> None:
-        """Follow the leadership of the metadata log, from now on."""
-        self._broker.metadata.on_leadership.append(self._leadership)
+        """Become active or resign from now on, as the leadership of the metadata log changes."""
+        self._metadata.on_leadership.append(self._leadership)
         self._leadership()
 
     def stop(self) -> None:
-        """Do nothing more by itself."""
+        """Stop the timers of sessions and elections."""
         self._stop_timers()
 
     @property
     def now_ms(self) -> float:
-        """The time of sessions: it only goes forward."""
+        """The time of sessions, ms, monotonic."""
         return self._loop.time() * 1000
 
     @property
     def heartbeats(self) -> Heartbeats:
-        """Who lives. Raises NotController."""
-        if self._heartbeats is None or not self._broker.metadata.is_leader:
+        """The sessions of the brokers. Raises NotController."""
+        if self._heartbeats is None or not self._metadata.is_leader:
             raise NotController("not the active controller")
         return self._heartbeats
 
     def refused(self, what: str, refused: Refused) -> None:
-        """Say why, once as long as it is the same: the other side tries again and again."""
+        """Log why a request was refused; the same line only once in a row, as the sender retries."""
         line = f"{what} is refused: {refused.error.message}"
         if line != self._last_refusal:
             log.warning("%s", line)
         self._last_refusal = line
 
-    # what brokers want of it
+    # requests of nodes
 
     async def register_controller(self, controller: Controller) -> None:
-        """A controller has come up. Raises NotController."""
+        """Register a controller. Raises NotController."""
         _ = self.heartbeats
-        metadata = self._broker.metadata
+        metadata = self._metadata
         await metadata.append(registrations.register_controller(metadata.draft, controller))
 
     async def register_broker(self, state: BrokerState, previous_epoch: int | None) -> int:
-        """A broker has come up, or tells of itself anew. Returns its epoch. Raises NotController, and Refused as
-        register_broker does."""
-        heartbeats, metadata = self.heartbeats, self._broker.metadata
+        """Register a broker, for the first time or anew. previous_epoch: at its last clean shutdown. Return its broker
+        epoch. Raises NotController, and Refused as kcli.metadata.registration_control.register_broker does."""
+        heartbeats, metadata = self.heartbeats, self._metadata
         known = metadata.draft.brokers.get(state.id)
         if known is not None and known.epoch == previous_epoch and known.incarnation_id != state.incarnation_id:
-            heartbeats.end_session(state.id)  # that process has shut down cleanly, though no controller heard of it
+            heartbeats.end_session(state.id)  # its previous process shut down cleanly, without controlled shutdown
             if not known.fenced:
                 self._fence(state.id, "it has shut down")
         records = registrations.register_broker(
             metadata.draft,
             replace(state, epoch=metadata.next_offset),
             previous_epoch,
-            self._broker.config.properties,
+            self._config.properties,
             kraft_version=metadata.kraft_version,
             has_session=heartbeats.has_session(known, self.now_ms) and not self._was_here(known),
         )
@@ -123,45 +137,60 @@ class ActiveController:
         return epoch
 
     async def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
-        """A broker says that it lives. Raises Refused(STALE_BROKER_EPOCH), NotController."""
-        heartbeats, metadata = self.heartbeats, self._broker.metadata
-        records, answer = heartbeat(metadata.draft, heartbeats, beat, self._broker.config.properties, self.now_ms)
+        """Handle a broker's heartbeat, and return the response. Raises Refused(STALE_BROKER_EPOCH), NotController."""
+        heartbeats, metadata = self.heartbeats, self._metadata
+        records, answer = heartbeat(metadata.draft, heartbeats, beat, self._config.properties, self.now_ms)
         done = metadata.append(records)
         if answer.is_in_controlled_shutdown:
-            heartbeats.told_to_shut_down(beat.broker_id, metadata.next_offset - 1)
+            heartbeats.begin_controlled_shutdown(beat.broker_id, metadata.next_offset - 1)
         self._watch_sessions()
         await done
         return answer
 
     async def assign_replicas(self, broker_id: int, broker_epoch: int, assignments: Assignments) -> Answers:
-        """A broker has put replicas into directories. Raises NotController, and Refused as assign_replicas does."""
+        """Record in which log directories a broker's replicas lie. Raises NotController, and Refused as
+        kcli.metadata.directory_control.assign_replicas does."""
         _ = self.heartbeats
-        metadata = self._broker.metadata
+        metadata = self._metadata
         records, answers = assign_replicas(
-            metadata.draft, broker_id, broker_epoch, assignments, self._broker.config.properties
+            metadata.draft, broker_id, broker_epoch, assignments, self._config.properties
         )
         await metadata.append(records)
         return answers
 
-    # becoming active, and no more
+    # becoming active, and resigning
 
     def _leadership(self) -> None:
-        if not self._broker.metadata.is_leader:
+        if not self._metadata.is_leader:
             self._heartbeats = None
             self._stop_timers()
         elif self._heartbeats is None:
             self._activate()
 
     def _activate(self) -> None:
-        config, brokers = self._broker.config, self._broker.metadata.draft.brokers
+        config, brokers = self._config, self._metadata.draft.brokers
         self._heartbeats = Heartbeats(config.number("broker.session.timeout.ms"), brokers.values(), self.now_ms)
         self._watch_sessions()
         self._repeat("unclean", config.number("unclean.leader.election.interval.ms") / 1000, elect_unclean_leaders)
         if config.get("auto.leader.rebalance.enable"):
             seconds = config.number("leader.imbalance.check.interval.seconds")
             self._repeat("preferred", seconds, balance_leaders)
+        if config.get("delegation.token.secret.key"):
+            self._sweep_in(config.number("delegation.token.expiry.check.interval.ms") / 1000)
         for node_id in list(self._deaths):
             self._fence_dead(node_id)
+
+    def _sweep_in(self, seconds: float) -> None:
+        """Remove the delegation tokens that have expired, again and again."""
+
+        def run() -> None:
+            records = sweep_tokens(self._metadata.draft, self._clock.now_ms())
+            if records:
+                log.info("%d delegation tokens have expired", len(records))
+                self._append(records)
+            self._sweep_in(AGAIN_S if len(records) >= SWEPT_MAX else seconds)
+
+        self._again("tokens", seconds, run)
 
     def _stop_timers(self) -> None:
         for timer in self._timers.values():
@@ -171,7 +200,7 @@ class ActiveController:
     def _again(self, name: str, delay_s: float, call: Callable[[], None]) -> None:
         def run() -> None:
             del self._timers[name]
-            if self._heartbeats is None or not self._broker.metadata.is_leader:
+            if self._heartbeats is None or not self._metadata.is_leader:
                 return
             try:
                 call()
@@ -184,18 +213,18 @@ class ActiveController:
         self._timers[name] = self._loop.call_later(delay_s, run)
 
     def _append(self, records: Sequence[Record]) -> bool:
-        """Append what nobody waits for."""
+        """Append records without waiting for their commit. Return whether they were appended."""
         try:
-            self._broker.metadata.append(records).add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._metadata.append(records).add_done_callback(lambda done: done.cancelled() or done.exception())
         except KcliError as error:
-            log.error("not written to the metadata log: %s", error)  # noqa: TRY400
+            log.error("not written to the metadata log: %s", error)  # noqa: TRY400  (the message names the reason)
             return False
         return True
 
     # sessions
 
     def _watch_sessions(self) -> None:
-        """Look again when the session that ends first would."""
+        """Set the timer for the session that expires first."""
         if self._heartbeats is None or "sessions" in self._timers:
             return
         expiry_ms = self._heartbeats.next_expiry_ms()
@@ -208,53 +237,53 @@ class ActiveController:
 
     def _end_session(self) -> None:
         assert self._heartbeats is not None, "only while it is active"
-        if self.now_ms - self._watch_due_ms > STALLED_MS:  # heartbeats may have come meanwhile: look at them first
+        if self.now_ms - self._watch_due_ms > STALLED_MS:  # heartbeats may wait in the sockets: process them first
             self._watch_in(STALLED_MS)
             return
         expired = self._heartbeats.take_expired(self.now_ms)
         if expired is not None:
             broker_id, epoch = expired
-            known = self._broker.metadata.draft.brokers.get(broker_id)
+            known = self._metadata.draft.brokers.get(broker_id)
             if known is not None and known.epoch == epoch and not known.fenced and not self._is_here(known):
                 self._fence(broker_id, "its session has timed out")
         self._watch_sessions()
 
     def _is_here(self, state: BrokerState) -> bool:
-        """Is it the broker in this process, not one before it?"""
-        lifecycle = self._broker.lifecycle
-        return state.id == self._broker.node_id and lifecycle is not None and lifecycle.epoch == state.epoch
+        """Whether that registration is of the broker in this process, not of a process before it."""
+        return state.id == self._config.node_id and self._own_epoch() == state.epoch
 
     def _was_here(self, state: BrokerState | None) -> bool:
-        """Is it the broker of a process before this one? It cannot live any more, whatever its session says."""
-        is_own = state is not None and state.id == self._broker.node_id and self._broker.lifecycle is not None
+        """Whether that registration is of an earlier process of this node, which has ended even if its session has not
+        expired."""
+        is_own = state is not None and state.id == self._config.node_id and self._own_epoch() is not None
         return state is not None and is_own and not self._is_here(state)
 
     def _fence(self, broker_id: int, reason: str) -> None:
         assert self._heartbeats is not None, "only while it is active"
         log.info("fencing broker %d: %s", broker_id, reason)
-        draft, properties = self._broker.metadata.draft, self._broker.config.properties
+        draft, properties = self._metadata.draft, self._config.properties
         if self._append(registrations.fence_broker(draft, broker_id, properties)):
             self._heartbeats.fenced(broker_id)
 
-    # processes whose end somebody saw
+    # processes whose end the launcher has reported
 
     def report_death(self, node_id: int) -> None:
-        """A node's process has ended. Who starts the processes sees it at once and tells every controller: the active
-        one does not wait for the session to end, and one that becomes active a moment later neither."""
-        known = self._broker.image.brokers.get(node_id)
-        if node_id != self._broker.node_id and known is not None:
+        """A node's process has ended, as the launcher reports to every controller: the active controller fences the
+        node's broker without waiting for its session to expire, and so does a controller that becomes active later."""
+        known = self._metadata.image.brokers.get(node_id)
+        if node_id != self._config.node_id and known is not None:
             self._deaths[node_id] = _Death(known.epoch)
-            if self._heartbeats is not None and self._broker.metadata.is_leader:
+            if self._heartbeats is not None and self._metadata.is_leader:
                 self._fence_dead(node_id)
 
     def report_start(self, node_id: int) -> None:
-        """Its next process was started."""
+        """The launcher has started the node's next process."""
         if node_id in self._deaths:
             self._deaths[node_id].was_started = True
 
     def _fence_dead(self, node_id: int) -> None:
         assert self._heartbeats is not None, "only while it is active"
-        death, known = self._deaths[node_id], self._broker.metadata.draft.brokers.get(node_id)
+        death, known = self._deaths[node_id], self._metadata.draft.brokers.get(node_id)
         if known is None or (death.was_started and known.epoch != death.epoch):
             del self._deaths[node_id]
             return
@@ -262,12 +291,12 @@ class ActiveController:
         if not known.fenced:
             self._fence(node_id, "its process has ended")
 
-    # elections that nobody asked for
+    # periodic elections
 
     def _repeat(self, name: str, seconds: float, decide: Callable[[MetadataImage, Properties], list[Record]]) -> None:
         def run() -> None:
-            metadata = self._broker.metadata
-            records = decide(metadata.draft, self._broker.config.properties)
+            metadata = self._metadata
+            records = decide(metadata.draft, self._config.properties)
             delay_s = AGAIN_S if len(records) >= ELECTIONS_MAX else seconds
             if records:
                 log.info("elected leaders of %d partitions (%s)", len(records), name)

@@ -1,4 +1,4 @@
-"""A controller tells the active one where it is reached and what it can do, until the metadata log has it.
+"""The registration of a controller with the active controller: its endpoints, and the features that it supports.
 
 Source: ControllerRegistrationManager; KIP-919.
 """
@@ -10,39 +10,39 @@ import logging
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from kcli.broker.controller.asking import Asking
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.registration import Controller, Endpoint
-from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.result import Refused
+from kcli.protocol.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from kcli.broker.addresses import Addresses
-    from kcli.broker.broker import Broker
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.controller.requests import ControllerRequests
+    from kcli.broker.network.addresses import Addresses
 
 log = logging.getLogger("kcli.broker")
 
-ASK_S: Final = 5.0
+REQUEST_TIMEOUT_S: Final = 5.0
 AGAIN_S: Final = 0.5
 PROTOCOL_IDS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
-async def register_controller(broker: Broker, reached: Addresses) -> None:
-    """Register this controller. It tries until it is heard: run it as a task where nothing must wait for it.
+async def register_controller(config: BrokerConfig, requests: ControllerRequests, reached: Addresses) -> None:
+    """Register this controller, with retries until that succeeds.
 
-    reached: controller listener -> where other nodes reach it; none where it is not opened.
+    reached: controller listener -> the host and port for other nodes; empty where no such listener is open.
     """
-    config = broker.config
     endpoints = {
         name: Endpoint(name, host, port, PROTOCOL_IDS[config.protocols[name]]) for name, (host, port) in reached.items()
     }
     controller = Controller(id=config.node_id, incarnation_id=uuid4(), endpoints=endpoints, features=SUPPORTED_FEATURES)
-    asking, problem = Asking(broker), ""
+    problem = ""
     while True:
         try:
-            return await asking.register_controller(controller, ASK_S)
+            return await requests.register_controller(controller, REQUEST_TIMEOUT_S)
         except Exception as error:  # noqa: BLE001  (whatever it is, it is tried again)
-            if isinstance(error, Refused) and error.error.code is ErrorCode.UNSUPPORTED_VERSION:
-                return None  # no metadata.version yet that has such records
+            if isinstance(error, Refused) and error.error.code == ErrorCode.UNSUPPORTED_VERSION:
+                return None  # this metadata.version has no registrations of controllers yet
             if str(error) != problem:
                 log.warning("controller %d is not registered yet: %s", config.node_id, error)
             problem = str(error)

@@ -1,1 +1,11 @@
-"""The coordinators of groups and of transactions on a broker."""
+"""The coordinators of groups and transactions on a broker, around the machines of kcli/group and kcli/txn.
+
+context                             the parts of the broker that coordinators use
+runtime, log, uncommitted           one machine for each partition of the coordinator's topic: loads it, passes requests
+                                    to it, appends its records, holds its responses back until those are committed
+groups, group_metadata              the group coordinator
+transactions, markers               the transaction coordinator, and the transaction markers that it has written
+local_markers                       transaction markers in the partitions that this broker leads
+transaction_check                   whether a partition is part of a producer's transaction
+producer_ids, other_brokers         blocks of producer ids; channels to other brokers
+"""

@@ -1,48 +1,46 @@
-"""Consumer groups on a broker: the coordinator of __consumer_offsets, and what its handlers share."""
+"""The group coordinator of a broker, which uses __consumer_offsets, and functions for the handlers of group
+requests."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from functools import lru_cache
-from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
 
 from formats.message import uuid_bytes, uuid_text
 from kcli.broker.coordinators.group_metadata import GroupMetadata, topics_changed
-from kcli.broker.coordinators.runtime import CoordinatorError, Work
-from kcli.broker.network.connection import Later
-from kcli.broker.network.messages import ErrorCode
+from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError, Work
+from kcli.broker.wire.answers import Later
 from kcli.group.config import GroupConfig
 from kcli.group.consumer.group import CONSUMER
 from kcli.group.machine import GroupMachine
 from kcli.group.requests import ZERO_ID, CommitOffsets, DeleteGroup, DeleteOffsets, TopicsDeleted
 from kcli.log.config import MINUTE_MS
+from kcli.protocol.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
     from kcli.broker.config import BrokerConfig
-    from kcli.broker.network.messages import Call
     from kcli.metadata.changes import Changes
+    from kcli.metadata.image import MetadataImage
 
-GROUP_OPERATIONS = 3400
-"""Authorized operations of a group where everything is allowed: read, delete, describe, describe and alter configs."""
 ONE_MS = timedelta(milliseconds=1)
 TOPICS_KEPT = 10_000
 FOLLOW_RECORDS = (CommitOffsets, DeleteGroup, DeleteOffsets, TopicsDeleted)
-"""What changes a group by its records only."""
+"""Requests that change a group's state only when their records are replayed: where the records cannot be appended, the
+machine's state is still valid."""
 
 
-def coordinate(broker: Broker) -> Work:
-    """What the coordinator of groups does."""
-    config, metadata = _config(broker.config), GroupMetadata(broker)
+def coordinate(config: BrokerConfig, image: MetadataImage) -> Work:
+    """Return the work of the group coordinator."""
+    group_config, metadata = _config(config), GroupMetadata(config, image)
     return Work(
-        make=lambda _: GroupMachine(config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes)),
-        follow=lambda changes: _follow(broker, changes),
+        make=lambda _: GroupMachine(group_config, lambda: str(uuid4()), metadata, lambda: uuid_text(uuid4().bytes)),
+        follow=lambda changes: _follow(image, changes),
         base_sequence=0,  # as in Kafka's batches
-        commit_timeout_ms=broker.config.number("offsets.commit.timeout.ms"),
+        commit_timeout_ms=config.number("offsets.commit.timeout.ms"),
         changes_nothing=lambda request: isinstance(request, FOLLOW_RECORDS),
     )
 
@@ -63,82 +61,73 @@ def _config(config: BrokerConfig) -> GroupConfig:
 
 
 def consumer_assignors(config: BrokerConfig) -> tuple[str, ...]:
-    """The server's assignors that members of consumer groups may ask for, the default first."""
+    """The names of the server-side assignors that members of consumer groups may select, the default first."""
     names = config.get("group.consumer.assignors")
     assert isinstance(names, tuple), "a list"
     return tuple(str(name) for name in names)
 
 
-def speaks_consumer_protocol(broker: Broker) -> bool:
-    """Is the protocol of KIP-848 on, in the configuration and by the cluster's features?"""
-    protocols = broker.config.get("group.coordinator.rebalance.protocols")
-    return isinstance(protocols, tuple) and CONSUMER in protocols and broker.image.features.get("group.version", 0) >= 1
+def speaks_consumer_protocol(config: BrokerConfig, image: MetadataImage) -> bool:
+    """Whether the consumer protocol of KIP-848 is enabled, by the configuration and by the feature group.version."""
+    protocols = config.get("group.coordinator.rebalance.protocols")
+    return isinstance(protocols, tuple) and CONSUMER in protocols and image.features.get("group.version", 0) >= 1
 
 
-def _follow(broker: Broker, changes: Changes) -> None:
-    """The metadata has changed: consumer groups look at their topics again, offsets go with theirs."""
-    groups = broker.groups
-    changed = topics_changed(broker, changes)
+def _follow(image: MetadataImage, changes: Changes) -> Iterator[Any]:
+    """Yield the requests to every machine that follow from a change of the metadata: consumer groups compute their
+    assignments anew for changed topics, and the offsets of deleted topics are deleted."""
+    changed = topics_changed(image, changes)
     if changed is not None:
-        groups.tell_all(changed)
+        yield changed
     if changes.topics_deleted:
         topics = tuple((topic.name, id_text(topic.id)) for topic in changes.topics_deleted.values())
-        groups.tell_all(TopicsDeleted(topics=topics))
+        yield TopicsDeleted(topics=topics)
 
 
-async def ask_group(call: Call, group_id: str, request: Any) -> Any:
-    """The answer of the group's machine. Raises CoordinatorError, with INVALID_GROUP_ID where there can be no such
-    group."""
+async def ask_group(groups: Coordinator, group_id: str, request: Any) -> Any:
+    """Return the response of the group's machine. Raises CoordinatorError, with INVALID_GROUP_ID for an empty group
+    id."""
     _check_id(group_id)
-    return await call.broker.groups.ask(group_id, request)
+    return await groups.handle(group_id, request)
 
 
-def send_group(call: Call, group_id: str, request: Any) -> asyncio.Future[Any]:
-    """As `ask_group`, and done already where the machine has answered at once: see `when_answered`. Raises
-    CoordinatorError, here or there."""
+def send_group(groups: Coordinator, group_id: str, request: Any) -> asyncio.Future[Any]:
+    """Return a future with the response of the group's machine, done already where the machine has answered at once:
+    see `when_answered`. CoordinatorError is raised here or by the future."""
     _check_id(group_id)
-    return call.broker.groups.send(group_id, request)
+    return groups.send(group_id, request)
 
 
 def _check_id(group_id: str) -> None:
     if not group_id:
-        raise CoordinatorError(ErrorCode.invalid_group_id)
+        raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
 
 
 T = TypeVar("T")
 
 
 def when_answered(answer: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], T]) -> T | Awaitable[T]:
-    """Finish with a machine's answer: now, if it is there, or once it is."""
+    """Return the result of `finish`, called with a machine's response: now where the future is done, else an
+    awaitable."""
     return finish(answer) if answer.done() else Later(answer, finish)
 
 
 def milliseconds(duration: timedelta) -> int:
-    """A field that kio reads as a duration."""
+    """The ms of a field that kio reads as a timedelta."""
     return duration // ONE_MS
 
 
 def duration(value_ms: int) -> timedelta:
-    """The inverse of `milliseconds`."""
+    """A number of ms as a timedelta, for a field that kio writes as a timedelta."""
     return value_ms * ONE_MS
 
 
 @lru_cache(maxsize=TOPICS_KEPT)
 def id_text(value: UUID | None) -> str:
-    """A topic's id as the group coordinator has it; None: no id."""
+    """Kafka's text of a topic id, which the group coordinator uses; that of the zero id for None."""
     return ZERO_ID if value is None else uuid_text(value.bytes)
 
 
 def id_value(text: str) -> UUID | None:
-    """The inverse of `id_text`."""
+    """The topic id with that text; None for the zero id."""
     return None if text == ZERO_ID else UUID(bytes=uuid_bytes(text))
-
-
-def java_host(host: str) -> str:
-    """A client's address as Java's InetAddress prints it: members are shown with it, and stored."""
-    if ":" not in host:
-        return f"/{host}"
-    address = IPv6Address(host.partition("%")[0])
-    if address.ipv4_mapped is not None:
-        return f"/{address.ipv4_mapped}"
-    return "/" + ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":"))

@@ -1,4 +1,4 @@
-"""Reads a coordinator's partition from its start: batches with their records, and markers of transactions."""
+"""Reads a coordinator's partition from its start: batches with their records, and transaction markers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pathlib import Path
 
 from formats.control_record import ControlType
 from formats.file_name import FileKind, FileName, build
-from kcli.coordinator import Pair
-from kcli.log.partition_log import PartitionLog
+from kcli.coordinator.machine import Pair
+from kcli.log.live.partition_log import PartitionLog
 from kcli.log.stored_batches import read_batches
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedBatch:
-    """A batch as it is in the log. commits: of a marker, whether it commits; else None."""
+    """A batch in the log. commits: whether a transaction marker commits, None for a batch of records. records: offset,
+    and key and value."""
 
     producer_id: int
     producer_epoch: int
@@ -25,13 +26,13 @@ class LoggedBatch:
 
 
 def read_log(log: PartitionLog) -> Iterator[LoggedBatch]:
-    """All batches. Raises UnreadableInput for bytes that are damaged."""
+    """Yield all batches. Raises UnreadableInput for damaged bytes."""
     for base_offset in log.base_offsets:
         yield from read_segment(log.directory / build(FileName(FileKind.LOG, base_offset)))
 
 
 def read_segment(path: Path) -> Iterator[LoggedBatch]:
-    """The batches of one segment. Raises UnreadableInput for bytes that are damaged."""
+    """Yield the batches of one segment. Raises UnreadableInput for damaged bytes."""
     for row, records in read_batches(path):
         if not row.is_control:
             pairs = [(each.offset, (each.key, each.value)) for each in records]

@@ -1,6 +1,6 @@
-"""The other brokers, as a coordinator asks them: a channel to each, for one purpose.
+"""Channels from a coordinator to other brokers, at the addresses of their inter-broker listeners.
 
-They are found by the address that they registered for the listener among brokers. Source: InterBrokerSendThread.
+Source: InterBrokerSendThread.
 """
 
 from __future__ import annotations
@@ -8,30 +8,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
+    from kcli.broker.coordinators.context import CoordinatorContext
     from kcli.broker.network.peers import Channel
 
 
 class OtherBrokers:
-    """See above. client_id: what they know this broker by."""
+    """The channels of one coordinator, or for one purpose. client_id: the client id in the requests."""
 
-    def __init__(self, broker: Broker, client_id: str) -> None:
-        self._broker = broker
+    def __init__(self, context: CoordinatorContext, client_id: str) -> None:
+        self._context = context
         self._client_id = client_id
         self._channels: dict[int, tuple[str, int, Channel]] = {}
 
     def channel(self, node_id: int) -> Channel | None:
-        """To that broker; None where it is not there now, or has no address. Raises Unanswered."""
-        known = self._broker.image.brokers.get(node_id)
+        """The channel to that broker; None where it is fenced, or has no inter-broker listener. Raises Unanswered."""
+        known = self._context.image.brokers.get(node_id)
         if known is None or known.fenced:
             return None
-        endpoint = known.endpoints.get(self._broker.config.inter_broker_listener)
+        endpoint = known.endpoints.get(self._context.config.inter_broker_listener)
         if endpoint is None:
             return None
         host, port, channel = self._channels.get(node_id, ("", -1, None))
         if channel is None or (host, port) != (endpoint.host, endpoint.port):
             if channel is not None:
                 channel.close()
-            channel = self._broker.network.channel(endpoint.host, endpoint.port, self._client_id)
+            channel = self._context.network.channel(endpoint.host, endpoint.port, self._client_id)
             self._channels[node_id] = endpoint.host, endpoint.port, channel
         return channel

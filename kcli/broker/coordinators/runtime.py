@@ -1,41 +1,44 @@
 """Runs the machines of a coordinator: one for each partition of its topic that this broker leads.
 
-    load      all records of the partition, read by a thread, replayed in slices; requests are told to come again
-    ask       the machine of a key's partition handles the request; whoever waits is answered when the machine says so
-    append    what the machine wants written, replayed once it is; else a new machine starts from the log
-    answer    once all that the machine has replayed by then is committed: see uncommitted.py
-    resign    another broker leads the partition: whoever waits is told so, the machine is dropped
+    load      a thread reads all records of the partition, which the new machine replays in slices; requests get
+              COORDINATOR_LOAD_IN_PROGRESS meanwhile
+    ask       the machine of the key's partition handles the request, and returns records and responses
+    append    its records are appended, then replayed; where they cannot be, a new machine is loaded from the log
+    answer    a response is sent once all records that the machine had replayed are committed: see uncommitted.py
+    resign    when another broker leads the partition, waiting requests get NOT_COORDINATOR, and the machine is dropped
 
-While too few replicas are in sync, what would have to be written is refused with COORDINATOR_NOT_AVAILABLE. A machine
-that has gone ahead of its records in memory is made anew after a while, which begins its members' sessions again.
+While the ISR is smaller than min.insync.replicas, requests that need records get COORDINATOR_NOT_AVAILABLE. A machine
+whose state is ahead of its records then is replaced after RETRY_S, which begins its members' sessions anew.
 
-Source: CoordinatorRuntime, GroupCoordinatorService, Utils.abs(String.hashCode()).
+Source: CoordinatorRuntime, GroupCoordinatorService.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Sequence
-from functools import cached_property, lru_cache, partial
+from collections.abc import Callable, Container, Iterable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from formats.batch_writer import write_batch
+from formats.errors import FormatError
 from kcli.broker.coordinators.log import LoggedBatch, read_log
 from kcli.broker.coordinators.other_brokers import OtherBrokers
 from kcli.broker.coordinators.uncommitted import Uncommitted
-from kcli.broker.network.messages import ErrorCode
-from kcli.broker.unattended import begin, report
-from kcli.coordinator import Batch, Machine, Outcome
-from kcli.errors import KcliError
-from kcli.java import java_hash
-from kcli.log.partition_log import LogFailed
-from kcli.log.validator import TRANSACTIONAL, AppendRefused, Origin
+from kcli.broker.process.turns import apart
+from kcli.broker.process.unattended import begin, report
+from kcli.coordinator.machine import Batch, Machine, Outcome
+from kcli.errors import KcliError, UnreadableInput
+from kcli.java.hashing import partition_of
+from kcli.log.live.partition_log import LogFailed, PartitionLog
+from kcli.log.live.validator import TRANSACTIONAL, AppendRefused, Origin
+from kcli.protocol.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
-    from kcli.broker.logs.partitions import Partition
+    from kcli.broker.coordinators.context import CoordinatorContext
+    from kcli.broker.partition.partitions import Partition
     from kcli.metadata.changes import Changes
     from kcli.metadata.partition import Topic
 
@@ -43,14 +46,12 @@ log = logging.getLogger("kcli.broker")
 SLICE_BATCHES = 200
 FAILURES_MAX = 3
 RETRY_S = 0.5
-KEYS_KEPT = 10_000
-INT_MIN = -(1 << 31)
 NOTHING = Outcome()
 
 
 class CoordinatorError(KcliError):
-    """Why a coordinator does not answer: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE; or
-    why a log has refused a transaction's batch."""
+    """A coordinator refuses a request. code: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE;
+    or the error with which the log has refused a transaction's batch."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -58,23 +59,18 @@ class CoordinatorError(KcliError):
 
 
 class NotEnoughReplicas(KcliError):
-    """Nothing can be appended for now."""
-
-
-@lru_cache(maxsize=KEYS_KEPT)
-def partition_of(key: str, count: int) -> int:
-    """The partition, of so many, that a group or a transactional id belongs to."""
-    value = java_hash(key)
-    return 0 if value == INT_MIN else abs(value) % count
+    """The ISR is too small to append records."""
 
 
 class _Shard:
-    """One partition's machine, and who waits for its answers."""
+    """One partition's machine. waiting: the futures of the responses, by token; uncommitted: responses held back."""
 
-    def __init__(self, number: int, topic_id: UUID, machine: Machine) -> None:
+    machine: Machine
+    """Set when the replay of the log begins."""
+
+    def __init__(self, number: int, topic_id: UUID) -> None:
         self.number = number
         self.topic_id = topic_id
-        self.machine = machine
         self.uncommitted: Uncommitted | None = None
         self.is_loaded = False
         self.has_failed = False
@@ -84,7 +80,7 @@ class _Shard:
         self.task: asyncio.Task[None] | None = None
 
     def end(self, code: ErrorCode) -> None:
-        """The machine is not used any more."""
+        """Drop the machine. Waiting requests get `code`."""
         if self.timer is not None:
             self.timer.cancel()
         if self.task is not None:
@@ -97,7 +93,7 @@ class _Shard:
         self.waiting.clear()
 
     def refuse(self, outcome: Outcome, code: ErrorCode) -> None:
-        """Whom it would answer are refused."""
+        """Answer the requests of the outcome with `code`."""
         for token, _ in outcome.answers:
             future = self.waiting.get(token)
             if future is not None and not future.done():
@@ -105,26 +101,34 @@ class _Shard:
 
 
 class Work(NamedTuple):
-    """What a coordinator does. make(number): a new machine. act(message, number): what a machine tells.
-    follow(changes): what the metadata's changes mean to machines that there are. base_sequence: of every batch, also of
-    those for producers: coordinators do not count. commit_timeout_ms: how long answers wait for their records' commit.
-    changes_nothing(request): may the machine go on as it is, if what it wants written for that request is not?"""
+    """What one kind of coordinator adds to the runtime.
+
+    make(number): returns a new machine for that partition.
+    act(message, number): carries out a message of that partition's machine.
+    follow(changes): the requests to every machine that follow from changes of the metadata.
+    base_sequence: that of every batch, also of batches with a producer id: coordinators do not count sequences.
+    commit_timeout_ms: how long a response waits for the commit of its records.
+    changes_nothing(request): whether the machine's state is still valid where the request's records are not appended.
+    loads_in_part: a record that cannot be replayed ends the loading of its partition, and the part before it is served;
+    else the partition is not served at all.
+    """
 
     make: Callable[[int], Machine]
     act: Callable[[Any, int], None] = lambda *_: None
-    follow: Callable[[Changes], None] = lambda _: None
+    follow: Callable[[Changes], Iterable[Any]] = lambda _: ()
     base_sequence: int = -1
     commit_timeout_ms: int = 5_000
     changes_nothing: Callable[[Any], bool] = lambda _: False
+    loads_in_part: bool = False
 
 
 class Coordinator:
-    """The machines of one topic. prepare: tells what they are, when there is the first: a broker without groups and
-    transactions starts without the modules of either."""
+    """The machines of one topic. prepare(this coordinator): returns the Work. It is called for the first machine: a
+    broker without groups and transactions does not import their modules."""
 
-    def __init__(self, broker: Broker, topic: str, prepare: Callable[[], Work]) -> None:
+    def __init__(self, context: CoordinatorContext, topic: str, prepare: Callable[[Coordinator], Work]) -> None:
         self.topic = topic
-        self._broker = broker
+        self.context = context
         self._prepare = prepare
         self._shards: dict[int, _Shard] = {}
         self._is_started = False
@@ -132,73 +136,76 @@ class Coordinator:
 
     @cached_property
     def work(self) -> Work:
-        """What it does."""
-        return self._prepare()
+        """The coordinator's Work. The first access imports its modules, which takes 40 ms."""
+        return self._prepare(self)
 
-    # which partitions are this broker's
+    # the partitions that this broker leads
 
     def start(self) -> None:
-        """Load what there is. Then `apply` whatever changes. Not before this life of the broker is registered: the
-        controller may not know yet that the one before it has ended, and this one not have all that it had written."""
+        """Load the partitions that this broker leads. Call `apply` for each later change. To be called once this broker
+        process is registered: before that, the metadata may still name the process before it as the leader, whose
+        records this one may not have."""
         self._is_started = True
         self._follow()
 
     def apply(self, changes: Changes) -> None:
-        """The metadata has changed."""
+        """Apply a change of the metadata."""
         if not self._is_started:
             return
         if changes.partitions or changes.topics_deleted:
             self._follow()
-        if self._shards:
-            self.work.follow(changes)
+        if "work" in self.__dict__:
+            for request in self.work.follow(changes):
+                self.pass_to_all(request)
 
     def _follow(self) -> None:
-        """A later epoch of this broker's own does not matter: what it had appended before is still in its log."""
-        topic = self._broker.image.topics.get(self.topic)
+        """Load partitions that this broker has begun to lead, and drop those that it no longer leads. A later leader
+        epoch of this broker changes nothing: the log still has its records."""
+        topic = self.context.image.topics.get(self.topic)
         led = set() if topic is None else {
-            number for number, state in topic.partitions.items() if state.leader == self._broker.node_id
+            number for number, state in topic.partitions.items() if state.leader == self.context.node_id
         }  # fmt: skip
         for number in [number for number, shard in self._shards.items() if not _is_same(shard, topic, led)]:
-            self._shards.pop(number).end(ErrorCode.not_coordinator)
+            self._shards.pop(number).end(ErrorCode.NOT_COORDINATOR)
         if topic is not None:
             for number in led:
                 if number not in self._shards:
                     self._load(number, topic.id)
 
     def stop(self) -> None:
-        """End all machines."""
+        """Drop all machines."""
         self._is_started = False
         for shard in self._shards.values():
-            shard.end(ErrorCode.not_coordinator)
+            shard.end(ErrorCode.NOT_COORDINATOR)
         self._shards.clear()
 
     @property
     def partition_count(self) -> int:
-        """Partitions of the topic; 0 before there is one."""
-        topic = self._broker.image.topics.get(self.topic)
+        """The number of partitions of the topic; 0 where the topic does not exist yet."""
+        topic = self.context.image.topics.get(self.topic)
         return 0 if topic is None else len(topic.partitions)
 
     def partition_of(self, key: str) -> int:
-        """The partition that a group or a transactional id belongs to. Raises CoordinatorError."""
+        """The partition of a group id or transactional id. Raises CoordinatorError where the topic does not exist."""
         count = self.partition_count
         if not count:
-            raise CoordinatorError(ErrorCode.not_coordinator)
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
         return partition_of(key, count)
 
     def leader_of(self, key: str) -> int:
-        """The broker whose machine it is, -1 for none now. Raises CoordinatorError."""
+        """The broker that coordinates the group or transactional id, -1 for none now. Raises CoordinatorError."""
         number = self.partition_of(key)
-        return self._broker.image.topics[self.topic].partitions[number].leader
+        return self.context.image.topics[self.topic].partitions[number].leader
 
     @cached_property
     def others(self) -> OtherBrokers:
-        """The brokers that lead the topic's other partitions."""
-        return OtherBrokers(self._broker, f"broker-{self._broker.node_id}-{self.topic}")
+        """Channels to the brokers that lead the topic's other partitions."""
+        return OtherBrokers(self.context, f"broker-{self.context.node_id}-{self.topic}")
 
     # loading
 
     def _load(self, number: int, topic_id: UUID, delay_s: float = 0) -> None:
-        shard = self._shards[number] = _Shard(number, topic_id, self.work.make(number))
+        shard = self._shards[number] = _Shard(number, topic_id)
 
         def failed(_: BaseException) -> None:
             shard.has_failed = True
@@ -206,11 +213,14 @@ class Coordinator:
         shard.task = begin(self._replay_log(shard, delay_s), f"{self.topic}-{number} cannot be loaded", failed)
 
     async def _replay_log(self, shard: _Shard, delay_s: float) -> None:
-        """Again, with a new machine, where a marker came or the cleaner has been at the log meanwhile."""
+        """Load a machine from the log; again with a new one where the log has grown meanwhile, or the loading has
+        failed."""
         if delay_s:
             await asyncio.sleep(delay_s)
+        work = await apart(lambda: self.work)
         failures = 0
         while True:
+            shard.machine = work.make(shard.number)
             try:
                 if await self._replay_once(shard):
                     break
@@ -218,24 +228,31 @@ class Coordinator:
                 failures += 1
                 if failures == FAILURES_MAX:
                     raise
-            shard.machine = self.work.make(shard.number)
         shard.task = None
         shard.uncommitted = Uncommitted(
             self._partition(shard.number),
             self.work.commit_timeout_ms,
             partial(self._release, shard),
-            lambda outcome: shard.refuse(outcome, ErrorCode.coordinator_not_available),
+            lambda outcome: shard.refuse(outcome, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         )
         shard.is_loaded = True
         self._do(shard, shard.machine.loaded)
 
     async def _replay_once(self, shard: _Shard) -> bool:
-        """Is the log still as it was?"""
+        """Replay the whole log. Return whether its log end offset is still the same."""
+        await self.context.turns.next()  # a new topic has 50 partitions, whose logs may not exist yet
         opened = self._partition(shard.number).log
         end_offset = opened.log_end_offset
         if end_offset > opened.log_start_offset:
-            batches = await asyncio.get_running_loop().run_in_executor(None, list, read_log(opened))
-            await self._replay_slices(shard, batches)
+            batches, damage = await asyncio.get_running_loop().run_in_executor(None, _read, opened)
+            try:
+                await self._replay_slices(shard, batches)
+                if damage is not None:
+                    raise damage
+            except (FormatError, KcliError) as error:
+                if not self.work.loads_in_part:
+                    raise
+                report(f"{self.topic}-{shard.number} is loaded in part, up to a damaged record", error)
         return opened.log_end_offset == end_offset
 
     async def _replay_slices(self, shard: _Shard, batches: Sequence[LoggedBatch]) -> None:
@@ -245,40 +262,46 @@ class Coordinator:
                 await asyncio.sleep(0)
 
     def _partition(self, number: int) -> Partition:
-        partition = self._broker.partitions.get(self.topic, number)
+        partition = self.context.partitions.get(self.topic, number)
         if partition is None:
-            raise CoordinatorError(ErrorCode.not_coordinator)
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
         return partition
 
     # requests
 
+    def leader_epoch_of(self, number: int) -> int | None:
+        """The leader epoch of that partition; None where its machine is not loaded."""
+        partition = self.context.partitions.get(self.topic, number)
+        return partition.leader_epoch if partition is not None and self.is_loaded(number) else None
+
     def led(self) -> list[int]:
-        """The partitions that this broker leads, loaded or not."""
+        """The partitions of the topic that this broker leads, loaded or not."""
         return list(self._shards)
 
     def is_loaded(self, number: int) -> bool:
-        """Can that partition's machine be asked?"""
+        """Whether that partition's machine is loaded, and takes requests."""
         shard = self._shards.get(number)
         return shard is not None and shard.is_loaded
 
-    async def ask(self, key: str, request: Any) -> Any:
-        """The answer of the machine that the key belongs to. Raises CoordinatorError."""
-        return await self.ask_shard(self.partition_of(key), request)
+    async def handle(self, key: str, request: Any) -> Any:
+        """Return the response of the machine of the key's partition. Raises CoordinatorError."""
+        return await self.handle_in(self.partition_of(key), request)
 
-    async def ask_shard(self, number: int, request: Any) -> Any:
-        """The answer of one machine. Raises CoordinatorError."""
+    async def handle_in(self, number: int, request: Any) -> Any:
+        """Return the response of that partition's machine. Raises CoordinatorError."""
         return await self._send(number, request)
 
     def send(self, key: str, request: Any) -> asyncio.Future[Any]:
-        """As `ask`, and done already where the machine has answered at once. Raises CoordinatorError, here or there."""
+        """Return a future with the response, done already where the machine has answered at once. CoordinatorError is
+        raised here or by the future."""
         return self._send(self.partition_of(key), request)
 
     def _send(self, number: int, request: Any) -> asyncio.Future[Any]:
         shard = self._shards.get(number)
         if shard is None or shard.has_failed:
-            raise CoordinatorError(ErrorCode.not_coordinator)
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
         if not shard.is_loaded:
-            raise CoordinatorError(ErrorCode.coordinator_load_in_progress)
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         token = self._token()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         shard.waiting[token] = future
@@ -289,8 +312,8 @@ class Coordinator:
             future.add_done_callback(lambda _: shard.waiting.pop(token, None))
         return future
 
-    def tell_all(self, request: Any) -> None:
-        """Have every machine that is loaded handle the request; nobody waits for answers."""
+    def pass_to_all(self, request: Any) -> None:
+        """Pass a request to every loaded machine, and drop the responses."""
         for shard in list(self._shards.values()):
             if shard.is_loaded:
                 self._do(shard, partial(shard.machine.handle, self._token(), request), request)
@@ -300,16 +323,17 @@ class Coordinator:
         return self._next_token
 
     def _do(self, shard: _Shard, step: Callable[[int], Outcome], request: Any = None) -> None:
-        """Have the machine do something, at a time; then append, replay, answer, act, and wait for its deadline."""
+        """Run one step of the machine; append and replay its records, send its responses, act on its messages, and set
+        the timer for its deadline."""
         outcome = NOTHING
-        now_ms = self._broker.clock.now_ms()
+        now_ms = self.context.clock.now_ms()
         try:
             outcome = step(now_ms)
             for batch in outcome.batches:
                 self._append(shard, batch, now_ms)
         except NotEnoughReplicas as lacking:
             if self.work.changes_nothing(request):
-                self._refuse(shard, outcome, ErrorCode.coordinator_not_available)
+                self._refuse(shard, outcome, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
                 self._start_again(shard, lacking, RETRY_S)
             return
@@ -317,9 +341,9 @@ class Coordinator:
             if any(batch.producer_id < 0 for batch in outcome.batches):
                 self._start_again(shard, refused)
             else:
-                self._refuse(shard, outcome, ErrorCode(refused.error.value))
+                self._refuse(shard, outcome, refused.error)
             return
-        except Exception as error:  # noqa: BLE001  (a machine that was interrupted is never asked again)
+        except Exception as error:  # noqa: BLE001  (a machine that was interrupted gets no more requests)
             self._start_again(shard, error)
             return
         if outcome.answers or outcome.messages:
@@ -332,7 +356,7 @@ class Coordinator:
         self._expect(shard)
 
     def _release(self, shard: _Shard, outcome: Outcome) -> None:
-        """It is committed, with all that the machine knew."""
+        """Send the responses of an outcome, and act on its messages: its records are committed."""
         for token, response in outcome.answers:
             future = shard.waiting.get(token)
             if future is not None and not future.done():
@@ -341,8 +365,8 @@ class Coordinator:
             self.work.act(message, shard.number)
 
     def _refuse(self, shard: _Shard, outcome: Outcome, code: ErrorCode) -> None:
-        """A batch of a transaction, whose producer the log knows better: what it holds would count from its marker on.
-        Or one for which there are not enough replicas. The machine has not begun to go by it."""
+        """Answer an outcome with `code`, as its records were not appended; the machine's state does not contain them.
+        They are those of a transaction whose producer epoch or sequence the log refuses, or the ISR is too small."""
         shard.refuse(outcome, code)
         self._expect(shard)
 
@@ -368,20 +392,21 @@ class Coordinator:
             shard.machine.replay(record, offset, batch.producer_id, batch.producer_epoch)
 
     def marker_written(self, number: int, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
-        """A transaction's marker is in the partition's log: offsets that it committed count from now on."""
+        """A transaction marker was appended to the partition: replay it, which makes its committed offsets valid."""
         shard = self._shards.get(number)
         if shard is not None and shard.is_loaded:
             shard.machine.replay_marker(producer_id, producer_epoch, commit=commit)
 
     def _start_again(self, shard: _Shard, error: Exception, delay_s: float = 0) -> None:
-        """What the machine wanted written is not: it may not go on as if it were."""
+        """Replace a machine whose records were not appended, as its state already contains them."""
         report(f"{self.topic}-{shard.number}: not appended", error)
-        shard.end(ErrorCode.coordinator_not_available)
+        shard.end(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._shards.get(shard.number) is shard:
             self._load(shard.number, shard.topic_id, delay_s)
 
     def _expect(self, shard: _Shard) -> None:
-        """A timer that comes too early stays, and is set anew then: deadlines are put off far more often than met."""
+        """Set the timer for the machine's deadline. A timer that is due before it stays, and is set anew when it fires:
+        most deadlines are postponed before they are reached."""
         deadline_ms = shard.machine.deadline_ms()
         if deadline_ms is not None and shard.timer_ms is not None and deadline_ms >= shard.timer_ms:
             return
@@ -390,12 +415,13 @@ class Coordinator:
             shard.timer = None
         shard.timer_ms = deadline_ms
         if deadline_ms is not None:
-            delay_s = max(0, deadline_ms - self._broker.clock.now_ms()) / 1000
+            delay_s = max(0, deadline_ms - self.context.clock.now_ms()) / 1000
             shard.timer = asyncio.get_running_loop().call_later(delay_s, self._tick, shard)
 
     def _tick(self, shard: _Shard) -> None:
-        """Time brings more to write, as a rule: it can wait until that can be done."""
-        partition = self._broker.partitions.get(self.topic, shard.number)
+        """Run the machine's step for its deadline; RETRY_S later where the ISR is too small for the records of that
+        step."""
+        partition = self.context.partitions.get(self.topic, shard.number)
         if partition is not None and _lacks_replicas(partition):
             shard.timer = asyncio.get_running_loop().call_later(RETRY_S, self._tick, shard)
             return
@@ -404,7 +430,7 @@ class Coordinator:
 
 
 def _is_same(shard: _Shard, topic: Topic | None, led: Container[int]) -> bool:
-    """Is it still this broker's, and of this very topic?"""
+    """Whether this broker still leads the partition, and the topic was not deleted and created anew."""
     return topic is not None and shard.topic_id == topic.id and shard.number in led
 
 
@@ -412,7 +438,18 @@ def _lacks_replicas(partition: Partition) -> bool:
     try:
         return partition.lacks_replicas
     except LogFailed:
-        return False  # an append says so
+        return False  # appending the batch raises the same error
+
+
+def _read(opened: PartitionLog) -> tuple[list[LoggedBatch], UnreadableInput | None]:
+    """Return the batches of a log before its first damaged byte, and the error for that, None for a sound log."""
+    found: list[LoggedBatch] = []
+    try:
+        for each in read_log(opened):
+            found.append(each)  # noqa: PERF402  (those before the damage count)
+    except UnreadableInput as error:
+        return found, error
+    return found, None
 
 
 def _replay(machine: Machine, batch: LoggedBatch) -> None:

@@ -1,14 +1,14 @@
-"""May a producer's batches be the first of its transaction in their partitions? Asked before they are appended.
+"""The verification that a partition is part of a transaction, before the transaction's first batch is appended to it.
 
     Produce 3 to 11, TxnOffsetCommit 0 to 4   AddPartitionsToTxn, or AddOffsetsToTxn, must have named the partition: the
-                                              coordinator verifies it
-    Produce 12, TxnOffsetCommit 5             the coordinator adds it (KIP-890)
+                                              coordinator verifies that
+    Produce 12, TxnOffsetCommit 5             the coordinator adds the partition (KIP-890)
 
-The coordinator may be another broker: that is asked with AddPartitionsToTxn, as only brokers do (version 4 and later).
+Where the coordinator is another broker, that gets AddPartitionsToTxn in a version for brokers (4 and later).
 
-Once a batch is in the log, its transaction is open there until its marker comes, and nobody asks again. What the
-coordinator says is translated for the producer: what passes becomes NOT_ENOUGH_REPLICAS, on which old clients try
-again. Source: ReplicaManager.handleProduceAppend, AddPartitionsToTxnManager, ProducerAppendInfo.checkSequence.
+Once a batch is in the log, the transaction is open in that partition until its marker, and needs no verification. The
+coordinator's errors are translated for the producer: a transient one becomes NOT_ENOUGH_REPLICAS, after which old
+clients retry. Source: ReplicaManager.handleProduceAppend, AddPartitionsToTxnManager, ProducerAppendInfo.checkSequence.
 """
 
 from __future__ import annotations
@@ -19,59 +19,60 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.network.messages import ErrorCode
+from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError
 from kcli.broker.network.peers import Unanswered
-from kcli.log.partition_log import LogFailed
-from kcli.log.validator import TRANSACTIONAL
+from kcli.log.live.partition_log import LogFailed
+from kcli.log.live.validator import TRANSACTIONAL
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 from kcli.txn.requests import AddPartitions, VerifyPartitions
 from kcli.txn.transaction import EPOCH_BUMP_VERSION
-from kcli.txn.transaction import Partition as Place
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
-    from kcli.broker.logs.partitions import Partition
+    from kcli.broker.partition.partitions import Partition
+    from kcli.broker.wire.types.add_partitions_to_txn import AddPartitionsToTxnResponse
 
-ATTRIBUTES_AT: Final = 22  # the low byte
+ATTRIBUTES_AT: Final = 22  # the position of the low byte of the attributes
 PRODUCER: Final = struct.Struct(">qhi")  # id, epoch, base sequence
 PRODUCER_AT: Final = 43
 REQUEST: Final = "add_partitions_to_txn"
 REQUEST_VERSION: Final = 5
 NOT_ADDED: Final = "Partition was not added to the transaction"
 PASSING: Final = (
-    ErrorCode.network_exception,
-    ErrorCode.coordinator_load_in_progress,
-    ErrorCode.coordinator_not_available,
-    ErrorCode.not_coordinator,
+    ErrorCode.NETWORK_EXCEPTION,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
 )
 
 
 class Client(NamedTuple):
-    """What a client's version means. knows_abortable: TRANSACTION_ABORTABLE. adds: it leaves adding to the broker."""
+    """The properties of a client that follow from the version of its request. supports_abortable: the client
+    knows the error TRANSACTION_ABORTABLE. adds: the broker adds partitions to the transaction, not the client."""
 
-    knows_abortable: bool
+    supports_abortable: bool
     adds: bool
 
 
 def producing(version: int) -> Client:
-    """A client of that version of Produce."""
+    """The Client for a version of Produce."""
     return Client(version >= 11, version >= 12)
 
 
 def committing(version: int) -> Client:
-    """A client of that version of TxnOffsetCommit."""
+    """The Client for a version of TxnOffsetCommit."""
     return Client(version >= 4, version >= 5)
 
 
 class Verdict(NamedTuple):
-    """Why a batch is not appended, with the message that goes with it."""
+    """The error for a batch that is not appended, and its message."""
 
     code: ErrorCode
     reason: str | None = None
 
 
 class Producer(NamedTuple):
-    """Who sends a batch, and where in its sequence."""
+    """The producer id, producer epoch and base sequence of a batch."""
 
     id: int
     epoch: int
@@ -86,7 +87,7 @@ def transactional_producer(records: memoryview | None) -> Producer | None:
 
 
 def unverified(batches: Iterable[tuple[Partition, Producer]]) -> list[tuple[Partition, Producer]]:
-    """Those whose transaction is not open in their partition."""
+    """Return the batches whose transaction is not open in their partition."""
     return [(partition, producer) for partition, producer in batches if not _is_open(partition, producer)]
 
 
@@ -94,73 +95,89 @@ def _is_open(partition: Partition, producer: Producer) -> bool:
     try:
         known = partition.producer(producer.id)
     except LogFailed:
-        return True  # the append says so
+        return True  # appending the batch raises the same error
     return known is not None and known.producer_epoch == producer.epoch and known.current_txn_first_offset >= 0
 
 
 async def verify(
-    broker: Broker, transactional_id: str, client: Client, batches: list[tuple[Partition, Producer]]
-) -> Mapping[Place, ErrorCode]:
-    """Ask the coordinator. Returns what is wrong, by partition. Raises LogFailed."""
-    wrong: dict[Place, ErrorCode] = {}
-    places: set[Place] = set()
-    now_ms = broker.clock.now_ms()
+    transactions: Coordinator, transactional_id: str, client: Client, batches: list[tuple[Partition, Producer]]
+) -> Mapping[TopicPartition, ErrorCode]:
+    """Have the coordinator verify or add the partitions. Return the errors, by partition. Raises LogFailed."""
+    wrong: dict[TopicPartition, ErrorCode] = {}
+    places: set[TopicPartition] = set()
+    now_ms = transactions.context.clock.now_ms()
     for partition, producer in batches:
         known = partition.producer(producer.id)
         if known is not None and producer.epoch < known.producer_epoch:
-            wrong[partition.key] = ErrorCode.invalid_producer_epoch
+            wrong[partition.key] = ErrorCode.INVALID_PRODUCER_EPOCH
             continue
         partition.log.producers.begin_verification(
             producer.id, producer.epoch, producer.sequence, now_ms, begins_at_0=client.adds
         )
         places.add(partition.key)
     if places:
-        codes = await _ask_until_added(broker, transactional_id, client, batches[0][1], frozenset(places))
-        wrong |= {place: _as_known(code, client) for place, code in codes.items() if code is not ErrorCode.none}
+        codes = await _add_or_verify_until_done(
+            transactions, transactional_id, client, batches[0][1], frozenset(places)
+        )
+        wrong |= {place: _for_client(code, client) for place, code in codes.items() if code != ErrorCode.NONE}
     return wrong
 
 
-async def _ask_until_added(
-    broker: Broker, transactional_id: str, client: Client, producer: Producer, places: frozenset[Place]
-) -> Mapping[Place, ErrorCode]:
-    """New clients wait a little for the markers of the transaction before."""
-    left_ms = broker.config.number("add.partitions.to.txn.retry.backoff.max.ms")
-    wait_ms = broker.config.number("add.partitions.to.txn.retry.backoff.ms")
+async def _add_or_verify_until_done(
+    transactions: Coordinator,
+    transactional_id: str,
+    client: Client,
+    producer: Producer,
+    places: frozenset[TopicPartition],
+) -> Mapping[TopicPartition, ErrorCode]:
+    """Let the coordinator add the partitions to the transaction, or verify them. Where it adds them, retry while the
+    markers of the transaction before are missing, for add.partitions.to.txn.retry.backoff.max.ms."""
+    left_ms = transactions.context.config.number("add.partitions.to.txn.retry.backoff.max.ms")
+    wait_ms = transactions.context.config.number("add.partitions.to.txn.retry.backoff.ms")
     while True:
-        codes = await _ask(broker, transactional_id, client, producer, places)
-        if left_ms <= 0 or not client.adds or ErrorCode.concurrent_transactions not in codes.values():
+        codes = await _add_or_verify(transactions, transactional_id, client, producer, places)
+        if left_ms <= 0 or not client.adds or ErrorCode.CONCURRENT_TRANSACTIONS not in codes.values():
             return codes
         left_ms -= wait_ms
         await asyncio.sleep(wait_ms / 1000)
 
 
-async def _ask(
-    broker: Broker, transactional_id: str, client: Client, producer: Producer, places: frozenset[Place]
-) -> Mapping[Place, ErrorCode]:
+async def _add_or_verify(
+    transactions: Coordinator,
+    transactional_id: str,
+    client: Client,
+    producer: Producer,
+    places: frozenset[TopicPartition],
+) -> Mapping[TopicPartition, ErrorCode]:
     if not transactional_id:
-        return dict.fromkeys(places, ErrorCode.invalid_request)
-    if not broker.transactions.partition_count:
-        return dict.fromkeys(places, ErrorCode.coordinator_not_available)
-    leader = broker.transactions.leader_of(transactional_id)
-    if leader != broker.node_id:
-        return await _ask_other(broker, leader, transactional_id, client, producer, places)
+        return dict.fromkeys(places, ErrorCode.INVALID_REQUEST)
+    if not transactions.partition_count:
+        return dict.fromkeys(places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    leader = transactions.leader_of(transactional_id)
+    if leader != transactions.context.node_id:
+        return await _send_to_coordinator(transactions, leader, transactional_id, client, producer, places)
     try:
         if client.adds:
             add = AddPartitions(transactional_id, producer.id, producer.epoch, places, EPOCH_BUMP_VERSION)
-            code = await broker.transactions.ask(transactional_id, add)
-            return dict.fromkeys(places, ErrorCode(code.value))
+            code = await transactions.handle(transactional_id, add)
+            return dict.fromkeys(places, code)
         request = VerifyPartitions(transactional_id, producer.id, producer.epoch, places)
-        verified = await broker.transactions.ask(transactional_id, request)
+        verified: Mapping[TopicPartition, ErrorCode] = await transactions.handle(transactional_id, request)
     except CoordinatorError as error:
         return dict.fromkeys(places, error.code)
-    return {place: ErrorCode(code.value) for place, code in verified.items()}
+    return verified
 
 
-async def _ask_other(
-    broker: Broker, leader: int, transactional_id: str, client: Client, producer: Producer, places: frozenset[Place]
-) -> Mapping[Place, ErrorCode]:
-    """The coordinator is another broker."""
-    topics = groupby(sorted(places), key=lambda place: place[0])
+async def _send_to_coordinator(
+    transactions: Coordinator,
+    leader: int,
+    transactional_id: str,
+    client: Client,
+    producer: Producer,
+    places: frozenset[TopicPartition],
+) -> Mapping[TopicPartition, ErrorCode]:
+    """Send AddPartitionsToTxn to the coordinator on another broker."""
+    topics = groupby(sorted(places), key=lambda place: place.topic)
     transaction = {
         "transactional_id": transactional_id,
         "producer_id": producer.id,
@@ -168,40 +185,40 @@ async def _ask_other(
         "verify_only": not client.adds,
         "topics": [{"name": name, "partitions": [number for _, number in of_name]} for name, of_name in topics],
     }
-    timeout_s = broker.config.number("request.timeout.ms") / 1000
+    timeout_s = transactions.context.config.number("request.timeout.ms") / 1000
     try:
-        channel = broker.transactions.others.channel(leader)
+        channel = transactions.others.channel(leader)
         if channel is None:
-            return dict.fromkeys(places, ErrorCode.coordinator_not_available)
-        answer = await channel.call(REQUEST, REQUEST_VERSION, timeout_s=timeout_s, transactions=[transaction])
+            return dict.fromkeys(places, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        answer: AddPartitionsToTxnResponse = await channel.call(
+            REQUEST, REQUEST_VERSION, timeout_s=timeout_s, transactions=[transaction]
+        )
     except Unanswered:
-        return dict.fromkeys(places, ErrorCode.network_exception)
-    if answer.error_code is not ErrorCode.none:
-        return dict.fromkeys(places, answer.error_code)
+        return dict.fromkeys(places, ErrorCode.NETWORK_EXCEPTION)
+    if answer.error_code != ErrorCode.NONE:
+        return dict.fromkeys(places, ErrorCode(answer.error_code))
     return {
-        (topic.name, each.partition_index): each.partition_error_code
+        TopicPartition(topic.name, each.partition_index): ErrorCode(each.partition_error_code)
         for result in answer.results_by_transaction
         for topic in result.topic_results
         for each in topic.results_by_partition
     }
 
 
-def _as_known(code: ErrorCode, client: Client) -> ErrorCode:
-    """A code as the client knows it."""
-    if code is ErrorCode.producer_fenced:
-        return ErrorCode.invalid_producer_epoch
-    if code is ErrorCode.transaction_abortable and not client.knows_abortable:
-        return ErrorCode.invalid_txn_state
+def _for_client(code: ErrorCode, client: Client) -> ErrorCode:
+    """Return an error that the client's version knows."""
+    if code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.TRANSACTION_ABORTABLE and not client.supports_abortable:
+        return ErrorCode.INVALID_TXN_STATE
     return code
 
 
 def verdict(code: ErrorCode, client: Client) -> Verdict:
-    """What the producer of a batch is told."""
-    if code is ErrorCode.invalid_txn_state:
+    """Return the error and message for the producer of a batch."""
+    if code == ErrorCode.INVALID_TXN_STATE:
         return Verdict(code, NOT_ADDED)
-    if code in PASSING or (code is ErrorCode.concurrent_transactions and not client.adds):
-        reason = (
-            f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name.upper()}"
-        )
-        return Verdict(ErrorCode.not_enough_replicas, reason)
+    if code in PASSING or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not client.adds):
+        reason = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
+        return Verdict(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
     return Verdict(code)

@@ -1,9 +1,9 @@
-"""Transactions on a broker: the coordinator of __transaction_state, what it wants done, and what its handlers share.
+"""The transaction coordinator of a broker, which uses __transaction_state, and functions for its request handlers.
 
-    markers   written wherever the partitions' leaders are, again and again until all are; then the coordinator hears
-              of it. See markers.py
-    verify    before a transactional batch is the first of its transaction in a partition, the coordinator is asked
-              whether the partition is part of it, or told so by new clients (KIP-890)
+    markers   written to the leaders of the transaction's partitions, with retries until all are written; then the
+              coordinator completes the transaction. See markers.py
+    verify    before the first batch of a transaction in a partition, the coordinator verifies that the partition is
+              part of the transaction, or adds it (KIP-890). See transaction_check.py
 
 Source: TransactionCoordinator, TransactionMarkerChannelManager, AddPartitionsToTxnManager.
 """
@@ -16,17 +16,18 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from kcli.broker.coordinators.local_markers import LocalMarkers
 from kcli.broker.coordinators.markers import Markers
-from kcli.broker.coordinators.runtime import CoordinatorError, Work
-from kcli.broker.network.messages import ErrorCode
-from kcli.broker.unattended import begin
+from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError, Work
+from kcli.broker.process.unattended import begin
+from kcli.protocol.error_code import ErrorCode
 from kcli.txn.machine import TransactionMachine
 from kcli.txn.requests import NEEDS_PRODUCER_ID, AbortTimedOut, MarkersWritten, Producer, WriteMarkers
 from kcli.txn.turn import TransactionConfig
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.coordinators.producer_ids import ProducerIds
 
 log = logging.getLogger("kcli.broker")
 
@@ -34,14 +35,16 @@ FEATURE: Final = "transaction.version"
 RETRY_S: Final = 0.1
 
 
-def coordinate(broker: Broker) -> Work:
-    """What the coordinator of transactions does."""
-    config = _config(broker.config)
+def coordinate(transactions: Coordinator, local: LocalMarkers, producer_ids: ProducerIds) -> Work:
+    """Return the work of the transaction coordinator. local: writes markers to partitions that this broker leads."""
+    context = transactions.context
+    config, image = _config(context.config), context.image
     return Work(
-        make=lambda _: TransactionMachine(config, lambda: broker.image.features.get(FEATURE, 0)),
-        act=_Transactions(broker).act,
-        commit_timeout_ms=broker.config.number("request.timeout.ms"),
-        changes_nothing=lambda _: True,  # transactions change by their records only
+        make=lambda _: TransactionMachine(config, lambda: image.features.get(FEATURE, 0)),
+        act=_Transactions(transactions, local, producer_ids).act,
+        commit_timeout_ms=context.config.number("request.timeout.ms"),
+        changes_nothing=lambda _: True,  # only the replay of records changes a transaction
+        loads_in_part=True,  # as TransactionStateManager.loadTransactionMetadata does, and not GroupCoordinatorService
     )
 
 
@@ -56,14 +59,17 @@ def _config(config: BrokerConfig) -> TransactionConfig:
 
 
 class _Transactions:
-    """Does what the coordinator's machines tell."""
+    """Carries out what the transaction coordinator's machines order: to write transaction markers, and to abort
+    transactions that have timed out."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._markers = Markers(broker, lambda message, number: self._begin(self._complete(message, number)))
+    def __init__(self, coordinator: Coordinator, local: LocalMarkers, producer_ids: ProducerIds) -> None:
+        self._coordinator, self._producer_ids = coordinator, producer_ids
+        self._markers = Markers(
+            coordinator, local, lambda message, number: self._begin(self._complete(message, number))
+        )
 
     def act(self, message: WriteMarkers | AbortTimedOut, number: int) -> None:
-        """Do it."""
+        """Carry out a message of the machine of __transaction_state partition `number`."""
         if isinstance(message, WriteMarkers):
             self._markers.write(message, number)
         else:
@@ -73,47 +79,51 @@ class _Transactions:
         _ = begin(work, "a transaction is not completed")
 
     async def _complete(self, message: WriteMarkers, number: int) -> None:
-        """Where that cannot be appended now, it is tried again: nobody else would."""
+        """Complete a transaction whose markers are written; retry while its record cannot be appended."""
         request = MarkersWritten(message.transactional_id, message.producer_id, message.producer_epoch)
         while True:
             try:
-                await self._broker.transactions.ask_shard(number, request)
+                await self._coordinator.handle_in(number, request)
             except CoordinatorError as error:
                 log.info("%s is completed later: %s", message.transactional_id, error.code.name)
-                if error.code is ErrorCode.coordinator_not_available:
+                if error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
                     await asyncio.sleep(RETRY_S)
                     continue
             return
 
     async def _abort(self, message: AbortTimedOut, number: int) -> None:
         try:
-            producer_id = await self._broker.producer_ids.next()
-            await self._broker.transactions.ask_shard(number, replace(message, new_producer_id=producer_id))
+            producer_id = await self._producer_ids.next()
+            await self._coordinator.handle_in(number, replace(message, new_producer_id=producer_id))
         except CoordinatorError as error:
             log.warning("%s has timed out and is not aborted: %s", message.transactional_id, error)
 
 
-async def ask_transaction(broker: Broker, transactional_id: str, request: Any) -> Any:
-    """The answer of the transactional id's machine, with a producer id where it needs one. Raises CoordinatorError,
-    also where there are no producer ids."""
-    answer = await broker.transactions.ask(transactional_id, request)
+async def ask_transaction(
+    transactions: Coordinator, producer_ids: ProducerIds, transactional_id: str, request: Any
+) -> Any:
+    """Return the response of the transactional id's machine. Where the machine needs a producer id, the request is sent
+    again with one. Raises CoordinatorError, also where there are no producer ids."""
+    answer = await transactions.handle(transactional_id, request)
     if answer is NEEDS_PRODUCER_ID:
-        request = replace(request, new_producer_id=await broker.producer_ids.next())
-        answer = await broker.transactions.ask(transactional_id, request)
+        request = replace(request, new_producer_id=await producer_ids.next())
+        answer = await transactions.handle(transactional_id, request)
     return answer
 
 
-async def ask_producer(broker: Broker, transactional_id: str, request: Any) -> tuple[ErrorCode, int, int]:
-    """The answer to InitProducerId and EndTransaction: error, producer id, epoch."""
+async def ask_producer(
+    transactions: Coordinator, producer_ids: ProducerIds, transactional_id: str, request: Any
+) -> tuple[ErrorCode, int, int]:
+    """Return error, producer id and producer epoch, for the responses to InitProducerId and EndTxn."""
     if not transactional_id:
-        return ErrorCode.invalid_request, -1, -1
+        return ErrorCode.INVALID_REQUEST, -1, -1
     try:
-        answer: Producer = await ask_transaction(broker, transactional_id, request)
+        answer: Producer = await ask_transaction(transactions, producer_ids, transactional_id, request)
     except CoordinatorError as error:
         return error.code, -1, -1
-    return ErrorCode(answer.code.value), answer.producer_id, answer.producer_epoch
+    return answer.code, answer.producer_id, answer.producer_epoch
 
 
 def for_version(code: ErrorCode, version: int, since: int) -> ErrorCode:
-    """Clients before that version do not know PRODUCER_FENCED."""
-    return ErrorCode.invalid_producer_epoch if code is ErrorCode.producer_fenced and version < since else code
+    """Return INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED where `version` is before `since`."""
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED and version < since else code

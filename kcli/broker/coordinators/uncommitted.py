@@ -1,23 +1,24 @@
-"""What a machine has said, and rests on records that are not committed yet: it goes out once they are.
+"""Responses and messages of a machine that depend on uncommitted records: they are held back until the commit.
 
-A machine is always at the end of its partition's log, ahead of the high watermark. Kafka keeps its state at every
-offset in between (CoordinatorRuntime's timeline), answers reads as of the high watermark, and lets whatever may write
-wait for all that was written before it. Here there is one state, and everything waits like that, reads too:
+A machine's state is that at its partition's log end offset, ahead of the high watermark. Kafka keeps the state at every
+offset in between (CoordinatorRuntime's timeline), answers reads with the state at the high watermark, and lets writes
+wait for the commit of all records before them. Here there is one state, and all requests wait like that, reads too:
 
-    an answer goes out when the high watermark has reached the log's end of the moment at which the machine gave it
+    a response is sent when the high watermark has reached the log end offset at which the machine has returned it
 
-That is sound. A machine has only seen records below that end, so whatever an answer tells is committed when it is out,
-and no later leader can have lost it: nobody is told an offset, a generation, a producer's epoch that is taken back.
-Where leadership goes first, all who wait are told NOT_COORDINATOR, the machine is dropped, and the next leader's is
-made of a log that lost only what nobody was told of. Messages (markers to write) wait like answers do: no marker says
-"commit" before the record that decides so is committed. Order is kept, and nobody starves: what is appended after the
-answer was given does not count for it. A read waits for one round trip to the followers where Kafka's would not, and
-sees more: what its own client has just written.
+That is sound. The machine has replayed only records below that offset, so the contents of a response are committed when
+it is sent, and no later leader lacks them: no client gets an offset, a generation or a producer epoch that is lost
+later. Where this broker loses the leadership before that, waiting requests get NOT_COORDINATOR, the machine is dropped,
+and the next leader's log lacks only records that no response was based on. Messages (markers to write) wait as
+responses do: no marker says "commit" before the record of that decision is committed. The order of outcomes is kept,
+and no outcome waits for records that were appended after it. A read waits for one round trip to the followers, which it
+does not in Kafka, and contains more: also what its own client has just written.
 
-Alone in sync, the high watermark is the log's end, and nothing ever waits.
+Where this broker is the only member of the ISR, the high watermark is the log end offset, and nothing waits.
 
-Who waits for too long is told COORDINATOR_NOT_AVAILABLE and asks again; its records may be committed all the same, and
-messages are done when they are. Source: CoordinatorRuntime, DeferredEventQueue.
+A response that has waited for commit_timeout_ms becomes COORDINATOR_NOT_AVAILABLE, and the client retries. Its records
+may be committed later all the same, and its messages are carried out then. Source: CoordinatorRuntime,
+DeferredEventQueue.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kcli.coordinator import Outcome
+from kcli.coordinator.machine import Outcome
 
 if TYPE_CHECKING:
-    from kcli.broker.logs.partitions import Partition
+    from kcli.broker.partition.partitions import Partition
 
 
 @dataclass(slots=True)
 class _Held:
-    """An outcome. offset: what the high watermark must have reached; until_s: how long its answers wait, by the loop's
-    time."""
+    """An outcome that is held back. offset: the high watermark at which it is released; until_s: when its responses are
+    given up, in the event loop's time."""
 
     offset: int
     until_s: float
@@ -45,8 +46,11 @@ class _Held:
 
 
 class Uncommitted:
-    """See above, for one machine. release(outcome): it may go out; give_up(outcome): its answers have waited for too
-    long."""
+    """The outcomes of one machine that wait for the commit of their records.
+
+    release(outcome): called when the records are committed. give_up(outcome): called when its responses have waited for
+    timeout_ms.
+    """
 
     def __init__(
         self,
@@ -60,16 +64,16 @@ class Uncommitted:
         self._release, self._give_up = release, give_up
         self._held: deque[_Held] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._look: asyncio.Handle | None = None
+        self._soon: asyncio.Handle | None = None
 
     @property
     def must_wait(self) -> bool:
-        """Must an outcome of now?"""
+        """Whether an outcome of now must wait for the high watermark."""
         log = self._partition.log
         return log.high_watermark < log.log_end_offset or bool(self._held)
 
     def hold(self, outcome: Outcome) -> None:
-        """Let it wait."""
+        """Hold an outcome back until the high watermark reaches the current log end offset."""
         loop = asyncio.get_running_loop()
         until_s = loop.time() + self._timeout_s
         self._held.append(_Held(self._partition.log.log_end_offset, until_s, outcome))
@@ -79,24 +83,25 @@ class Uncommitted:
             self._timer = loop.call_at(until_s, self._expire)
 
     def end(self) -> None:
-        """Nothing goes out any more."""
+        """Drop all outcomes that are held back."""
         if self._held:
             self._held.clear()
             self._partition.unwatch(self._moved)
-        for handle in (self._timer, self._look):
+        for handle in (self._timer, self._soon):
             if handle is not None:
                 handle.cancel()
 
     def _moved(self) -> None:
-        """Something about the partition has. What follows may change it: not before it has done with this."""
-        if self._look is None and self._held and self._is_committed(self._held[0]):
-            self._look = asyncio.get_running_loop().call_soon(self._go_on)
+        """The partition has changed. Outcomes are released in the next turn of the event loop, as that may change the
+        partition again."""
+        if self._soon is None and self._held and self._is_committed(self._held[0]):
+            self._soon = asyncio.get_running_loop().call_soon(self._go_on)
 
     def _is_committed(self, held: _Held) -> bool:
         return self._partition.is_leader and held.offset <= self._partition.log.high_watermark
 
     def _go_on(self) -> None:
-        self._look = None
+        self._soon = None
         while self._held and self._is_committed(self._held[0]):
             held = self._held.popleft()
             if not self._held:

@@ -1,13 +1,14 @@
-"""What a broker does to its logs while nobody asks, without holding up those who do.
+"""The background work on a broker's logs, which does not delay requests.
 
-    retention        every log.retention.check.interval.ms   old segments go: compacted logs' when the cleaner looks
-    flush            every log.flush.scheduler.interval.ms   what flush.ms says; a rolled segment as soon as it is
+    retention        every log.retention.check.interval.ms   delete old segments; compacted logs': in each round of the
+                                                             cleaner
+    flush            every log.flush.scheduler.interval.ms   logs whose flush.ms is over; a rolled segment at once
     checkpoints      every 60 s, high watermarks every 5 s
-    producers        every producer.id.expiration.check.interval.ms   forget the silent ones
-    descriptors      every 30 s   files of old segments are closed when they get many
-    deletion         file.delete.delay.ms after segments or a partition went
+    producers        every producer.id.expiration.check.interval.ms   remove expired producer ids
+    descriptors      every 30 s   close the files of old segments while most descriptors are in use
+    deletion         file.delete.delay.ms after segments or a partition were deleted
 
-One log is looked at in one turn of the event loop; the disk is waited for in threads.
+Each turn of the event loop visits one log; threads wait for the disk.
 Source: LogManager, ReplicaManager, KafkaScheduler.
 """
 
@@ -15,48 +16,76 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from formats.file_name import FileKind
-from kcli.broker.logs import checkpoints, descriptors
+from kcli.broker.config import BrokerConfig
+from kcli.broker.log_dirs import checkpoints
+from kcli.broker.log_dirs.checkpoints import CheckpointWriter
+from kcli.broker.log_dirs.directories import LogDir, LogDirs
 from kcli.broker.logs.compaction import Compactor
-from kcli.broker.logs.directories import LogDir
-from kcli.broker.logs.loading import Key
-from kcli.broker.logs.partitions import Partition
-from kcli.broker.unattended import begin
+from kcli.broker.partition.partitions import Partition, Partitions
+from kcli.broker.process import descriptors
+from kcli.broker.process.clock import Clock
+from kcli.broker.process.unattended import begin
 from kcli.errors import KcliError
-from kcli.log.live_segments import Removal
-from kcli.log.partition_log import PartitionLog
-
-if TYPE_CHECKING:
-    from kcli.broker.logs.manager import LogManager
+from kcli.log.config import LogConfig
+from kcli.log.disk import Disk
+from kcli.log.live.partition_log import PartitionLog
+from kcli.log.live.segments import Removal
+from kcli.protocol.topic_partition import TopicPartition
 
 log = logging.getLogger("kcli.broker")
 
 T = TypeVar("T")
 Step = Callable[[], Coroutine[Any, Any, None]]
-NEVER_MS = 10 * 365 * 86_400_000  # an interval as long as that
+NEVER_MS = 10 * 365 * 86_400_000  # an interval of at least ten years: the work is off
 DESCRIPTORS_INTERVAL_MS = 30_000
-DESCRIPTORS_SHARE = 0.7  # of the limit
+DESCRIPTORS_SHARE = 0.7  # of the limit of open files
+
+
+class Logs(Protocol):
+    """What the background work needs of the broker's logs: `LogManager` implements it."""
+
+    config: BrokerConfig
+    dirs: LogDirs
+    disk: Disk
+    clock: Clock
+    partitions: Partitions
+    writers: dict[LogDir, CheckpointWriter]
+
+    @property
+    def default_log_config(self) -> LogConfig:
+        """The configuration of a topic without overrides."""
+        ...
+
+    def logs_in(self, directory: LogDir) -> Iterator[tuple[TopicPartition, PartitionLog]]:
+        """Yield partition and log for the logs in one directory."""
+        ...
+
+    def directory_failed(self, directory: LogDir, error: BaseException) -> None:
+        """Take a log directory offline."""
+        ...
 
 
 class Background:
-    """See above. `start` and `stop` belong to the log manager; the rest may be asked for at any time between them."""
+    """The upkeep of a broker's logs. `start` and `stop` belong to the log manager; the rest may be called at any time
+    between them."""
 
-    def __init__(self, logs: LogManager) -> None:
+    def __init__(self, logs: Logs) -> None:
         self._logs = logs
-        self.compactor = Compactor(logs, self)
+        self.compactor = Compactor(logs.config, logs.clock, self)
         self._executor = ThreadPoolExecutor(logs.config.number("background.threads"), "log-background")
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._timers: dict[asyncio.TimerHandle, Callable[[], object]] = {}  # with what a stop does in place of each
         self._flushing: set[Partition] = set()
         self._is_running = self._is_over = False
 
-    def start(self, cleaned: Mapping[LogDir, Mapping[Key, int]]) -> None:
-        """Begin. cleaned: up to where each log was compacted."""
+    def start(self, cleaned: Mapping[LogDir, Mapping[TopicPartition, int]]) -> None:
+        """Start the timers and the cleaner. cleaned: the contents of cleaner-offset-checkpoint, by log directory."""
         self._is_running = True
         config = self._logs.config
         first_ms = config.log_initial_task_delay_ms
@@ -72,47 +101,50 @@ class Background:
         self.compactor.start(cleaned)
 
     async def stop(self) -> None:
-        """End all of it; what is in a thread is waited for."""
+        """Stop the timers and the cleaner, wait for the work in threads, and close the files of deleted logs."""
         self._is_running, self._is_over = False, True
         for timer in self._timers:
             timer.cancel()
-        self._timers.clear()
         await self.compactor.stop()
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._executor.shutdown()
+        for at_stop in self._timers.values():
+            at_stop()
+        self._timers.clear()
 
     def reconfigured(self) -> None:
-        """The broker's configuration has changed."""
+        """Apply a change of the broker's configuration."""
         self.compactor.reconfigured()
 
-    def forget(self, gone: Partition) -> None:
-        """A partition went, or its directory failed."""
-        self.compactor.abort(gone)
+    def forget(self, removed: Partition) -> None:
+        """Stop cleaning a partition that was deleted, or whose log directory has failed."""
+        self.compactor.abort(removed)
 
-    # how things are run
+    # threads, tasks, timers
 
     async def in_thread(self, call: Callable[[], T]) -> T:
-        """Wait for a disk."""
+        """Return the result of `call`, which waits for a disk, from a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something to its end; `stop` waits for it."""
+        """Run `work` as a task, for which `stop` waits."""
         task = begin(work, "background work")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def later(self, delay_ms: int, call: Callable[[], object]) -> None:
-        """Call something on the event loop, unless the broker stops before."""
+    def later(self, delay_ms: int, call: Callable[[], object], at_stop: Callable[[], object] = lambda: None) -> None:
+        """Call `call` on the event loop after delay_ms; where the broker stops before, call `at_stop` instead."""
         if self._is_over:
+            at_stop()
             return
 
         def run() -> None:
-            self._timers.discard(timer)
+            del self._timers[timer]
             call()
 
         timer = asyncio.get_running_loop().call_later(delay_ms / 1000, run)
-        self._timers.add(timer)
+        self._timers[timer] = at_stop
 
     def _every(self, first_ms: int, interval_ms: int, step: Step) -> None:
         if interval_ms < NEVER_MS:
@@ -142,7 +174,7 @@ class Background:
     # retention and deletion
 
     async def retain(self) -> None:
-        """Retention of the logs that are not compacted."""
+        """Apply retention to the logs that are not compacted."""
 
         def visit(partition: Partition, opened: PartitionLog) -> None:
             if not opened.config.compact:
@@ -151,26 +183,28 @@ class Background:
         await self.each_log(visit)
 
     def retain_one(self, partition: Partition, opened: PartitionLog) -> None:
-        """Old segments of one log go. Raises OSError."""
+        """Delete the segments of one log that retention.ms and retention.bytes exclude. Raises OSError."""
         removals = opened.delete_old_segments(self._logs.clock.now_ms())
         if removals:
             count = sum(len(each.segments) for each in removals)
             log.info("%s: %d old segments deleted, it begins at %d", partition, count, opened.log_start_offset)
             self.trimmed(partition)
+            partition.log_start_moved()
             self.remove_later(partition, removals)
 
     def trimmed(self, partition: Partition) -> None:
-        """The log start has moved: write its leader epochs."""
+        """The log start offset has moved: write leader-epoch-checkpoint."""
         opened = partition.opened_log
         if opened is not None and not partition.is_offline:
             self.spawn(self._on_disk(partition, opened.write_stale_epochs))
 
     def remove_later(self, partition: Partition, removals: Iterable[Removal]) -> None:
-        """Remove files of a log when their delay is over."""
+        """Remove the files of deleted segments when file.delete.delay.ms is over."""
         for removal in removals:
             self.later(
                 removal.delay_ms,
                 lambda removal=removal: self.spawn(self._on_disk(partition, removal.run)),  # type: ignore[misc]
+                removal.close,
             )
 
     async def _on_disk(self, partition: Partition, call: Callable[[], object]) -> None:
@@ -183,9 +217,12 @@ class Background:
     def delete_tree(self, directory: LogDir, path: Path, opened: PartitionLog | None) -> None:
         """Remove the directory of a partition when file.delete.delay.ms is over."""
 
-        def remove() -> None:
+        def close() -> None:
             if opened is not None:
                 opened.close_handles()
+
+        def remove() -> None:
+            close()
             self._logs.disk.remove_tree(path)
             log.info("deleted log in %s", path)
 
@@ -193,21 +230,21 @@ class Background:
             try:
                 await self.in_thread(remove)
             except FileNotFoundError:
-                log.info("%s was already gone", path)
+                log.info("%s was deleted already", path)
             except OSError as error:
                 self._logs.directory_failed(directory, error)
 
-        self.later(self._logs.default_log_config.file_delete_delay_ms, lambda: self.spawn(run()))
+        self.later(self._logs.default_log_config.file_delete_delay_ms, lambda: self.spawn(run()), close)
 
     # flushing
 
     def flush_soon(self, partition: Partition) -> None:
-        """A segment was rolled: make it durable."""
+        """Flush a log whose segment was rolled."""
         if self._is_running and partition not in self._flushing:
             self.spawn(self.flush_one(partition))
 
     async def flush_one(self, partition: Partition) -> None:
-        """Flush what is due of one log."""
+        """Flush the segments of one log that are due, in a thread."""
         opened = partition.opened_log
         if opened is None or partition in self._flushing:
             return
@@ -256,20 +293,21 @@ class Background:
         await self._write(FileKind.REPLICATION_OFFSETS)
 
     def checkpoint_soon(self, directory: LogDir) -> None:
-        """Partitions went from a directory: its checkpoints forget them."""
+        """Partitions were removed from a log directory: write its checkpoints without them."""
         self.compactor.forget_all_but(directory, {key for key, _ in self._logs.logs_in(directory)})
         if self._is_running:
             kinds = FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS, FileKind.LOG_START_OFFSETS
             self.spawn(self._write_in(directory, *kinds, FileKind.CLEANER_OFFSETS))
 
     async def _write(self, *kinds: FileKind) -> None:
-        """Write checkpoints, in this order: no log start is to be found beyond its high watermark, or Kafka warns."""
+        """Write these checkpoints, in this order: Kafka warns of a log start offset above the high watermark on
+        disk."""
         for directory in self._logs.dirs.online:
             await self._write_in(directory, *kinds)
 
     async def _write_in(self, directory: LogDir, *kinds: FileKind) -> None:
         logs = list(self._logs.logs_in(directory))
-        contents: dict[FileKind, Callable[[], dict[Key, int]]] = {
+        contents: dict[FileKind, Callable[[], dict[TopicPartition, int]]] = {
             FileKind.RECOVERY_POINTS: lambda: checkpoints.recovery_points(logs),
             FileKind.LOG_START_OFFSETS: lambda: checkpoints.log_starts(logs),
             FileKind.REPLICATION_OFFSETS: lambda: checkpoints.high_watermarks(logs),
@@ -285,15 +323,15 @@ class Background:
         """Write cleaner-offset-checkpoint of one directory."""
         await self._write_in(directory, FileKind.CLEANER_OFFSETS)
 
-    # the rest
+    # producer ids, descriptors
 
     async def expire_producers(self) -> None:
-        """Forget producers that have been silent for producer.id.expiration.ms."""
+        """Remove producer ids that were not used for producer.id.expiration.ms."""
         now_ms = self._logs.clock.now_ms()
         await self.each_log(lambda _, opened: opened.expire_producers(now_ms))
 
     async def release_descriptors(self) -> None:
-        """Close the files of old segments when there are many open."""
+        """Close the files of old segments while most of the allowed descriptors are in use."""
         if await self.in_thread(descriptors.share_in_use) > DESCRIPTORS_SHARE:
             log.info("most descriptors are in use: the files of old segments are closed")
             await self.each_log(lambda _, opened: opened.release_handles())

@@ -1,12 +1,13 @@
-"""When which log is compacted: log.cleaner.threads workers, each at the filthiest log that nobody is at.
+"""The log cleaner: log.cleaner.threads workers, each cleaning the compacted log with the highest dirty ratio.
 
-    look    every log.cleaner.backoff.ms, and again at once after a log was cleaned: of the compacted logs that are
-            worth it, by dirty ratio or age, the one with the highest ratio
-    clean   in a thread, group by group, no faster than log.cleaner.io.max.bytes.per.second; swapped in between requests
-    after   the cleaner's checkpoint; then retention of compacted logs
+    select  every log.cleaner.backoff.ms, and at once after a log was cleaned: of the compacted logs whose dirty ratio
+            or age is due, and that no other worker cleans, the one with the highest dirty ratio
+    clean   in a thread, segment group by group, at most log.cleaner.io.max.bytes.per.second; each group is swapped in
+            on the event loop
+    after   write cleaner-offset-checkpoint; then apply retention to the compacted logs
 
-A log that cannot be cleaned is left alone until the next start; one that was truncated, deleted or is compacted no
-more is aborted. Source: LogCleaner, LogCleanerManager, Throttler.
+A log that cannot be cleaned is left out until the next start. The cleaning of a log that is truncated, deleted or no
+longer compacted is aborted. Source: LogCleaner, LogCleanerManager, Throttler.
 """
 
 from __future__ import annotations
@@ -14,32 +15,55 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
-from kcli.broker.logs.directories import LogDir
-from kcli.broker.logs.loading import Key
-from kcli.broker.logs.partitions import Partition
-from kcli.broker.unattended import report
+from kcli.broker.config import BrokerConfig
+from kcli.broker.log_dirs.directories import LogDir
+from kcli.broker.partition.partitions import Partition
+from kcli.broker.process.clock import Clock
+from kcli.broker.process.unattended import report
 from kcli.errors import UnreadableInput
 from kcli.log.cleaner.partition import Uncleanable
 from kcli.log.config import CleanerConfig, InvalidConfig
-from kcli.log.live_compaction import CompactionAborted, LiveCompaction
-from kcli.log.live_segments import Removal
-from kcli.log.partition_log import LogFailed, PartitionLog
-
-if TYPE_CHECKING:
-    from kcli.broker.logs.background import Background
-    from kcli.broker.logs.manager import LogManager
+from kcli.log.live.compaction import CompactionAborted, LiveCompaction
+from kcli.log.live.partition_log import LogFailed, PartitionLog
+from kcli.log.live.segments import Removal
+from kcli.protocol.topic_partition import TopicPartition
 
 log = logging.getLogger("kcli.broker")
 
+T = TypeVar("T")
 NAP_S = 0.3
 
 
+class Chores(Protocol):
+    """What the cleaner needs of the background work on a broker's logs: `Background` implements it."""
+
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        """Return the result of `call`, which waits for a disk, from a thread."""
+        ...
+
+    async def each_log(self, visit: Callable[[Partition, PartitionLog], object]) -> None:
+        """Visit every log, one in a turn of the event loop."""
+        ...
+
+    def retain_one(self, partition: Partition, opened: PartitionLog) -> None:
+        """Delete the segments of one log that retention excludes. Raises OSError."""
+        ...
+
+    def remove_later(self, partition: Partition, removals: Iterable[Removal]) -> None:
+        """Remove the files of deleted segments when file.delete.delay.ms is over."""
+        ...
+
+    async def write_cleaned(self, directory: LogDir) -> None:
+        """Write cleaner-offset-checkpoint of one directory."""
+        ...
+
+
 class Throttle:
-    """Keeps all cleaner threads together below a rate."""
+    """Keeps the I/O of all cleaner threads together below a rate."""
 
     def __init__(self, bytes_per_s: float) -> None:
         self.bytes_per_s = bytes_per_s
@@ -47,7 +71,8 @@ class Throttle:
         self._free_at = 0.0
 
     def wait(self, size: int) -> None:
-        """So many bytes were read or written: wait until there is room for them. In a cleaner's thread."""
+        """Count `size` bytes that were read or written, and sleep while the rate is exceeded. Call in a cleaner
+        thread."""
         with self._guard:
             now = time.monotonic()
             self._free_at = max(self._free_at, now - NAP_S) + size / self.bytes_per_s
@@ -57,43 +82,44 @@ class Throttle:
 
 
 class Compactor:
-    """See above."""
+    """The cleaner workers of one broker, the logs that they clean, and the offsets up to which logs are cleaned."""
 
-    def __init__(self, logs: LogManager, background: Background) -> None:
-        self._logs = logs
-        self._background = background
-        self._cleaned: dict[LogDir, dict[Key, int]] = {}
+    def __init__(self, config: BrokerConfig, clock: Clock, chores: Chores) -> None:
+        self._config = config
+        self._clock = clock
+        self._chores = chores
+        self._cleaned: dict[LogDir, dict[TopicPartition, int]] = {}
         self._busy: dict[Partition, LiveCompaction] = {}
         self._uncleanable: set[Partition] = set()
         self._workers: list[asyncio.Task[None]] = []
-        self._wanted = 0
+        self._configured_threads = 0
         self._woken = asyncio.Event()
-        self.throttle = Throttle(logs.config.log_cleaner_io_max_bytes_per_second)
+        self.throttle = Throttle(config.log_cleaner_io_max_bytes_per_second)
 
-    def start(self, cleaned: Mapping[LogDir, Mapping[Key, int]]) -> None:
-        """Begin. cleaned: what the checkpoints say."""
+    def start(self, cleaned: Mapping[LogDir, Mapping[TopicPartition, int]]) -> None:
+        """Start the workers. cleaned: the contents of cleaner-offset-checkpoint, by log directory."""
         self._cleaned = {directory: dict(offsets) for directory, offsets in cleaned.items()}
         self.reconfigured()
 
     def reconfigured(self) -> None:
-        """The broker's configuration may have changed: threads, rate."""
-        config = self._logs.config
+        """Apply the number of threads and the I/O rate in the broker's configuration."""
+        config = self._config
         self.throttle.bytes_per_s = config.log_cleaner_io_max_bytes_per_second
-        self._wanted = config.log_cleaner_threads if config.log_cleaner_enable else 0
+        self._configured_threads = config.log_cleaner_threads if config.log_cleaner_enable else 0
         self._workers = [worker for worker in self._workers if not worker.done()]
-        for number in range(len(self._workers), self._wanted):
+        for number in range(len(self._workers), self._configured_threads):
             self._workers.append(asyncio.get_running_loop().create_task(self._work(number)))
 
     async def stop(self) -> None:
-        """End it. What is being cleaned is dropped."""
-        self._wanted = 0
+        """Stop the workers, and abort the cleaning of logs."""
+        self._configured_threads = 0
         self._woken.set()
         for partition in list(self._busy):
             self.abort(partition)
         await asyncio.gather(*self._workers)
 
     def abort(self, partition: Partition) -> None:
-        """The log is not to be cleaned any more, or went."""
+        """Abort the cleaning of a partition's log. A log that could not be cleaned may be tried again."""
         self._uncleanable.discard(partition)
         compaction = self._busy.get(partition)
         if compaction is not None:
@@ -102,62 +128,62 @@ class Compactor:
             except OSError as error:
                 log.warning("%s: what was cleaned of it is not removed: %s", partition, error)
 
-    def cleaned_in(self, directory: LogDir) -> dict[Key, int]:
-        """What cleaner-offset-checkpoint says of a directory."""
+    def cleaned_in(self, directory: LogDir) -> dict[TopicPartition, int]:
+        """The contents of cleaner-offset-checkpoint for a log directory."""
         return dict(self._cleaned.get(directory, {}))
 
-    def forget_all_but(self, directory: LogDir, keys: set[Key]) -> None:
-        """Partitions went from a directory."""
+    def forget_all_but(self, directory: LogDir, keys: set[TopicPartition]) -> None:
+        """Remove the cleaned offsets of all partitions of a log directory but `keys`."""
         known = self._cleaned.get(directory, {})
         self._cleaned[directory] = {key: offset for key, offset in known.items() if key in keys}
 
     # workers
 
     async def _work(self, number: int) -> None:
-        while number < self._wanted:
+        while number < self._configured_threads:
             try:
                 cleaned = await self.clean_filthiest()
                 await self.retain()
             except Exception as error:  # noqa: BLE001  (a bug ends one round, not the cleaner)
                 report("the log cleaner", error)
                 cleaned = False
-            if not cleaned and number < self._wanted:
+            if not cleaned and number < self._configured_threads:
                 try:
-                    await asyncio.wait_for(self._woken.wait(), self._logs.config.log_cleaner_backoff_ms / 1000)
+                    await asyncio.wait_for(self._woken.wait(), self._config.log_cleaner_backoff_ms / 1000)
                 except TimeoutError:
                     continue
 
     async def retain(self) -> None:
-        """Retention of the logs that are compacted."""
+        """Apply retention to the compacted logs."""
 
         def visit(partition: Partition, opened: PartitionLog) -> None:
             if opened.config.compact and partition not in self._busy:
-                self._background.retain_one(partition, opened)
+                self._chores.retain_one(partition, opened)
 
-        await self._background.each_log(visit)
+        await self._chores.each_log(visit)
 
     async def clean_filthiest(self) -> bool:
-        """Clean the log that needs it most. Returns whether one did."""
+        """Clean the log with the highest dirty ratio. Return whether a log was cleaned."""
         found: list[tuple[float, Partition, PartitionLog]] = []
 
         def visit(partition: Partition, opened: PartitionLog) -> None:
             if opened.config.compact and partition not in self._busy and partition not in self._uncleanable:
-                ratio = self._look(partition, opened)
+                ratio = self._dirty_ratio(partition, opened)
                 if ratio is not None:
                     found.append((ratio, partition, opened))
 
-        await self._background.each_log(visit)
+        await self._chores.each_log(visit)
         found = [each for each in found if each[1] not in self._busy]
         if not found:
             return False
         _, partition, opened = max(found, key=lambda each: each[0])
         return await self.clean(partition, opened)
 
-    def _look(self, partition: Partition, opened: PartitionLog) -> float | None:
-        """The dirty ratio; None where cleaning is not worth it."""
+    def _dirty_ratio(self, partition: Partition, opened: PartitionLog) -> float | None:
+        """The dirty ratio of a log; None where it is not due to be cleaned."""
         offsets = self._offsets(partition)
         try:
-            selection = opened.cleanable(offsets.get(partition.key), self._logs.clock.now_ms())
+            selection = opened.cleanable(offsets.get(partition.key), self._clock.now_ms())
         except Uncleanable as error:
             self._give_up(partition, error)
             return None
@@ -165,16 +191,16 @@ class Compactor:
             offsets[partition.key] = selection.first_dirty_offset
         return selection.ratio if selection.worth_it else None
 
-    def _offsets(self, partition: Partition) -> dict[Key, int]:
+    def _offsets(self, partition: Partition) -> dict[TopicPartition, int]:
         assert partition.directory is not None, "its log is open"
         return self._cleaned.setdefault(partition.directory, {})
 
     async def clean(self, partition: Partition, opened: PartitionLog) -> bool:
-        """One pass over a log. Returns whether it was done."""
-        clock, offsets = self._logs.clock, self._offsets(partition)
+        """Clean a log once. Return whether that was completed."""
+        clock, offsets = self._clock, self._offsets(partition)
         try:
             compaction = opened.begin_compaction(
-                CleanerConfig.of(self._logs.config.properties),
+                CleanerConfig.of(self._config.properties),
                 offsets.get(partition.key),
                 clock.now_ms(),
                 pace=self.throttle.wait,
@@ -184,10 +210,10 @@ class Compactor:
             self._busy[partition] = compaction
             began = clock.now_ms()
             swapped: list[Removal] = []
-            while (group := await self._background.in_thread(compaction.clean_next)) is not None:
-                self._background.remove_later(partition, swapped)
+            while (group := await self._chores.in_thread(compaction.clean_next)) is not None:
+                self._chores.remove_later(partition, swapped)
                 swapped = compaction.swap(group, clock.now_ms())
-            self._background.remove_later(partition, swapped)
+            self._chores.remove_later(partition, swapped)
             done = compaction.done()
             if done.end_offset <= done.selection.first_dirty_offset:
                 self._give_up(partition, "the offset map is too small to get on: raise log.cleaner.dedupe.buffer.size")
@@ -207,7 +233,7 @@ class Compactor:
         finally:
             self._busy.pop(partition, None)
         assert partition.directory is not None, "its log is open"
-        await self._background.write_cleaned(partition.directory)
+        await self._chores.write_cleaned(partition.directory)
         return True
 
     def _give_up(self, partition: Partition, reason: object) -> None:

@@ -1,15 +1,15 @@
-"""All logs of a broker: opened at its start, made and deleted as the metadata says, closed at its end.
+"""All logs of a broker: opened at its start, created and deleted as the metadata says, closed at its stop.
 
-    start      every log directory at once, each with num.recovery.threads.per.data.dir threads; requests wait no longer
-               than for the last log
-    apply      what changed in the metadata: a new partition is there at once, its directory a moment later; one that is
-               gone is renamed to -delete and removed after file.delete.delay.ms; configurations reach open logs
-    fail       an I/O error takes a log directory offline, the others go on; without the metadata log's, or the last
-               one, the broker must stop
-    stop       all flushed and closed, checkpoints and the marker of a clean shutdown written
+    start      open the logs of all log directories in parallel, each with num.recovery.threads.per.data.dir threads
+    apply      after a change of the metadata: add new partitions at once and create their directories soon after;
+               rename the directories of removed partitions to -delete, and remove them after file.delete.delay.ms; pass
+               configurations to open logs
+    fail       an I/O error takes a log directory offline, and the other directories stay in use; when the directory of
+               the metadata log or the last directory fails, the broker must stop
+    stop       flush and close all logs, write the checkpoints and the marker of a clean shutdown
 
-Everything but what waits for a disk happens on the event loop's thread. A new log is made by whoever comes first, the
-thread that makes them or the request that needs it. Source: LogManager, ReplicaManager.applyDelta,
+Threads do the work that waits for a disk; all else happens on the event loop's thread. A new log is created by the
+thread for that, or by the request that needs it first. Source: LogManager, ReplicaManager.applyDelta,
 BrokerMetadataPublisher.
 """
 
@@ -27,39 +27,44 @@ from threading import Lock
 from uuid import UUID
 
 from formats.file_name import FileKind
-from kcli.broker.clock import Clock
 from kcli.broker.config import BrokerConfig
-from kcli.broker.logs import checkpoints, descriptors
+from kcli.broker.log_dirs import checkpoints
+from kcli.broker.log_dirs.checkpoints import CheckpointWriter
+from kcli.broker.log_dirs.directories import LogDir, LogDirs, LogDirsRefused
+from kcli.broker.log_dirs.loading import DirectoryLoading, LoadRules, jitter
+from kcli.broker.log_dirs.topic_ids import check_topic_ids
 from kcli.broker.logs.background import Background
-from kcli.broker.logs.checkpoints import CheckpointWriter
-from kcli.broker.logs.directories import LogDir, LogDirs, LogDirsRefused
-from kcli.broker.logs.loading import DirectoryLoading, Key, LoadRules, jitter
-from kcli.broker.logs.moves import Moves
-from kcli.broker.logs.partitions import Partition, Partitions
-from kcli.broker.replication.host import ALONE, ReplicaHost
-from kcli.broker.unattended import Steps, report
+from kcli.broker.logs.moves import FutureReplica, Moves
+from kcli.broker.partition.partitions import Partition, Partitions
+from kcli.broker.partition.replica_host import ALONE, ReplicaHost
+from kcli.broker.process import descriptors
+from kcli.broker.process.clock import Clock
+from kcli.broker.process.unattended import Steps, report
 from kcli.errors import KcliError, error_text
 from kcli.log.config import InvalidConfig, LogConfig
 from kcli.log.disk import Disk
+from kcli.log.live.partition_log import LogFailed, OpenOptions, PartitionLog
 from kcli.log.partition_directory import make_partition_directory, name_for_end, rename_for_end, topic_id_of
-from kcli.log.partition_log import LogFailed, OpenOptions, PartitionLog
-from kcli.lost_metadata import why_stray
 from kcli.metadata.changes import Changes
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, from_uuid
 from kcli.metadata.partition import Partition as PartitionState
+from kcli.metadata_log.lost import has_replica, other_topic, why_stray
+from kcli.protocol.topic_partition import TopicPartition
 
 log = logging.getLogger("kcli.broker")
 
-SHORTAGE_TOLD_MS = 30_000
-"""How often it is said that there are too few descriptors."""
+SHORTAGE_LOG_MS = 30_000
+"""The least time between two warnings of too few descriptors, ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Who hears of what the logs do: the controller's side, and whoever stops the broker.
+    """Callbacks of the log manager.
 
-    assigned(topic id, number, directory id): a partition was placed where the metadata does not yet say it is.
+    directory_failed(directory): a log directory has gone offline.
+    assigned(topic id, number, directory id): a partition lies in another directory than the metadata says.
+    must_stop(reason): the broker cannot run without the failed directory.
     """
 
     directory_failed: Callable[[LogDir], None] = lambda _: None
@@ -68,19 +73,11 @@ class Listeners:
 
 
 class NotClosed(KcliError):
-    """Logs that were not closed as in a clean shutdown."""
-
-
-@dataclass(frozen=True, slots=True)
-class FutureReplica:
-    """A log that was on its way to another directory."""
-
-    directory: LogDir
-    log: PartitionLog
+    """Logs could not be closed as in a clean shutdown."""
 
 
 class LogManager:
-    """See above. `dirs` are open; the image is the metadata's and only read here."""
+    """The logs of one broker. dirs: its log directories, locked. image: the metadata image, which is only read here."""
 
     def __init__(
         self,
@@ -96,12 +93,12 @@ class LogManager:
         self.disk = disk
         self.clock = clock
         self.partitions = Partitions(image)
-        self.futures: dict[Key, FutureReplica] = {}
+        self.futures: dict[TopicPartition, FutureReplica] = {}
         self.host: ReplicaHost = ALONE
         self.writers = {each: CheckpointWriter(disk, each) for each in dirs.data}
         self.background = Background(self)
-        self.preferred: dict[Key, LogDir] = {}
-        """Where replicas that are not here yet are to lie, as somebody has asked for."""
+        self.preferred: dict[TopicPartition, LogDir] = {}
+        """The log directories of replicas that are not on this broker yet, as AlterReplicaLogDirs has set them."""
         self.moves = Moves(self)
         self._node_id = dirs.node_id
         self._image = image
@@ -109,22 +106,25 @@ class LogManager:
         self._defaults: LogConfig | None = config.log_config({})
         self._configs: dict[str, LogConfig] = {}
         self._counts: Counter[LogDir] = Counter()
-        self._guard = Lock()  # of what leaves, and of making and renaming directories
+        self._guard = Lock()  # for _leaving, and for creating and renaming directories
         self._leaving: dict[Path, Partition] = {}
         self._maker = ThreadPoolExecutor(1, "log-maker")
         self._is_stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_started = False
-        self._shortage_told_ms = -SHORTAGE_TOLD_MS
+        self._shortage_logged_ms = -SHORTAGE_LOG_MS
 
     # starting
 
     async def start(self) -> None:
-        """Open what is there, make what is not. Raises LogDirsRefused."""
+        """Open the logs on disk, and create those of new partitions. Raises LogDirsRefused."""
         began = self.clock.now_ms()
         self._loop = asyncio.get_running_loop()
         descriptors.raise_limit()
-        rules = LoadRules(self.disk, began, self.config_of, self._is_stray, self.config.producer_id_expiration_ms)
+        for directory in self.dirs.online:
+            await asyncio.to_thread(check_topic_ids, directory, self._owner_of)
+        expiration_ms = self.config.producer_id_expiration_ms
+        rules = LoadRules(self.disk, began, self.config_of, self._is_stray, self._is_aside, expiration_ms)
         loadings = [DirectoryLoading(each, rules) for each in self.dirs.online]
         threads = self.config.num_recovery_threads_per_data_dir
         with ThreadPoolExecutor(max(1, len(loadings)) * threads, "log-recovery") as pool:
@@ -156,9 +156,17 @@ class LogManager:
     def _is_stray(self, number: int, topic_id: str | None) -> bool:
         return why_stray(self._image, number, topic_id, self._node_id) is not None
 
+    def _is_aside(self, partition: TopicPartition, topic_id: str | None) -> bool:
+        return other_topic(self._image, partition, topic_id, self._node_id) is not None
+
+    def _owner_of(self, partition: TopicPartition, topic_id: str | None) -> str | None:
+        topic = other_topic(self._image, partition, topic_id, self._node_id)
+        is_opened = topic is not None and has_replica(self._image, partition, self._node_id)
+        return topic.name if topic is not None and is_opened else None
+
     def _take(self, loadings: list[DirectoryLoading]) -> None:
-        """What was loaded becomes partitions."""
-        homes: dict[Key, LogDir] = {}
+        """Make a Partition of each loaded log that the metadata names; delete the others."""
+        homes: dict[TopicPartition, LogDir] = {}
         for each in loadings:
             for path in each.deleted:
                 self.background.delete_tree(each.directory, path, None)
@@ -167,15 +175,16 @@ class LogManager:
             each.directory.is_loaded = True
             for key, future in each.futures.items():
                 self.futures[key] = FutureReplica(each.directory, future)
-            for (topic, number), found in each.logs.items():
-                if other := homes.get((topic, number)):
+            for key, found in each.logs.items():
+                topic, number = key
+                if other := homes.get(key):
                     raise LogDirsRefused(
-                        f"{topic}-{number} lies in {other.path} and in {each.directory.path}: a move between them was "
+                        f"{key} lies in {other.path} and in {each.directory.path}: a move between them was "
                         "interrupted; remove the copy that is older"
                     )
-                homes[topic, number] = each.directory
+                homes[key] = each.directory
                 known = self._image.topic(topic)
-                if known is None or number not in known.partitions:  # deleted while it was loaded
+                if known is None or number not in known.partitions:  # the topic was deleted meanwhile
                     self.background.delete_tree(each.directory, found.directory, found)
                     continue
                 self._add(topic, number, known.id, known.partitions[number], each.directory).opened(found)
@@ -189,15 +198,15 @@ class LogManager:
     # what the metadata says
 
     def apply(self, changes: Changes) -> None:
-        """The image has changed. What is to be done at once is done, the rest begun."""
-        if not self._is_started:  # a start looks at all of the image at its end
+        """Apply a change of the metadata image. Directories are created and renamed in a thread, soon after."""
+        if not self._is_started:  # `start` applies the whole image at its end
             return
         made, left = False, False
         for topic in changes.topics_deleted.values():
             for number in topic.partitions:
-                gone = self.partitions.get(topic.name, number)
-                if gone is not None and gone.topic_id == topic.id:
-                    left = self._remove(gone) or left
+                removed = self.partitions.get(topic.name, number)
+                if removed is not None and removed.topic_id == topic.id:
+                    left = self._remove(removed) or left
         for kind, name in changes.configs:
             if kind == TOPIC_RESOURCE:
                 self._configs.pop(name, None)
@@ -222,7 +231,7 @@ class LogManager:
             self._in_maker(self._rename_all, "directories of deleted partitions are not renamed")
 
     def reconfigured(self) -> None:
-        """The broker's own configuration has changed."""
+        """Apply a change of the broker's configuration to all logs."""
         self._defaults = None
         self._configs.clear()
         for topic in {each.topic for each in self.partitions}:
@@ -241,7 +250,7 @@ class LogManager:
                     self.background.compactor.abort(here)
 
     def config_of(self, topic: str) -> LogConfig:
-        """The configuration that a topic's logs run with. Any thread may ask."""
+        """The configuration of a topic's logs. May be called in any thread."""
         found = self._configs.get(topic)
         if found is None:
             own = self._image.topic_configs(topic)
@@ -255,7 +264,7 @@ class LogManager:
 
     @property
     def default_log_config(self) -> LogConfig:
-        """The configuration of a topic that has none of its own."""
+        """The log configuration of a topic without configuration of its own."""
         if self._defaults is None:
             self._defaults = self.config.log_config({})
         return self._defaults
@@ -277,13 +286,13 @@ class LogManager:
         return added
 
     def _opened(self, partition: Partition, opened: PartitionLog) -> None:
-        """A log is there: its configuration may have changed while it was made (KAFKA-8813)."""
+        """Give a log that was just opened its current configuration, which may have changed meanwhile (KAFKA-8813)."""
         config = self.config_of(partition.topic)
         if opened.config is not config:
             opened.set_config(config)
 
     def _new(self, topic: str, number: int, topic_id: UUID, state: PartitionState) -> None:
-        home = self.preferred.pop((topic, number), None)
+        home = self.preferred.pop(TopicPartition(topic, number), None)
         if home is None or not home.is_online:
             home = self._choose(state)
         added = self._add(topic, number, topic_id, state, home)
@@ -291,7 +300,7 @@ class LogManager:
             log.warning("%s is not made: it may lie in a log directory that is offline", added)
 
     def _choose(self, state: PartitionState) -> LogDir | None:
-        """The directory of a partition that has none yet; None where it may lie in one that is offline."""
+        """The log directory for a new partition; None where the partition may lie in a directory that is offline."""
         assigned = state.directory(self._node_id)
         home = self.dirs.by_id(assigned) if assigned not in (MIGRATING, UNASSIGNED, LOST) else None
         if home is not None:
@@ -304,12 +313,13 @@ class LogManager:
 
     # replicas that move
 
-    def add_future(self, key: Key, directory: LogDir, future: PartitionLog) -> None:
-        """A replica is on its way to a directory."""
+    def add_future(self, key: TopicPartition, directory: LogDir, future: PartitionLog) -> None:
+        """Add the future log of a replica that is moved to `directory`."""
         self.futures[key] = FutureReplica(directory, future)
 
     def moved(self, partition: Partition, home: LogDir) -> None:
-        """A replica has come from the directory `home` to another."""
+        """A replica was moved from the log directory `home` to its current one: count it, and report it to the
+        controller."""
         assert partition.directory is not None, "it has just come there"
         self._counts[home] -= 1
         self._counts[partition.directory] += 1
@@ -318,12 +328,13 @@ class LogManager:
             self.background.checkpoint_soon(each)
 
     def is_cordoned(self, directory: LogDir) -> bool:
-        """Is the directory to get no new partitions (KIP-1066)?"""
+        """Whether the log directory is cordoned, and so gets no new partitions (KIP-1066)."""
         cordoned = self.config.words("cordoned.log.dirs")
         return "*" in cordoned or str(directory.path) in cordoned
 
     def _in_maker(self, work: Callable[[], None], what: str) -> None:
-        """Do something in the thread that makes logs. What it meets on a disk is its own affair; a bug is logged."""
+        """Run `work` in the thread that creates logs. It handles I/O errors itself; other errors are logged as
+        `what`."""
 
         def ended(done: Future[None]) -> None:
             if (error := done.exception()) is not None:
@@ -332,7 +343,7 @@ class LogManager:
         self._maker.submit(work).add_done_callback(ended)
 
     def _make_all(self) -> None:
-        """Make the logs of partitions that have none, in the thread that makes them."""
+        """Create the logs of partitions without log. Runs in the thread that creates logs."""
         assert self._loop is not None, "started"
         for each in self.partitions:
             if self._is_stopping:  # the next start makes them
@@ -347,7 +358,7 @@ class LogManager:
                     self._loop.call_soon_threadsafe(each.opened, made)
 
     def _make(self, new: Partition) -> PartitionLog:
-        """The log of a new partition, made unless another thread has. Raises OSError, KcliError."""
+        """Return the log of a new partition, creating it unless another thread has. Raises OSError, KcliError."""
         assert new.directory is not None, "it is online"
         path = new.directory.path / str(new)
         with self._guard:
@@ -373,23 +384,24 @@ class LogManager:
         log.info("created log for partition %s in %s", new, path)
         return made
 
-    # partitions that go
+    # removed partitions
 
-    def _remove(self, gone: Partition) -> bool:
-        """It is no longer served; its directory is renamed soon, and removed later. Returns whether there is one."""
-        self.partitions.remove(gone)
-        self.moves.abort(gone)
-        gone.delete()
-        self.background.forget(gone)
-        if gone.directory is None or not gone.directory.is_online:
+    def _remove(self, removed: Partition) -> bool:
+        """Stop serving a partition, whose directory is to be renamed. Return whether there is an online directory."""
+        self.partitions.remove(removed)
+        self.moves.abort(removed)
+        removed.delete()
+        self.background.forget(removed)
+        if removed.directory is None or not removed.directory.is_online:
             return False
-        self._counts[gone.directory] -= 1
+        self._counts[removed.directory] -= 1
         with self._guard:
-            self._leaving.setdefault(gone.directory.path / str(gone), gone)  # one that waits already has the files
+            # of several Partitions of a path, the first has the files open
+            self._leaving.setdefault(removed.directory.path / str(removed), removed)
         return True
 
     def _rename_all(self) -> None:
-        """Rename the directories of partitions that go, in the thread that makes logs."""
+        """Rename the directories of removed partitions to -delete. Runs in the thread that creates logs."""
         assert self._loop is not None, "started"
         homes = set()
         for path in list(self._leaving):
@@ -424,19 +436,19 @@ class LogManager:
     # failing
 
     def partition_failed(self, failed: Partition, error: Exception) -> None:
-        """An operation on a partition met an I/O error."""
+        """Take the log directory of a partition offline after an I/O error."""
         if failed.directory is not None:
             self.directory_failed(failed.directory, error)
 
     def _short_of_descriptors(self, error: BaseException) -> None:
         now_ms = self.clock.now_ms()
-        if now_ms - self._shortage_told_ms >= SHORTAGE_TOLD_MS:
-            self._shortage_told_ms = now_ms
+        if now_ms - self._shortage_logged_ms >= SHORTAGE_LOG_MS:
+            self._shortage_logged_ms = now_ms
             log.warning("%s: raise the limit of open files (ulimit -n), %s", error_text(error), descriptors.limit())
             self.background.spawn(self.background.release_descriptors())
 
     def files_to_come(self) -> int:
-        """How many descriptors the logs need that are not in use yet."""
+        """The number of descriptors that the logs will need when all of them are in use, beyond those open now."""
         unused = sum(
             not (each.is_offline or (each.opened_log is not None and each.opened_log.is_in_use))
             for each in self.partitions
@@ -444,7 +456,7 @@ class LogManager:
         return descriptors.FILES_OF_A_LOG * unused
 
     def _check_descriptors(self) -> None:
-        """Say at the start what may come of a low limit."""
+        """Log a warning where the limit of open files is too low for all logs."""
         most = descriptors.limit()
         needed = descriptors.in_use() + self.files_to_come()
         if most is not None and needed > most - descriptors.for_upkeep(most):
@@ -456,7 +468,8 @@ class LogManager:
             )
 
     def directory_failed(self, directory: LogDir, error: BaseException) -> None:
-        """Take a log directory offline; not where only descriptors are lacking, which is no fault of the disk's."""
+        """Take a log directory offline after `error`; not after an error for lack of descriptors: the disk has no
+        fault."""
         if not directory.is_online:
             return
         if descriptors.is_shortage(error):
@@ -468,7 +481,7 @@ class LogManager:
             if each.directory is directory:
                 each.go_offline()
                 self.background.forget(each)
-                if each.opened_log is not None:  # answers to fetches may be on their way from its files
+                if each.opened_log is not None:  # responses to Fetches may still read its files
                     self.background.later(self.default_log_config.file_delete_delay_ms, each.opened_log.close_handles)
         for key in [key for key, future in self.futures.items() if future.directory is directory]:
             del self.futures[key]
@@ -479,10 +492,10 @@ class LogManager:
         elif not self.dirs.online:
             self._listeners.must_stop(f"all log directories have failed, {directory.path} last: {error_text(error)}")
 
-    # what is written of all logs
+    # for checkpoints
 
-    def logs_in(self, directory: LogDir) -> Iterator[tuple[Key, PartitionLog]]:
-        """The logs in one directory; where a partition's future log is, that."""
+    def logs_in(self, directory: LogDir) -> Iterator[tuple[TopicPartition, PartitionLog]]:
+        """Yield partition and log for the logs in one directory, among them the future logs of replicas moved there."""
         for each in self.partitions:
             if each.directory is directory and each.opened_log is not None:
                 yield each.key, each.opened_log
@@ -493,18 +506,19 @@ class LogManager:
     # stopping
 
     def stop_making(self) -> None:
-        """A stop begins: no logs are made any more but those that a request waits for."""
+        """Create no more logs but those that a request waits for: the broker is stopping."""
         self._is_stopping = True
 
     async def stop(self, broker_epoch: int = -1) -> None:
-        """Close everything: nothing is to be recovered at the next start. Raises NotClosed, once all else is done."""
+        """Flush and close all logs, so that the next start recovers none. broker_epoch: for the clean-shutdown marker.
+        Raises NotClosed, after all steps, where one has failed."""
         self.stop_making()
         steps = Steps()
         with steps.step("the log manager is not stopped in order"):
             self.moves.stop()
             await self.background.stop()
         self._maker.shutdown()
-        await asyncio.sleep(0)  # what the maker has left to do here
+        await asyncio.sleep(0)  # the callbacks of the maker thread
         loop = asyncio.get_running_loop()
         threads = self.config.num_recovery_threads_per_data_dir
         online = self.dirs.online
@@ -520,12 +534,12 @@ class LogManager:
             raise NotClosed("the next start recovers them")
 
     def _close(self, directory: LogDir, broker_epoch: int, threads: int, steps: Steps) -> None:
-        """Close all logs of one directory, whatever becomes of others; it is marked only where all of them were."""
+        """Close all logs of one directory. It is marked as cleanly shut down only where all of them were closed."""
         logs = list(self.logs_in(directory))
         now_ms = self.clock.now_ms()
         failed: list[tuple[Path, Exception]] = []
 
-        def close(each: tuple[Key, PartitionLog]) -> None:
+        def close(each: tuple[TopicPartition, PartitionLog]) -> None:
             try:
                 each[1].close(now_ms)
             except Exception as error:  # noqa: BLE001  (whatever it is, the others are to be closed)

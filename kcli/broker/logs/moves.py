@@ -1,12 +1,13 @@
-"""Replicas on their way from one log directory of this broker to another (KIP-113).
+"""Moves of replicas from one log directory of this broker to another (KIP-113).
 
-    begin     a future log is made in the other directory: <topic>-<partition>.<unique>-future
-    copy      batches as they are, from the current log; where that was cut, the future one is cut too
-    promote   once it has all: the controller is told, the future log becomes the current one, the old one goes
-    resume    a start goes on with what was begun
+    begin     create a future log in the other directory: <topic>-<partition>.<unique>-future
+    copy      append the batches of the current log to the future log; cut it where the current log was cut
+    promote   at the end of the current log: the future log becomes the current one, the controller gets the new
+              directory, the old log is deleted
+    resume    at a start, continue the moves of the future logs on disk
 
-At most replica.alter.log.dirs.io.max.bytes.per.second. The disk is waited for in threads; the end is one step for
-everybody else. Source: ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica, LogManager.
+The copy takes at most replica.alter.log.dirs.io.max.bytes.per.second. Threads wait for the disk; `promote` is one step
+on the event loop. Source: ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica, LogManager.
 """
 
 from __future__ import annotations
@@ -14,22 +15,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
-from kcli.broker.logs.loading import Key, jitter
-from kcli.broker.quotas import Rate
-from kcli.broker.replication.following import UNKNOWN, truncation
-from kcli.broker.unattended import begin
+from kcli.broker.log_dirs.loading import jitter
+from kcli.broker.partition.truncation import UNKNOWN, truncation
+from kcli.broker.process.unattended import begin
+from kcli.broker.quotas.rates import Rate
 from kcli.errors import KcliError
-from kcli.log.live_segments import FileRegion
+from kcli.log.live.partition_log import Isolation, OffsetOutOfRange, OpenOptions, PartitionLog
+from kcli.log.live.segments import FileRegion
 from kcli.log.partition_directory import make_partition_directory, name_for_end
-from kcli.log.partition_log import Isolation, OffsetOutOfRange, OpenOptions, PartitionLog
 from kcli.metadata.partition import from_uuid
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.logs.directories import LogDir
-    from kcli.broker.logs.manager import FutureReplica, LogManager
-    from kcli.broker.logs.partitions import Partition
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.log_dirs.directories import LogDir
+    from kcli.broker.logs.background import Background
+    from kcli.broker.partition.partitions import Partition, Partitions
+    from kcli.broker.process.clock import Clock
+    from kcli.log.config import LogConfig
+    from kcli.log.disk import Disk
 
 log = logging.getLogger("kcli.broker")
 
@@ -39,26 +46,62 @@ ANY_EPOCH: Final = 2**31 - 1
 RETRY_S: Final = 1.0
 
 
-class Moves:
-    """See above."""
+@dataclass(frozen=True, slots=True)
+class FutureReplica:
+    """The copy of a replica's log in the log directory to which the replica is moved."""
 
-    def __init__(self, logs: LogManager) -> None:
+    directory: LogDir
+    log: PartitionLog
+
+
+class Logs(Protocol):
+    """What the moves need of the broker's logs: `LogManager` implements it. futures: the future logs of the replicas
+    that are being moved."""
+
+    config: BrokerConfig
+    disk: Disk
+    clock: Clock
+    partitions: Partitions
+    background: Background
+    futures: dict[TopicPartition, FutureReplica]
+
+    def config_of(self, topic: str) -> LogConfig:
+        """The configuration of a topic's logs."""
+        ...
+
+    def add_future(self, key: TopicPartition, directory: LogDir, future: PartitionLog) -> None:
+        """Add the future log of a replica that is moved to `directory`."""
+        ...
+
+    def moved(self, partition: Partition, home: LogDir) -> None:
+        """A replica was moved from the log directory `home` to its current one."""
+        ...
+
+    def directory_failed(self, directory: LogDir, error: BaseException) -> None:
+        """Take a log directory offline."""
+        ...
+
+
+class Moves:
+    """The replicas that are being moved to another log directory of this broker."""
+
+    def __init__(self, logs: Logs) -> None:
         self._logs = logs
         config = logs.config
         windows = config.number("alter.log.dirs.replication.quota.window.num")
         window_s = config.number("alter.log.dirs.replication.quota.window.size.seconds")
         self._rate = Rate(windows, window_s * 1000)
-        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
 
     def resume(self) -> None:
-        """Go on with the future logs that were found."""
+        """Continue the moves of the future logs that the start has found."""
         for key in self._logs.futures:
             partition = self._logs.partitions.get(*key)
             if partition is not None and not partition.is_offline:
                 self._run(partition)
 
     def begin(self, partition: Partition, directory: LogDir) -> None:
-        """Move a replica to another directory; nothing where it is there, or on its way there.
+        """Move a replica to another log directory. Does nothing where it lies there, or is being moved there.
 
         Raises OSError, KcliError.
         """
@@ -79,7 +122,7 @@ class Moves:
         self._run(partition)
 
     def abort(self, partition: Partition) -> None:
-        """Leave a replica where it is; what was copied goes."""
+        """End the move of a replica, and delete its future log."""
         task = self._tasks.pop(partition.key, None)
         if task is not None:
             task.cancel()
@@ -94,7 +137,7 @@ class Moves:
                 self._logs.background.delete_tree(future.directory, target, future.log)
 
     def stop(self) -> None:
-        """Stop where they are: the next start goes on."""
+        """Interrupt all moves: the next start continues them."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
@@ -119,13 +162,13 @@ class Moves:
                     return
                 await self._copy(current, future.log)
             except OffsetOutOfRange:
-                continue  # the log was cut meanwhile
+                continue  # the current log was cut meanwhile
             except (OSError, KcliError) as error:
                 self._logs.directory_failed(future.directory, error)
                 await asyncio.sleep(RETRY_S)  # only descriptors may have been lacking
 
     def _cut(self, current: PartitionLog, future: PartitionLog) -> None:
-        """Follow the current log where it was cut, at either end."""
+        """Cut the future log where the current log was cut, at its end or at its start."""
         now_ms = self._logs.clock.now_ms()
         if future.log_end_offset < current.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset, now_ms)
@@ -150,7 +193,7 @@ class Moves:
             await asyncio.sleep(0)
 
     async def _hold(self, size: int) -> None:
-        """Keep to the limit."""
+        """Count `size` copied bytes, and sleep while the configured rate is exceeded."""
         limit = self._logs.config.values.get(RATE)
         if isinstance(limit, int):
             self._rate.add(size, self._logs.clock.now_ms())
@@ -159,7 +202,7 @@ class Moves:
                 await asyncio.sleep(wait_ms / 1000)
 
     def _promote(self, partition: Partition, future: FutureReplica) -> None:
-        """The future log becomes the current one."""
+        """Make the future log the current one, and delete the former."""
         current, home, logs = partition.log, partition.directory, self._logs
         assert home is not None, "it is online"
         new = future.log
@@ -186,6 +229,6 @@ class Moves:
 
 
 def _read(region: FileRegion) -> bytes | None:
-    """None where the log was cut meanwhile."""
+    """The bytes of a region, None where the log was cut meanwhile."""
     data = os.pread(region.fd, region.length, region.position)
     return data if len(data) == region.length else None

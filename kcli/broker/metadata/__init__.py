@@ -1,1 +1,1 @@
-"""The metadata log of a node: written, read back, kept short."""
+"""The metadata log of a node: appends, replay, snapshots, and its quorum."""

@@ -1,10 +1,10 @@
-"""The metadata log of a node that is its only voter: what it has written and flushed is committed.
+"""The metadata log of a node that is the only voter: records are committed once they are written and flushed.
 
-    start    open and replay it, lead a new epoch, write what a controller writes when it becomes active
-    append   queue; one turn at a time: write all that waits, flush once in a thread, move the high watermark, apply to
-             the image, tell listeners
+    start    open and replay the log, lead a new epoch, write the first records of an active controller
+    append   queue the records; in each round: write all queued records, flush once in a thread, move the high
+             watermark, apply the records to the image, call the listeners
 
-Within a turn nothing else changes the log.
+Within a round nothing else changes the log.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from typing import Final
 
 from formats.batch_writer import Pair, write_batch
 from formats.control_record import parse
-from kcli.broker.clock import Clock
-from kcli.broker.metadata.activation import activation, read_bootstrap
+from kcli.broker.metadata.activation import activation
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.load import Replay
 from kcli.broker.metadata.log import SLICE_RECORDS, Append, MetadataLog, apply
 from kcli.broker.metadata.quorum import Quorum
 from kcli.broker.metadata.quorum_view import QuorumView, of_only_voter
-from kcli.broker.metadata.records import CONTROL
-from kcli.broker.metadata.snapshots import SnapshotId
+from kcli.broker.process.clock import Clock
 from kcli.log.disk import Disk
-from kcli.log.validator import Origin
+from kcli.log.live.validator import Origin
 from kcli.metadata.image import MetadataImage
+from kcli.metadata_log.bootstrap import read_bootstrap
+from kcli.metadata_log.records import CONTROL
+from kcli.metadata_log.snapshot_file import SnapshotId
 from kcli.raft.voters import Endpoints
 
 TIMESTAMP: Final = slice(35, 43)
-"""Where a batch has its largest timestamp."""
+"""The bytes of a batch that contain its largest timestamp."""
 
 
 class LoneMetadataLog(MetadataLog):
-    """See above."""
+    """The metadata log of a node that is the only voter of its quorum."""
 
     def __init__(
         self,
@@ -49,11 +50,11 @@ class LoneMetadataLog(MetadataLog):
         disk: Disk | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Open, or begin, the log in metadata.log.dir, which must be formatted and locked; lead it in a new epoch.
+        """Open or create the log in metadata.log.dir, which must be formatted and locked; lead it in a new epoch.
 
-        directory_id: that of meta.properties in log_directory. endpoints: what controller.quorum.voters says of this
-        node. Blocks for some flushes. Raises StartRefused,
-        UnreadableInput, NotTheOnlyVoter, OSError.
+        directory_id: that of meta.properties in log_directory. endpoints: this node's endpoints in
+        controller.quorum.voters. Blocks for some flushes. Raises StartRefused, UnreadableInput, NotTheOnlyVoter,
+        OSError.
         """
         super().__init__(log_directory, config=config, disk=disk, clock=clock)
         self.quorum = Quorum(node_id, directory_id, endpoints)
@@ -73,7 +74,7 @@ class LoneMetadataLog(MetadataLog):
             raise
 
     def _lead(self, draft: MetadataImage) -> None:
-        """Begin an epoch, and write what is to be written first."""
+        """Begin an epoch, and write the first records of an active controller."""
         latest = self._snapshots.latest
         last_epoch = self._log.latest_epoch or (0 if latest is None else latest.epoch)
         begin = self.quorum.begin_epoch(self._disk, self._log.directory, last_epoch, self.next_offset)
@@ -106,7 +107,7 @@ class LoneMetadataLog(MetadataLog):
 
     @property
     def epoch(self) -> int:
-        """The leader epoch of this start."""
+        """The leader epoch, which this node began at its start."""
         return self.quorum.epoch
 
     @property
@@ -117,7 +118,7 @@ class LoneMetadataLog(MetadataLog):
         return partial(self._upgrade_kraft, validate_only=validate_only)
 
     def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
-        """The voters go into the log; `append` of nothing waits for that."""
+        """Write kraft.version and the voters to the log. An `append` without records waits for the commit."""
         if level == self.kraft_version or validate_only or any(each.controls for each in self._queue):
             return
         records = self.quorum.upgrade()
@@ -135,7 +136,7 @@ class LoneMetadataLog(MetadataLog):
 
     # appending
 
-    def _appended(self, one: Append) -> None:  # noqa: ARG002
+    def _appended(self, one: Append) -> None:  # noqa: ARG002  (the caller passes the append)
         self._take_turns()
 
     def _write(self, data: bytearray) -> None:
@@ -163,7 +164,7 @@ class LoneMetadataLog(MetadataLog):
             self._turn = None
 
     async def _commit(self) -> None:
-        """Write, flush and apply what waits, as much of it as may be applied at once."""
+        """Write, flush and apply the queued records, as many as may be applied at once."""
         group = self._group()
         for each in group:
             for data in each.batches:
@@ -177,7 +178,7 @@ class LoneMetadataLog(MetadataLog):
             apply(self.image, each.records, each.first_offset)
             self.quorum.follow(each.controls, each.first_offset)
             if each.records:
-                self._tell(each.records)
+                self._call_listeners(each.records)
             if not each.done.done():
                 each.done.set_result(each.end_offset - 1)
         del self._queue[: len(group)]
@@ -198,7 +199,7 @@ class LoneMetadataLog(MetadataLog):
         return SnapshotId(self._log.high_watermark, self.quorum.epoch), self.quorum.controls()
 
     def _snapshot_written(self, which: SnapshotId) -> None:
-        """Nobody else is to know."""
+        """Do nothing: there is no other node that could fetch the snapshot."""
 
     def _clean_soon(self) -> None:
         self._clean_due = True

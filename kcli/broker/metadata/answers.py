@@ -1,46 +1,58 @@
-"""What other nodes ask of the quorum is answered by raft: Vote, Fetch of `__cluster_metadata`, and so on."""
+"""Raft's responses to the requests of other nodes: Vote, Fetch of `__cluster_metadata`, and so on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kcli.broker.metadata.raft_answers import InvalidRaftRequest, fetch_of, fetch_response
 from kcli.broker.metadata.replicated import ReplicatedMetadataLog
-from kcli.broker.network.failures import failed
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.failures import failed
+from kcli.broker.wire.messages import Message
+from kcli.protocol.error_code import ErrorCode
 
 if TYPE_CHECKING:
+    from kcli.broker.metadata.log import MetadataLog
+    from kcli.broker.wire.types.fetch import FetchCall
     from kcli.raft.messages import Answer, Request
 
 
+C = TypeVar("C", bound=Call)
 DOING = {80: "adding", 81: "removing"}
-"""API keys of what clients ask of the quorum."""
+"""The API keys of clients' requests that change the voters."""
 
 
-async def answer(call: Call, read: Callable[[Call], Request], write: Callable[[Call, Answer], Entity]) -> Entity:
-    """Raft's answer. read: of the request; write: of the answer."""
-    metadata = call.broker.metadata
+async def answer(
+    metadata: MetadataLog,
+    cluster_id: str,
+    call: C,
+    read: Callable[[C], Request],
+    write: Callable[[C, Answer], Message],
+) -> Message:
+    """Return raft's response. read: converts the message to raft's request; write: converts raft's answer to the
+    response in the request's version."""
     if not isinstance(metadata, ReplicatedMetadataLog):
-        return _alone(call)
+        return _alone(cluster_id, call)
     try:
         request = read(call)
     except InvalidRaftRequest:
-        return failed(call, ErrorCode.invalid_request)
-    return write(call, await metadata.ask(request))
+        return failed(call, ErrorCode.INVALID_REQUEST)
+    return write(call, await metadata.handle(request))
 
 
-def _alone(call: Call) -> Entity:
-    """A node that is its quorum's only voter, a static one, for ever."""
+def _alone(cluster_id: str, call: Call) -> Message:
+    """The response of a node that is its quorum's only voter, with kraft.version 0: the error for any request of
+    raft."""
     doing = DOING.get(call.header.api_key)
     if doing is None:
-        return failed(call, ErrorCode.not_controller)
-    if call.request.cluster_id not in (None, call.broker.cluster_id):
-        return failed(call, ErrorCode.inconsistent_cluster_id)
+        return failed(call, ErrorCode.NOT_CONTROLLER)
+    if getattr(call.request, "cluster_id", None) not in (None, cluster_id):
+        return failed(call, ErrorCode.INCONSISTENT_CLUSTER_ID)
     reason = f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
-    return failed(call, ErrorCode.unsupported_version, reason)
+    return failed(call, ErrorCode.UNSUPPORTED_VERSION, reason)
 
 
-async def fetch_metadata(call: Call) -> Entity:
-    """Fetch through a controller's listener. Errors: INVALID_REQUEST for any other partition, and those of raft."""
-    return await answer(call, fetch_of, fetch_response)
+async def fetch_metadata(metadata: MetadataLog, cluster_id: str, call: FetchCall) -> Message:
+    """Answer a Fetch on a controller listener. Errors: INVALID_REQUEST for any other partition, and those of raft."""
+    return await answer(metadata, cluster_id, call, fetch_of, fetch_response)

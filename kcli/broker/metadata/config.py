@@ -1,23 +1,24 @@
-"""What a broker's properties say of its metadata log. Source: MetadataLogConfig, KafkaRaftLog.createLog."""
+"""The configuration of a metadata log. Source: MetadataLogConfig, KafkaRaftLog.createLog."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from kcli.broker.metadata.records import BATCH_BYTES_MAX
 from kcli.log.config import LogConfig
+from kcli.metadata_log.records import BATCH_BYTES_MAX
 
 DELETE_DELAY_MS: Final = 60_000
-"""How long files stay that are marked as deleted."""
+"""How long files with the suffix .deleted are kept, ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataLogConfig:
-    """Kafka's names, without `metadata.log.` and `metadata.`, and its defaults; sizes are bytes.
+    """The configuration of the metadata log: Kafka's names, without `metadata.log.` and `metadata.`, and Kafka's
+    defaults. Sizes are bytes.
 
-    min_insync_replicas: what the first start makes the default of all brokers. segment_bytes may be below the 8 MiB
-    that Kafka asks for, and batch_bytes_max (internal.metadata.max.batch.size.in.bytes) too, for tests.
+    min_insync_replicas: the default of all brokers that the first start writes. segment_bytes may be below the 8 MiB
+    that Kafka requires, and batch_bytes_max (internal.metadata.max.batch.size.in.bytes) too, for tests.
     """
 
     segment_bytes: int = 1 << 30
@@ -32,7 +33,7 @@ class MetadataLogConfig:
 
     @property
     def log_config(self) -> LogConfig:
-        """The configuration of the log itself: it is shortened by snapshots only."""
+        """The log's configuration, without retention of its own: segments are deleted together with snapshots."""
         return LogConfig(
             {
                 "max.message.bytes": str(self.batch_bytes_max),

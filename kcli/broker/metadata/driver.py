@@ -1,14 +1,15 @@
-"""What raft does not do itself: time, disk and network.
+"""The driver of raft, which itself does no I/O: time, disk and network.
 
-    ask       a request from another node; its answer may wait
-    send      what raft wants to say, over channels of its own: those of Fetch, which wait, and one for all the rest
-    flush     in a thread, whenever the log is longer than what is on disk
-    tick      when raft wants to be asked again
+    handle    a request of another node; its response may be delayed
+    send      raft's requests to other nodes: Fetch, whose response is delayed, has its own channel; all others share
+              one
+    flush     in a thread, whenever the log has unflushed bytes
+    tick      at the time of raft's next deadline
 
-After everything that raft hears, `advance` is called: what is committed, and who leads, may be other than before.
+After each event of raft `advance` is called: the high watermark and the leader may have changed.
 
-    an error of raft, or of the disk      ends the node in order: what it has promised cannot be kept any more
-    any error of an exchange with a node  is no answer: logged, once in a while, and raft asks again
+    an error of raft or of the disk      stops the node in order, as it cannot keep the promises that it has made
+    an error of an exchange with a node  counts as no response: logged every LOG_AGAIN_S seconds; raft retries
 """
 
 from __future__ import annotations
@@ -19,20 +20,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Final
 
-from kcli.broker.clock import Clock
-from kcli.broker.metadata.raft_asks import WIRES
-from kcli.broker.network.messages import HangUp
-from kcli.broker.network.peers import Channel, Network, Unanswered, VersionMismatch
-from kcli.broker.unattended import begin
-from kcli.log.partition_log import PartitionLog
+from kcli.broker.metadata.raft_requests import WIRES
+from kcli.broker.network.peers import Channel, LoginFailed, Network, Unanswered, VersionMismatch
+from kcli.broker.process.clock import Clock
+from kcli.broker.process.unattended import begin
+from kcli.broker.wire.answers import HangUp
+from kcli.log.live.partition_log import PartitionLog
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft.config import RaftConfig
-from kcli.raft.errors import ErrorCode
 from kcli.raft.messages import Answer, Fetch, Outcome, Records, Request, Send
 from kcli.raft.raft import Raft
 
 logger = logging.getLogger("kcli.broker")
 LOG_AGAIN_S: Final = 30.0
-"""A node that cannot be reached is named that often."""
+"""The least time between two log lines on one unreachable node, seconds."""
+DENIED: Final = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR)
+"""The errors of a node whose authorizer does not let this one in: the second one while the ACLs are not loaded."""
 
 
 class MonotonicClock:
@@ -43,12 +46,12 @@ class MonotonicClock:
         self._base_ms = clock.now_ms() - loop.time() * 1000
 
     def now_ms(self) -> int:
-        """Now."""
+        """The time, ms since 1970."""
         return int(self._base_ms + self._loop.time() * 1000)
 
 
 class RaftDriver:
-    """See above."""
+    """Runs one node's raft: passes time, requests and responses to it, and carries out what it returns."""
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class RaftDriver:
         self._clock = MonotonicClock(clock, self._loop)
         self._in_thread, self._advance, self._failed = in_thread, advance, failed
         self._tokens = count(1)
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._pending: dict[int, asyncio.Future[Answer]] = {}
         self._channels: dict[tuple[str, int, bool], Channel] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._flushing: asyncio.Task[None] | None = None
@@ -78,30 +81,30 @@ class RaftDriver:
 
     @property
     def now_ms(self) -> int:
-        """The time, as raft has it."""
+        """The time of raft, ms since 1970, monotonic."""
         return self._clock.now_ms()
 
     def start(self) -> None:
-        """Take part. What a killed process left in the log counts as on disk from here on: it has to be."""
+        """Take part in the quorum. The log that a killed process has left is flushed first, as it counts as durable."""
         self._log.flush(self.now_ms)
         self.do(lambda: self.raft.start(self.now_ms))
 
-    def ask(self, request: Request) -> asyncio.Future[Answer]:
-        """The answer to another node's request."""
+    def handle(self, request: Request) -> asyncio.Future[Answer]:
+        """Return a future with the response to another node's request."""
         token = next(self._tokens)
         answer: asyncio.Future[Answer] = self._loop.create_future()
-        self._asked[token] = answer
+        self._pending[token] = answer
         if self._is_over:
             self._hang_up()
         self.do(lambda: self.raft.handle(token, request, self.now_ms))
         return answer
 
     def append(self, batches: Sequence[Records]) -> None:
-        """The leader's: batches into the log. Raises NotLeader."""
+        """Append batches as the leader. Raises NotLeader."""
         self.do(lambda: self.raft.append(batches, self.now_ms))
 
     def do(self, call: Callable[[], Outcome]) -> None:
-        """Let raft hear of something, and do what it says."""
+        """Pass an event to raft by `call`, and carry out what it returns."""
         if self._is_over:
             return
         try:
@@ -116,13 +119,13 @@ class RaftDriver:
 
     def _carry_out(self, outcome: Outcome) -> None:
         for token, answer in outcome.answers:
-            waiting = self._asked.pop(token, None)
+            waiting = self._pending.pop(token, None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
         for send in outcome.messages:
             self._exchange_soon(send)
         for doubt in outcome.doubts:
-            self._tell("doubt", f"the quorum: {doubt}")
+            self._warn("doubt", f"the quorum: {doubt}")
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -174,17 +177,24 @@ class RaftDriver:
             response = await channel.call(wire.api, wire.version, timeout_s=timeout_s, **wire.fields(send.request))
             answer = wire.answer(response, self._config.listener)
         except VersionMismatch as error:
-            self._tell(address, f"the quorum's node at {address} cannot be talked to: {error}")
+            self._warn(address, f"the quorum's node at {address} has no common version: {error}")
+        except LoginFailed:
+            pass  # the network has logged it
         except Unanswered as error:
-            self._tell(address, f"the quorum's node at {address} does not answer: {error}")
+            self._warn(address, f"the quorum's node at {address} does not answer: {error}")
         except Exception as error:
-            self._tell(address, f"the quorum's node at {address} cannot be asked: {type(error).__name__}: {error}")
+            self._warn(
+                address, f"the quorum's node at {address} cannot be sent a request: {type(error).__name__}: {error}"
+            )
             logger.debug("%s", address, exc_info=error)
         else:
             self._named.pop(address, None)
-            if answer.top_error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            if answer.top_error == ErrorCode.INCONSISTENT_CLUSTER_ID:
                 own = self._config.cluster_id
-                self._tell(address, f"INCONSISTENT_CLUSTER_ID: the node at {address} is not of cluster {own}")
+                self._warn(address, f"INCONSISTENT_CLUSTER_ID: the node at {address} is not of cluster {own}")
+            elif answer.top_error in DENIED:
+                reason = "refuses this one, which must be among super.users there if there is an authorizer"
+                self._warn(address, f"{answer.top_error.name}: the node at {address} {reason}")
         self.do(lambda: self.raft.answered(send, answer, self.now_ms))
 
     def _channel(self, send: Send) -> Channel:
@@ -195,8 +205,8 @@ class RaftDriver:
             channel = self._channels[key] = self._network.channel(send.to.host, send.to.port, name)
         return channel
 
-    def _tell(self, address: str, reason: str) -> None:
-        """Say it once in a while."""
+    def _warn(self, address: str, reason: str) -> None:
+        """Log why a node is unreachable, at most every LOG_AGAIN_S seconds."""
         now = self._loop.time()
         if now - self._named.get(address, -LOG_AGAIN_S) >= LOG_AGAIN_S:
             self._named[address] = now
@@ -205,19 +215,19 @@ class RaftDriver:
     # the end
 
     async def shut_down(self, timeout_ms: int) -> None:
-        """Resign in order, where this node leads, and go on until somebody else does, or the time is over."""
+        """Resign where this node leads, and run until another node leads or timeout_ms is over; then end."""
         deadline = self._loop.time() + timeout_ms / 1000
         if not self.raft.is_leader:
             deadline = 0.0
         self.do(lambda: self.raft.shutdown(self.now_ms, timeout_ms))
-        while not (self._is_over or self.raft.is_shut_down) and self._loop.time() < deadline:  # noqa: ASYNC110
+        while not (self._is_over or self.raft.is_shut_down) and self._loop.time() < deadline:  # noqa: ASYNC110  (no event is set when the clock gets there)
             await asyncio.sleep(0.01)
         self.end()
         if self._flushing is not None:
             await asyncio.wait([self._flushing])
 
     def end(self) -> None:
-        """Take part no more."""
+        """Leave the quorum: send no more requests and no more responses."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -228,7 +238,7 @@ class RaftDriver:
         self._hang_up()
 
     def _hang_up(self) -> None:
-        for waiting in self._asked.values():
+        for waiting in self._pending.values():
             if not waiting.done():
                 waiting.set_exception(HangUp("this node takes part in the quorum no more"))
-        self._asked.clear()
+        self._pending.clear()

@@ -1,4 +1,4 @@
-"""Why nothing can be appended to the metadata log."""
+"""The reasons why records cannot be appended to the metadata log."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from kcli.errors import KcliError
 
 
 class NotController(KcliError):
-    """This node is not the active controller, or was it no more before the records were committed."""
+    """This node is not the active controller, or has resigned before the records were committed."""
 
 
 class MetadataLogFailed(KcliError):
-    """A write or a flush failed: the node must stop. What was waiting may or may not be in the log."""
+    """A write or a flush failed: the node must stop. Uncommitted records may or may not be in the log."""
 
 
 class MetadataLogClosed(KcliError):

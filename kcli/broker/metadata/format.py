@@ -1,11 +1,12 @@
 """Formatting: what `kafka-storage format` of 4.3 writes for one node.
 
-    each log directory   bootstrap.checkpoint   the features of the release, as a snapshot of epoch 0
+    each log directory   bootstrap.checkpoint   the features of the release and SCRAM users, as a snapshot of epoch 0
                          meta.properties        version 1, cluster, node, an id of its own (KIP-858); written last
     with first voters    __cluster_metadata-0/00000000000000000000-0000000000.checkpoint in the metadata directory:
-                         kraft.version 1 and who votes, without a record (KIP-853)
+                         kraft.version 1 and the voters, without a record (KIP-853)
 
-A directory that has meta.properties is formatted: it is only checked, and given an id where it has none. Source:
+A directory that has meta.properties is formatted: it is only checked, and given an id where it has none, also with
+version 0 (or none), of a broker with ZooKeeper, which stays. Source:
 Formatter, BootstrapDirectory, MetaPropertiesEnsemble; KIP-1022 for the features.
 """
 
@@ -22,13 +23,13 @@ from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, FileKind
 from formats.message_compiler import uuid_text
 from formats.properties import MetaProperties, Properties, build
-from kcli.broker.metadata.snapshots import SnapshotId, Snapshots, snapshot_batches
-from kcli.errors import KcliError
+from kcli.broker.metadata.snapshots import Snapshots
+from kcli.errors import KcliError, StartRefused
 from kcli.log.disk import Disk
-from kcli.log.log_directory import read_meta_properties
-from kcli.log.recovery_view import StartRefused
+from kcli.log.log_directory import read_meta_properties, unusable
 from kcli.metadata.features import first_levels
 from kcli.metadata.image import Record
+from kcli.metadata_log.snapshot_file import SnapshotId, snapshot_batches
 from kcli.raft.controls import kraft_version, kraft_voters
 from kcli.raft.voters import VoterSet
 
@@ -44,7 +45,7 @@ class NotThisNode(KcliError):
 
 @dataclass(frozen=True, slots=True)
 class FirstVoters:
-    """Who votes in a quorum that is made by formatting. directory: metadata.log.dir."""
+    """The voters of a quorum that begins with the format. directory: metadata.log.dir."""
 
     directory: Path
     voters: VoterSet
@@ -52,7 +53,7 @@ class FirstVoters:
 
 @dataclass(frozen=True, slots=True)
 class Formatted:
-    """Whose the log directories are; directory_ids in their order."""
+    """The cluster and node of formatted log directories, and their directory ids."""
 
     cluster_id: str
     node_id: int
@@ -70,22 +71,24 @@ def random_id() -> str:
             return text
 
 
-def format_directories(
+def format_directories(  # noqa: PLR0913 (all but one of them by name)
     directories: Sequence[Path],
     *,
     now_ms: int,
     node_id: int | None = None,
     cluster_id: str | None = None,
     levels: Mapping[str, int] = DEFAULT_LEVELS,
+    users: Sequence[Record] = (),
     directory_ids: Mapping[Path, str] | None = None,
     first_voters: FirstVoters | None = None,
     disk: Disk | None = None,
 ) -> Formatted:
-    """Format those log directories that are not yet; metadata.log.dir counts as one of them. They are made if need be.
+    """Format the log directories that are not formatted yet, metadata.log.dir among them. Missing ones are created.
 
     node_id and cluster_id: None takes those of a formatted directory; else 1, and a random one. levels: of features, 0
-    for none. directory_ids: of those that have none yet, where they are to have certain ones. first_voters: None where
-    the metadata log does not begin with them.
+    for none. users: UserScramCredentialRecords with which the metadata log begins (KIP-900). directory_ids: of those
+    that have none yet, where they are to have certain ones. first_voters: None where the metadata log does not begin
+    with them.
     Raises NotThisNode, StartRefused, UnreadableInput, OSError.
     """
     disk = Disk() if disk is None else disk
@@ -97,7 +100,7 @@ def format_directories(
     ids = {each: meta.directory_id for each, meta in found.items() if meta.directory_id is not None}
     if len(set(ids.values())) < len(ids):
         raise NotThisNode(f"two log directories have the same directory.id: {', '.join(map(str, ids))}")
-    bootstrap = _bootstrap(levels, now_ms) if len(found) < len(directories) else b""
+    bootstrap = _bootstrap(levels, users, now_ms) if len(found) < len(directories) else b""
     for each in directories:
         if each not in found:
             disk.make_directory(each)
@@ -106,7 +109,8 @@ def format_directories(
                 _write_voters(first_voters, now_ms, disk)
         if each not in ids:
             ids[each] = (directory_ids or {}).get(each) or random_id()
-            disk.write_file(each / FileKind.META_PROPERTIES, _meta(node_id, ids[each], cluster_id, now_ms))
+            version = found[each].version if each in found else 1
+            disk.write_file(each / FileKind.META_PROPERTIES, _meta(version, node_id, ids[each], cluster_id, now_ms))
     return Formatted(cluster_id, node_id, {each: ids[each] for each in directories})
 
 
@@ -116,26 +120,27 @@ def _read(directory: Path) -> MetaProperties | None:
         meta = read_meta_properties(directory)
     except FormatError as error:
         raise StartRefused(str(path), error.reason, error.position) from None
-    if meta is not None and meta.version != 1:
-        raise StartRefused(str(path), "version 0, of a cluster with ZooKeeper")
+    reason = unusable(meta)
+    if reason is not None:
+        raise StartRefused(str(path), reason)
     return meta
 
 
-def _the_only(name: str, values: Mapping[Path, Value | None], wanted: Value | None) -> Value | None:
-    """The value that all directories have, and that is wanted, where anything is."""
+def _the_only(name: str, values: Mapping[Path, Value | None], expected: Value | None) -> Value | None:
+    """The value that all directories have in common, and that equals the expected one where that is given."""
     for path, value in values.items():
-        if wanted is None:
-            wanted = value
-        if value != wanted:
-            raise NotThisNode(f"{path}: {name} is {value}, not {wanted}")
-    return wanted
+        if expected is None:
+            expected = value
+        if value != expected:
+            raise NotThisNode(f"{path}: {name} is {value}, not {expected}")
+    return expected
 
 
-def _bootstrap(levels: Mapping[str, int], now_ms: int) -> bytes:
+def _bootstrap(levels: Mapping[str, int], users: Sequence[Record], now_ms: int) -> bytes:
     records: list[Record] = [
         ("FeatureLevelRecord", 0, {"name": name, "featureLevel": level}) for name, level in levels.items() if level
     ]
-    return b"".join(snapshot_batches(records, 0, now_ms, 0))
+    return b"".join(snapshot_batches([*records, *users], 0, now_ms, 0))
 
 
 def _write_voters(first: FirstVoters, now_ms: int, disk: Disk) -> None:
@@ -145,8 +150,12 @@ def _write_voters(first: FirstVoters, now_ms: int, disk: Disk) -> None:
     Snapshots(disk, directory).write(SnapshotId(0, 0), batches)
 
 
-def _meta(node_id: int, directory_id: str, cluster_id: str, now_ms: int) -> bytes:
-    """In the order, and with the comment, that Java's Properties give."""
+def _meta(version: int, node_id: int, directory_id: str, cluster_id: str, now_ms: int) -> bytes:
+    """Return the bytes of meta.properties, with the order of entries and the comment that Java's Properties write.
+
+    version: 1, or 0 for a directory of a broker with ZooKeeper, of which Kafka keeps the version.
+    """
     date = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now_ms / 1000))
-    entries = {"node.id": str(node_id), "directory.id": directory_id, "version": "1", "cluster.id": cluster_id}
+    node_key = "node.id" if version else "broker.id"
+    entries = {node_key: str(node_id), "directory.id": directory_id, "version": str(version), "cluster.id": cluster_id}
     return build(Properties(entries, ("", date)))

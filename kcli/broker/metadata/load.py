@@ -1,8 +1,9 @@
-"""Opening a metadata log: what a start finds in `__cluster_metadata-0`, and the image that it makes.
+"""Opening a metadata log at a start: the recovery of `__cluster_metadata-0`, and the replay into the image.
 
     the log       recovered whole at every start, whether the last shutdown was clean or not, as Kafka does
-    a snapshot    ahead of the log's end, by epoch, then by offset: the log is dropped and goes on there
-    the image     the latest snapshot, then the log behind it; with one voter all of it is committed
+    a snapshot    ahead of the log's end, by epoch, then by offset: the log is dropped, and begins at the snapshot's
+                  offset
+    the image     the latest snapshot, then the log after it; with one voter all of it is committed
 
 Source: KafkaRaftLog.createLog and truncateToLatestSnapshot, KRaftControlRecordStateMachine, MetadataLoader.
 """
@@ -12,27 +13,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from formats.file_name import FileKind, FileName, build
 from formats.properties import PartitionMetadata, build_partition_metadata
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.quorum import Quorum
-from kcli.broker.metadata.records import Replayed, read_batches
-from kcli.broker.metadata.snapshots import Snapshots, read_snapshot
+from kcli.broker.metadata.snapshots import Snapshots
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.disk import Disk
-from kcli.log.partition_log import OpenOptions, PartitionLog
+from kcli.log.live.partition_log import OpenOptions, PartitionLog
+from kcli.log.partition_directory import METADATA_TOPIC_ID, metadata_topic_id_refusal
 from kcli.metadata.image import MetadataImage
-
-METADATA_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+from kcli.metadata_log.records import Replayed, read_batches
+from kcli.metadata_log.snapshot_file import read_snapshot
 
 
 @dataclass(slots=True)
 class Replay:
-    """Follows the batches of a snapshot and of a log into images and quorum.
+    """Replays the batches of a snapshot and of a log into images and the quorum.
 
-    last_timestamp_ms: of the last record; bytes_since_snapshot: of the batches behind the latest snapshot.
+    last_timestamp_ms: that of the last record; bytes_since_snapshot: the size of the batches after the latest snapshot.
     """
 
     images: Sequence[MetadataImage]
@@ -41,7 +41,8 @@ class Replay:
     bytes_since_snapshot: int = 0
 
     def run(self, log: PartitionLog, snapshots: Snapshots) -> None:
-        """Replay all there is. Raises UnreadableInput, with the place, for damage and contradictions."""
+        """Replay the latest snapshot and the log after it. Raises UnreadableInput, with the place, for damage and
+        contradictions."""
         latest = snapshots.latest
         if latest is not None:
             path = snapshots.path(latest)
@@ -50,17 +51,19 @@ class Replay:
                     self.last_timestamp_ms = control.value.get("lastContainedLogTimestamp", self.last_timestamp_ms)
                 self._take(path, batch, [latest.offset - 1] * len(batch.records), latest.offset - 1)
         from_offset = 0 if latest is None else latest.offset
-        end: int | None = None
+        highest, highest_path = -1, log.directory
         bases = log.base_offsets
         for base_offset, behind in zip(bases, [*bases[1:], log.log_end_offset], strict=True):
             path = log.directory / build(FileName(FileKind.LOG, base_offset))
             for batch in read_batches(path, from_offset) if behind > from_offset else ():
-                if end is not None and batch.base_offset != end:
-                    raise UnreadableInput(str(path), f"offset {batch.base_offset:,} follows on {end - 1:,}")
-                end = batch.last_offset + 1
+                if batch.last_offset > highest:
+                    highest, highest_path = batch.last_offset, path
                 self._take(path, batch, range(batch.base_offset, batch.last_offset + 1), batch.base_offset)
                 self.last_timestamp_ms = batch.timestamp_ms
                 self.bytes_since_snapshot += batch.size_bytes
+        if highest > log.log_end_offset + 1:  # Kafka, too, starts on repeated batches and gaps, and not on this
+            reason = f"offset {highest:,} is beyond the log's end, {log.log_end_offset:,}"
+            raise UnreadableInput(str(highest_path), reason)
 
     def _take(self, path: Path, batch: Replayed, offsets: Sequence[int], controls_offset: int) -> None:
         self.quorum.follow(batch.controls, controls_offset)
@@ -73,9 +76,12 @@ class Replay:
 
 
 def open_log(directory: Path, disk: Disk, config: MetadataLogConfig, now_ms: int) -> tuple[PartitionLog, Snapshots]:
-    """The log and its snapshots, recovered; both are made where there are none. Raises StartRefused, UnreadableInput,
-    OSError."""
+    """Return the recovered log and its snapshots; both are created where there are none. Raises StartRefused,
+    UnreadableInput, OSError."""
     disk.make_directory(directory)
+    refused = metadata_topic_id_refusal(directory)
+    if refused is not None:
+        raise refused
     topic_id = directory / FileKind.PARTITION_METADATA
     if not topic_id.exists():
         disk.write_file(topic_id, build_partition_metadata(PartitionMetadata(0, METADATA_TOPIC_ID)))

@@ -1,13 +1,15 @@
-"""The metadata log of a node, `__cluster_metadata-0`, and the image that it makes: what all nodes have in common.
+"""The metadata log of a node, `__cluster_metadata-0`, and its metadata image: the base class of the two kinds.
 
-    append   the active controller's: encode, apply to the draft, write; once committed it is in the image, and
-             listeners hear
-    image    what is committed, on every node; what is served, and what partitions follow
-    draft    the image ahead of what is committed: decisions are made on it, so that two that are made during one flush
-             know of each other; only the active controller has one
-    upkeep   snapshots, retention; the active controller writes a NoOpRecord where nothing was written for a while
+    append   by the active controller: encode records, apply them to the draft, write them; once they are committed they
+             are applied to the image, and the listeners are called
+    image    the committed metadata, on every node; responses to clients and the state of partitions come from it
+    draft    the image and the uncommitted records: the active controller decides on it, so that each decision takes
+             uncommitted ones into account; other nodes have no draft
+    upkeep   snapshots, retention; the active controller writes a NoOpRecord after metadata.max.idle.interval.ms without
+             a record
 
-A node that is its only voter commits by itself (alone.py), others with a quorum (replicated.py). Source:
+A node that is the only voter commits records by itself (alone.py), other nodes by their quorum (replicated.py). Source:
+
 KafkaRaftClient, QuorumController, MetadataLoader; KIP-500, KIP-595, KIP-630, KIP-868.
 """
 
@@ -26,36 +28,37 @@ from typing import Final
 from formats.batch_writer import Pair, write_batch
 from formats.control_record import ControlRecord
 from formats.file_name import METADATA_DIRECTORY
-from kcli.broker.clock import Clock
 from kcli.broker.metadata.activation import BEGIN, END, TRANSACTIONS
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.errors import MetadataLogClosed, MetadataLogFailed, NotController, TooManyRecords
 from kcli.broker.metadata.load import open_log
 from kcli.broker.metadata.quorum_view import QuorumView
-from kcli.broker.metadata.records import decode_value, encode, split
-from kcli.broker.metadata.snapshots import SnapshotId, snapshot_batches
 from kcli.broker.metadata.upkeep import Upkeep
+from kcli.broker.process.clock import Clock
 from kcli.errors import KcliError, error_text
 from kcli.log.disk import Disk
-from kcli.log.partition_log import PartitionLog
+from kcli.log.live.partition_log import PartitionLog
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.snapshot import snapshot
+from kcli.metadata_log.records import decode_value, encode, split
+from kcli.metadata_log.snapshot_file import SnapshotId, snapshot_batches
 
 CLEAN_INTERVAL_S: Final = 60.0
 SLICE_RECORDS: Final = 1000
-"""How many records may hold up everything else."""
+"""The number of records that one turn of the event loop processes."""
 NO_OP: Final[Record] = ("NoOpRecord", 0, {})
 BEGIN_PARTS: Final[Record] = (BEGIN[0], 0, {"name": "Records of several batches"})
 
 Listener = Callable[[Sequence[Record]], None]
-"""Hears of records, once they are committed and in the image."""
+"""Called with records once they are committed and in the image."""
 
 logger = logging.getLogger("kcli.broker")
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Records, or control records, on their way. first_offset: of the first of them."""
+    """Records, or control records, that are not committed yet. first_offset: the offset of the first; done: gets the
+    offset of the last at the commit."""
 
     records: Sequence[Record]
     first_offset: int
@@ -65,16 +68,20 @@ class Append:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last of them."""
+        """The offset after the last record."""
         return self.first_offset + len(self.records) + len(self.controls)
 
 
 class MetadataLog(ABC):
-    """See above. All calls come from the thread of the event loop; the constructor and what only reads need no loop.
+    """A node's metadata log. It is used on the event loop's thread; the constructor and the methods that only read need
+    no running loop.
 
-    image: what is committed. next_offset: where the next record goes. on_leadership: called when this node became, or
-    is no more, the active controller; on_leader: when another node leads than before. on_failure is called once, when
-    nothing can be appended any more.
+    image: the committed metadata.
+    next_offset: the offset of the next record.
+    listeners: called with records once they are committed and in the image.
+    on_leadership: called when this node becomes the active controller, and when it resigns.
+    on_leader: called when the leader of the quorum has changed.
+    on_failure: called once, when the log has failed.
     """
 
     def __init__(
@@ -85,7 +92,7 @@ class MetadataLog(ABC):
         disk: Disk | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Open, or begin, the log in metadata.log.dir, which must be formatted and locked. Raises StartRefused,
+        """Open or create the log in metadata.log.dir, which must be formatted and locked. Raises StartRefused,
         UnreadableInput, OSError."""
         self.config = MetadataLogConfig() if config is None else config
         self.image = MetadataImage()
@@ -110,15 +117,15 @@ class MetadataLog(ABC):
         self._log, self._snapshots = open_log(log_directory / METADATA_DIRECTORY, self._disk, self.config, now_ms)
 
     def _start_upkeep(self, bytes_since: int) -> None:
-        """bytes_since: of the batches behind the latest snapshot."""
+        """bytes_since: the size of the batches after the latest snapshot."""
         now_ms = self._clock.now_ms()
         self._upkeep = Upkeep(self._disk, self._snapshots, self.config, bytes_since=bytes_since, now_ms=now_ms)
 
-    # what there is
+    # state
 
     @property
     def draft(self) -> MetadataImage:
-        """With what is on its way. Raises NotController."""
+        """The image with the uncommitted records applied. Raises NotController."""
         if self._draft is None:
             raise NotController("this node is not the active controller")
         return self._draft
@@ -126,22 +133,22 @@ class MetadataLog(ABC):
     @property
     @abstractmethod
     def is_leader(self) -> bool:
-        """Is this node the active controller?"""
+        """Whether this node is the active controller."""
 
     @property
     @abstractmethod
     def leader_id(self) -> int | None:
-        """Who is; None where that is not known."""
+        """The id of the active controller, None where it is unknown."""
 
     @property
     @abstractmethod
     def leader_address(self) -> tuple[str, int] | None:
-        """Where that one listens for brokers."""
+        """The host and port of the active controller's listener for brokers, None where it is unknown."""
 
     @property
     @abstractmethod
     def epoch(self) -> int:
-        """The leader epoch that this node knows of."""
+        """The leader epoch of the quorum that this node knows."""
 
     @property
     @abstractmethod
@@ -150,37 +157,40 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def kraft_upgrade(self, *, validate_only: bool) -> Callable[[int], None]:
-        """How to raise kraft.version, which may raise Refused; `append` waits for it."""
+        """Return the function that raises kraft.version to a level. It may raise Refused; a later `append` waits for
+        its commit."""
 
     @property
     @abstractmethod
     def view(self) -> QuorumView:
-        """The quorum as its leader sees it. Raises NotController."""
+        """The leader's state of the quorum, for DescribeQuorum. Raises NotController."""
 
     @property
     def high_watermark(self) -> int:
-        """The offset behind the last committed record."""
+        """The offset after the last committed record."""
         return self._log.high_watermark
 
     @property
     def log(self) -> PartitionLog:
-        """The log itself, to be read; only this class changes it."""
+        """The log, for reading only."""
         return self._log
 
     @property
     def snapshots(self) -> Sequence[SnapshotId]:
-        """The snapshots there are, from the oldest to the latest."""
+        """The ids of the snapshots, from the oldest to the latest."""
         return self._upkeep.snapshots.ids
 
     # appending
 
     def append(self, records: Sequence[Record]) -> asyncio.Future[int]:
-        """Append records, all or none of them; the draft has them at once.
+        """Append records, all or none of them; they are in the draft at once.
 
-        The future gives the offset of the last one, once the image has them and listeners were told; without records,
-        once all that was appended before is. It fails with MetadataLogFailed, or with NotController where another node
-        became the active controller first. Raises FormatError and TooManyRecords, and nothing has changed;
-        InconsistentRecord, and the log has failed; MetadataLogFailed, MetadataLogClosed, NotController.
+        Return a future with the offset of the last record, which is done once the records are committed, in the image,
+        and the listeners were called; without records, once all earlier ones are. The future raises MetadataLogFailed,
+        or NotController where another node became the active controller before the commit.
+
+        Raises FormatError and TooManyRecords, after which nothing has changed; InconsistentRecord, after which the log
+        has failed; MetadataLogFailed, MetadataLogClosed, NotController.
         """
         if self._failure is not None:
             raise MetadataLogFailed(str(self._failure))
@@ -206,10 +216,10 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def _appended(self, one: Append) -> None:
-        """It is in the queue, and in the draft."""
+        """Begin to write records that are in the queue and in the draft already."""
 
     def _prepare(self, image: MetadataImage, records: Sequence[Record]) -> tuple[list[Record], list[bytearray]]:
-        """The records with all their fields, as a replay will read them, and their batches."""
+        """Return the records with all their fields, as a replay reads them, and the batches to write."""
         values = [encode(record) for record in records]
         parts = list(split(values, bytes_max=self.config.batch_bytes_max))
         if len(parts) > 1 and records[0][0] != BEGIN[0]:
@@ -222,20 +232,20 @@ class MetadataLog(ABC):
         return [decode_value(value) for value in values], batches
 
     async def _in_thread(self, work: Callable[[], object]) -> None:
-        """Do what waits for the device, where it does."""
+        """Run `work`, which waits for the disk, in a thread; at once where the disk does not wait."""
         if self._waits:
             await asyncio.get_running_loop().run_in_executor(self._executor, work)
         else:
             work()
 
-    def _tell(self, records: Sequence[Record]) -> None:
+    def _call_listeners(self, records: Sequence[Record]) -> None:
         for listener in self.listeners:
             try:
                 listener(records)
             except Exception:
                 logger.exception("a listener of the metadata log failed")
 
-    def _tell_all(self, calls: Sequence[Callable[[], None]]) -> None:
+    def _call_all(self, calls: Sequence[Callable[[], None]]) -> None:
         for each in list(calls):
             try:
                 each()
@@ -243,7 +253,7 @@ class MetadataLog(ABC):
                 logger.exception("a listener of the quorum failed")
 
     def _fail(self, error: Exception) -> None:
-        """Nothing can be appended any more: tell all who wait."""
+        """Handle a failure: no more records can be appended, and waiting appends fail with MetadataLogFailed."""
         self._failure = error
         self._stop_timers()
         logger.error("the metadata log failed: %s", error_text(error))
@@ -255,7 +265,7 @@ class MetadataLog(ABC):
             self.on_failure(error)
 
     def _end_queue(self, error: Exception) -> None:
-        """What is on its way will not be heard of any more."""
+        """Fail the uncommitted appends with `error`."""
         for each in self._queue:
             if not each.done.done():
                 each.done.set_exception(error)
@@ -265,8 +275,8 @@ class MetadataLog(ABC):
     # upkeep
 
     def take_snapshot(self) -> asyncio.Future[None]:
-        """Write a snapshot of the image as it is at the next turn, one at a time; done, or failed and logged, with the
-        future. Cancelled where the log fails first."""
+        """Write a snapshot of the image soon; one snapshot is written at a time. The future is done when it is written,
+        or when that has failed, which is logged; it is cancelled where the log fails before."""
         if self._snapshot is None:
             self._snapshot = asyncio.get_running_loop().create_future()
             self._take_turns()
@@ -274,16 +284,17 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def _take_turns(self) -> None:
-        """Do what is to be done, soon."""
+        """Begin to write the snapshot that `take_snapshot` has requested."""
 
     @property
     def _can_snapshot(self) -> bool:
         return self._snapshot is not None and self._upkeep.writing is None and not self.image.in_transaction
 
     async def _begin_snapshot(self) -> None:
-        """Take the records, a slice at a time, and leave the rest to a thread. Nothing may be applied meanwhile."""
+        """Take the image's records, a slice in each turn of the event loop, and let a thread write them. No records may
+        be applied to the image until the slices are taken."""
         done, self._snapshot = self._snapshot, None
-        assert done is not None, "it was asked for"
+        assert done is not None, "a snapshot was requested"
         records: list[Record] = []
         for record in snapshot(self.image):
             records.append(record)
@@ -303,28 +314,28 @@ class MetadataLog(ABC):
 
     @abstractmethod
     def _snapshot_at(self) -> tuple[SnapshotId, Sequence[Pair]]:
-        """What the image is a snapshot of, and what its header says of the quorum."""
+        """The id of a snapshot of the image, and the control records of its header."""
 
     @abstractmethod
     def _snapshot_written(self, which: SnapshotId) -> None:
-        """It may have failed: then it is not among the snapshots."""
+        """The writing of a snapshot has ended. Where it has failed, the snapshot is not in `snapshots`."""
 
     @abstractmethod
     def _clean_soon(self) -> None:
-        """Look at retention."""
+        """Apply retention in a turn of the event loop soon."""
 
     def start_background(self) -> None:
-        """Write a record where none was written for metadata.max.idle.interval.ms (0: never); look at retention."""
+        """Write a NoOpRecord after each metadata.max.idle.interval.ms without a record (0: never); apply retention."""
         if self.config.max_idle_interval_ms:
             self._expect_records()
         self._clean_sometimes()
 
     def _expect_records(self) -> None:
-        seen_offset = self.next_offset
+        offset_before = self.next_offset
 
         def idle() -> None:
-            if self.is_leader and self.next_offset == seen_offset:
-                self.append([NO_OP]).add_done_callback(look)
+            if self.is_leader and self.next_offset == offset_before:
+                self.append([NO_OP]).add_done_callback(retrieve_exception)
             self._expect_records()
 
         self._again("idle", self.config.max_idle_interval_ms / 1000, idle)
@@ -342,7 +353,7 @@ class MetadataLog(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Commit what waits, then leave the log as after a clean shutdown. Raises OSError."""
+        """Commit the waiting appends, then close the log as in a clean shutdown. Raises OSError."""
 
     async def _close_files(self) -> None:
         self._upkeep.close()
@@ -354,12 +365,12 @@ class MetadataLog(ABC):
 
 
 def apply(image: MetadataImage, records: Sequence[Record], first_offset: int) -> None:
-    """Take in records that follow each other. Raises InconsistentRecord."""
+    """Apply consecutive records to an image. Raises InconsistentRecord."""
     for offset, (name, _, value) in enumerate(records, first_offset):
         image.apply(name, value, offset)
 
 
-def look(done: asyncio.Future[int]) -> None:
-    """Nobody waits for it."""
+def retrieve_exception(done: asyncio.Future[int]) -> None:
+    """Mark the exception of a future that nothing awaits as retrieved."""
     if not done.cancelled():
         done.exception()

@@ -1,36 +1,36 @@
-"""The quorum of the metadata log with this node as its only voter: who votes, which epoch it leads.
+"""The quorum of the metadata log with this node as its only voter: its voters and its epoch.
 
     kraft.version 0   the voters are those of controller.quorum.voters, known by their ids
     kraft.version 1   the voters are in control records of the log, known by id and directory (KIP-853)
-    the upgrade to 1  both records in one batch, with this node as the only voter; there is no way back
+    the upgrade to 1  both records in one batch, with this node as the only voter; it cannot be undone
     a start           a new epoch, above that of quorum-state and that of the log; the state is written before anything
                       is appended in it, then a LeaderChange record begins the epoch
 
-With kraft.version 1 the voters follow it where the log itself does not have them yet: a directory that was formatted
-with --standalone has them in its first snapshot. Source: QuorumState, LeaderState, KRaftControlRecordStateMachine.
+With kraft.version 1 the records of kraft.version and of the voters follow the LeaderChange where the log does not have
+them yet: a directory that was formatted with --standalone has them in its first snapshot. Source: QuorumState,
+LeaderState, KRaftControlRecordStateMachine.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from formats.batch_writer import Pair
-from formats.control_record import ControlRecord, ControlType
+from formats.control_record import ControlType
 from formats.file_name import FileKind
 from formats.quorum_state import QuorumState, build
 from kcli.broker.metadata.quorum_state import read_quorum_state
-from kcli.broker.metadata.records import encode_control
 from kcli.errors import KcliError
 from kcli.log.disk import Disk
+from kcli.metadata_log.quorum_records import NOT_IN_LOG, QuorumRecords
+from kcli.metadata_log.records import encode_control
 from kcli.raft.controls import kraft_version, kraft_voters
 from kcli.raft.election import next_epoch
 from kcli.raft.voters import SUPPORTED_KRAFT_VERSIONS, Endpoints, ReplicaKey, VoterNode, VoterSet
 
-NOT_IN_LOG: Final = -1
 _NO_ID: Final = -1
 _NO_DIRECTORY: Final = "A" * 22
 
@@ -38,42 +38,27 @@ logger = logging.getLogger("kcli.broker")
 
 
 class NotTheOnlyVoter(KcliError):
-    """The log's voters are not this node in this directory, and nobody else: alone it may not lead."""
+    """The voters in the log are not exactly this node with this directory: it may not lead by itself."""
 
 
 @dataclass
-class Quorum:
-    """The quorum as its control records say. endpoints: where this node is reached, as the voter that it becomes with
-    kraft.version 1. voters_offset: where the last voters are; -1: not in the log."""
+class Quorum(QuorumRecords):
+    """The quorum by the control records of the log. endpoints: this node's endpoints as the voter of kraft.version
+    1."""
 
     node_id: int
     directory_id: str
     endpoints: Endpoints = ()
-    kraft_version: int = 0
-    voters: list[dict[str, Any]] = field(default_factory=list)
-    voters_offset: int = NOT_IN_LOG
     epoch: int = 0
-
-    def follow(self, controls: Iterable[ControlRecord], offset: int) -> None:
-        """Take in control records of a batch at `offset`; those of a snapshot are at the offset before it."""
-        for control in controls:
-            if control.type is ControlType.KRAFT_VERSION:
-                self.kraft_version = control.value["kRaftVersion"]
-            elif control.type is ControlType.KRAFT_VOTERS:
-                self.voters, self.voters_offset = control.value["voters"], offset
-
-    @property
-    def voter_ids(self) -> list[int]:
-        """The ids of the voters."""
-        return [voter["voterId"] for voter in self.voters] if self.kraft_version else [self.node_id]
 
     @property
     def directory(self) -> str | None:
-        """The directory by which the voter is known; None where voters are known by their ids."""
+        """The voter's directory id; None with kraft.version 0, where voters have only their node ids."""
         return self.directory_id if self.kraft_version else None
 
     def begin_epoch(self, disk: Disk, directory: Path, last_epoch: int, offset: int) -> list[Pair]:
-        """Become the leader of a new epoch, durably. last_epoch: that of the log's last record; offset: its end.
+        """Become the leader of a new epoch, durably. last_epoch: that of the log's last record; offset: the log end
+        offset.
 
         Returns the control records that begin it. Raises NotTheOnlyVoter, NoEpochLeft, StartRefused,
         UnreadableInput, OSError.
@@ -94,17 +79,8 @@ class Quorum:
             begin += self.controls()
         return begin
 
-    def controls(self) -> list[Pair]:
-        """What a snapshot's header, or the log, says of kraft.version and voters."""
-        if not self.kraft_version:
-            return []
-        version = encode_control(ControlType.KRAFT_VERSION, {"kRaftVersion": self.kraft_version})
-        return (
-            [version, encode_control(ControlType.KRAFT_VOTERS, {"voters": self.voters})] if self.voters else [version]
-        )
-
     def upgrade(self) -> list[Pair]:
-        """The control records with which kraft.version becomes 1; once they are committed, `follow` takes them in."""
+        """Return the control records that raise kraft.version to 1. Call `follow` with them after their commit."""
         least, most = SUPPORTED_KRAFT_VERSIONS
         own = VoterNode(ReplicaKey(self.node_id, self.directory_id), self.endpoints, least, most)
         return [kraft_version(most), kraft_voters(VoterSet.of([own]))]

@@ -1,11 +1,11 @@
-"""quorum-state at a start: what it says, or why this node does not start with it and what to do then.
+"""quorum-state at a start: its contents, or the reason why the node does not start with it, and the next step.
 
-    not to be read     damaged, or of an unknown version
-    the last epoch     there is none above it to be elected in (see kcli.raft.election); Kafka wraps around to -2^31
-    a negative epoch   what Kafka leaves then: the epoch of the log counts, as after any epoch below it
+    unreadable         damaged, or of an unknown version
+    the last epoch     no higher epoch exists for an election (see kcli.raft.election); Kafka wraps around to -2^31
+    a negative epoch   written by a Kafka that has wrapped around: the node starts, with the epoch of its log
 
-What the file keeps beyond the log is a vote. It may be removed while no controller runs: then each goes on from the
-epoch of its log, and no vote that was forgotten can count any more.
+The only state of the file that the log does not have is a vote. The file may be removed while no controller runs: each
+controller then begins with the epoch of its log, and a lost vote no longer counts in any election.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 from formats.errors import FormatError
 from formats.quorum_state import QuorumState, parse
-from kcli.log.recovery_view import StartRefused
+from kcli.errors import StartRefused
 from kcli.log.source import read_whole
 from kcli.raft.election import EPOCH_MAX
 
 
 def read_quorum_state(path: Path) -> QuorumState | None:
-    """What the file says; None where there is none. Raises StartRefused, UnreadableInput."""
+    """Return the contents of the file, None where there is none. Raises StartRefused, UnreadableInput."""
     if not path.exists():
         return None
     try:

@@ -1,4 +1,4 @@
-"""The quorum as its leader sees it, for DescribeQuorum."""
+"""The leader's state of the quorum, for DescribeQuorum."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kcli.raft.leader import Leader, Replica
+    from kcli.raft.states.leader import Leader, Replica
 
 
 class ReplicaView(NamedTuple):
-    """A replica of the metadata log. Times are milliseconds since 1970, -1 where they are not known; the leader itself
-    is always up to date.
+    """A replica of the metadata log. Times are milliseconds since 1970, -1 where they are unknown; the leader itself
+    is always caught up.
 
-    directory_id: None where it is not known. log_end_offset: as of its last Fetch.
+    directory_id: None where it is unknown. log_end_offset: that of its last Fetch.
     """
 
     id: int
@@ -24,7 +24,7 @@ class ReplicaView(NamedTuple):
 
 
 class QuorumView(NamedTuple):
-    """high_watermark: -1 where it is not known yet."""
+    """The leader's state of the quorum. high_watermark: -1 where it is unknown yet."""
 
     leader_id: int
     epoch: int
@@ -36,13 +36,13 @@ class QuorumView(NamedTuple):
 def of_only_voter(
     node_id: int, directory_id: str | None, epoch: int, log_end_offset: int, high_watermark: int
 ) -> QuorumView:
-    """The view of a node that is alone."""
+    """The view of a node that is the only voter."""
     own = ReplicaView(node_id, directory_id, log_end_offset, -1, -1)
     return QuorumView(node_id, epoch, high_watermark, (own,), ())
 
 
 def of_leader(state: Leader, log_end_offset: int) -> QuorumView:
-    """The view of the quorum's leader, whose own log ends there."""
+    """The view of the quorum's leader. log_end_offset: that of its log."""
 
     def views(replicas: Iterable[Replica]) -> tuple[ReplicaView, ...]:
         return tuple(

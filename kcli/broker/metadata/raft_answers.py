@@ -1,19 +1,21 @@
-"""What other nodes ask raft, read from Kafka's messages, and its answers in such.
+"""Other nodes' requests to raft, read from Kafka's messages, and raft's responses as Kafka's messages.
 
-A request about anything but partition 0 of `__cluster_metadata` is INVALID_REQUEST. What older versions lack is as if
-it were not known.
+A request for another partition than 0 of `__cluster_metadata` is INVALID_REQUEST. Fields that an older version lacks
+count as unknown.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from uuid import UUID
 
 from formats.message import uuid_text
-from kcli.broker.metadata.raft_asks import TOPIC_ID
-from kcli.broker.network.messages import Call, Entity, ErrorCode
+from kcli.broker.metadata.raft_requests import TOPIC_ID
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.messages import Message
 from kcli.metadata.topic_names import CLUSTER_METADATA
-from kcli.raft.errors import ErrorCode as RaftCode
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft.messages import (
     AddRaftVoter,
     Answer,
@@ -32,12 +34,23 @@ from kcli.raft.messages import (
 )
 from kcli.raft.voters import Endpoint, Endpoints, ReplicaKey, address, replica_key
 
+if TYPE_CHECKING:
+    from kcli.broker.wire.types.add_raft_voter import AddRaftVoterCall
+    from kcli.broker.wire.types.begin_quorum_epoch import BeginQuorumEpochCall
+    from kcli.broker.wire.types.end_quorum_epoch import EndQuorumEpochCall
+    from kcli.broker.wire.types.fetch import FetchCall
+    from kcli.broker.wire.types.fetch_snapshot import FetchSnapshotCall
+    from kcli.broker.wire.types.remove_raft_voter import RemoveRaftVoterCall
+    from kcli.broker.wire.types.update_raft_voter import UpdateRaftVoterCall
+    from kcli.broker.wire.types.vote import VoteCall
+
+Partition_co = TypeVar("Partition_co", covariant=True)
 NO_HIGH_WATERMARK: Final = (1 << 63) - 1
 NO_EPOCH: Final = -1
 
 
 class InvalidRaftRequest(Exception):
-    """About another partition than that of the metadata log, or about more than one."""
+    """The request names another partition than that of the metadata log, or several."""
 
 
 def _key(node_id: int, directory: UUID | None) -> ReplicaKey:
@@ -47,8 +60,25 @@ def _key(node_id: int, directory: UUID | None) -> ReplicaKey:
 # requests received
 
 
-def _only_partition(request: Entity, name: str, index: str) -> Any:
-    topics = request.topics
+class _Listener(Protocol):
+    """An endpoint in a request of raft's."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+
+
+class _Topic(Protocol[Partition_co]):
+    """A topic of a request of raft's."""
+
+    @property
+    def partitions(self) -> Sequence[Partition_co]: ...
+
+
+def _only_partition(topics: Sequence[_Topic[Partition_co]], name: str, index: str) -> Partition_co:
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         raise InvalidRaftRequest
     partition = topics[0].partitions[0]
@@ -57,18 +87,18 @@ def _only_partition(request: Entity, name: str, index: str) -> Any:
     return partition
 
 
-def _voter(call: Call, partition: Any) -> ReplicaKey | None:
+def _voter(call: VoteCall | BeginQuorumEpochCall, partition: object) -> ReplicaKey | None:
     voter_id = call.get("voter_id", -1)
     return None if voter_id < 0 else _key(voter_id, getattr(partition, "voter_directory_id", None))
 
 
-def _endpoints(listeners: Any) -> Endpoints:
+def _endpoints(listeners: Iterable[_Listener]) -> Endpoints:
     return tuple(Endpoint(each.name, each.host, each.port) for each in listeners)
 
 
-def vote_of(call: Call) -> Vote:
-    """Raises InvalidRaftRequest, as the others do."""
-    partition = _only_partition(call.request, "topic_name", "partition_index")
+def vote_of(call: VoteCall) -> Vote:
+    """Read a Vote. Raises InvalidRaftRequest."""
+    partition = _only_partition(call.request.topics, "topic_name", "partition_index")
     return Vote(
         cluster_id=call.request.cluster_id,
         voter=_voter(call, partition),
@@ -79,9 +109,9 @@ def vote_of(call: Call) -> Vote:
     )
 
 
-def begin_of(call: Call) -> BeginQuorumEpoch:
-    """See vote_of."""
-    partition = _only_partition(call.request, "topic_name", "partition_index")
+def begin_of(call: BeginQuorumEpochCall) -> BeginQuorumEpoch:
+    """Read a BeginQuorumEpoch. Raises InvalidRaftRequest."""
+    partition = _only_partition(call.request.topics, "topic_name", "partition_index")
     return BeginQuorumEpoch(
         cluster_id=call.request.cluster_id,
         voter=_voter(call, partition),
@@ -91,9 +121,9 @@ def begin_of(call: Call) -> BeginQuorumEpoch:
     )
 
 
-def end_of(call: Call) -> EndQuorumEpoch:
-    """See vote_of."""
-    partition = _only_partition(call.request, "topic_name", "partition_index")
+def end_of(call: EndQuorumEpochCall) -> EndQuorumEpoch:
+    """Read the message as raft's request. Raises InvalidRaftRequest."""
+    partition = _only_partition(call.request.topics, "topic_name", "partition_index")
     if call.version:
         successors = [_key(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates]
     else:
@@ -107,11 +137,11 @@ def end_of(call: Call) -> EndQuorumEpoch:
     )
 
 
-def fetch_of(call: Call) -> Fetch:
-    """See vote_of."""
+def fetch_of(call: FetchCall) -> Fetch:
+    """Read the message as raft's request. Raises InvalidRaftRequest."""
     request = call.request
     name = "topic_id" if hasattr(request.topics[0] if request.topics else None, "topic_id") else "topic"
-    partition = _only_partition(request, name, "partition")
+    partition = _only_partition(request.topics, name, "partition")
     state = getattr(request, "replica_state", None)
     replica_id = request.replica_id if state is None else state.replica_id
     high_watermark = getattr(partition, "high_watermark", NO_HIGH_WATERMARK)
@@ -127,9 +157,9 @@ def fetch_of(call: Call) -> Fetch:
     )
 
 
-def fetch_snapshot_of(call: Call) -> FetchSnapshot:
-    """See vote_of."""
-    partition = _only_partition(call.request, "name", "partition")
+def fetch_snapshot_of(call: FetchSnapshotCall) -> FetchSnapshot:
+    """Read the message as raft's request. Raises InvalidRaftRequest."""
+    partition = _only_partition(call.request.topics, "name", "partition")
     return FetchSnapshot(
         cluster_id=call.request.cluster_id,
         replica=_key(call.request.replica_id, getattr(partition, "replica_directory_id", None)),
@@ -140,8 +170,8 @@ def fetch_snapshot_of(call: Call) -> FetchSnapshot:
     )
 
 
-def add_of(call: Call) -> AddRaftVoter:
-    """AddRaftVoter as it came."""
+def add_of(call: AddRaftVoterCall) -> AddRaftVoter:
+    """Read an AddRaftVoter."""
     request = call.request
     return AddRaftVoter(
         cluster_id=request.cluster_id,
@@ -152,14 +182,14 @@ def add_of(call: Call) -> AddRaftVoter:
     )
 
 
-def remove_of(call: Call) -> RemoveRaftVoter:
-    """RemoveRaftVoter as it came."""
+def remove_of(call: RemoveRaftVoterCall) -> RemoveRaftVoter:
+    """Read a RemoveRaftVoter."""
     voter = _key(call.request.voter_id, call.request.voter_directory_id)
     return RemoveRaftVoter(cluster_id=call.request.cluster_id, voter=voter)
 
 
-def update_of(call: Call) -> UpdateRaftVoter:
-    """UpdateRaftVoter as it came."""
+def update_of(call: UpdateRaftVoterCall) -> UpdateRaftVoter:
+    """Read an UpdateRaftVoter."""
     request = call.request
     return UpdateRaftVoter(
         cluster_id=request.cluster_id,
@@ -171,51 +201,47 @@ def update_of(call: Call) -> UpdateRaftVoter:
     )
 
 
-# the answers to these
+# their responses
 
 
-def _wire(code: RaftCode) -> ErrorCode:
-    return ErrorCode(code.value)
-
-
-def _nodes(call: Call, answer: Answer) -> tuple[Entity, ...]:
-    """Where the leader is reached, by the listener through which the request came."""
+def _nodes(call: Call, answer: Answer) -> tuple[Any, ...]:
+    """The leader's endpoint for the listener of the request."""
     found = address(answer.endpoints, call.listener)
     if found is None or answer.leader_id < 0 or not call.has(call.messages.response_name, "node_endpoints"):
         return ()
     return (call.new("NodeEndpoint", node_id=answer.leader_id, host=found.host, port=found.port),)
 
 
-def _respond(call: Call, answer: Answer, **partition: Any) -> Entity:
-    if answer.top_error is not RaftCode.NONE:
-        return call.respond(error_code=_wire(answer.top_error), topics=(), node_endpoints=())
+def _respond(call: Call, answer: Answer, **partition: Any) -> Message:
+    if answer.top_error != ErrorCode.NONE:
+        return call.respond(error_code=answer.top_error, topics=(), node_endpoints=())
     found = call.new(
         "PartitionData",
         partition_index=0,
-        error_code=_wire(answer.error),
+        error_code=answer.error,
         leader_id=answer.leader_id,
         leader_epoch=answer.epoch,
         **partition,
     )
     topics = (call.new("TopicData", topic_name=CLUSTER_METADATA, partitions=(found,)),)
-    return call.respond(error_code=ErrorCode.none, topics=topics, node_endpoints=_nodes(call, answer))
+    return call.respond(error_code=ErrorCode.NONE, topics=topics, node_endpoints=_nodes(call, answer))
 
 
-def vote_response(call: Call, answer: Answer) -> Entity:
+def vote_response(call: VoteCall, answer: Answer) -> Message:
     """The response to Vote."""
     return _respond(call, answer, vote_granted=isinstance(answer, VoteAnswer) and answer.granted)
 
 
-def epoch_response(call: Call, answer: Answer) -> Entity:
+def epoch_response(call: BeginQuorumEpochCall | EndQuorumEpochCall, answer: Answer) -> Message:
     """The response to BeginQuorumEpoch and EndQuorumEpoch."""
     return _respond(call, answer)
 
 
-def fetch_response(call: Call, answer: Answer) -> Entity:
+def fetch_response(call: FetchCall, answer: Answer) -> Message:
     """The response to Fetch."""
     assert isinstance(answer, FetchAnswer), "of Fetch"
-    if answer.top_error is not RaftCode.NONE:
-        return call.respond(error_code=_wire(answer.top_error), session_id=0, responses=())
+    if answer.top_error != ErrorCode.NONE:
+        return call.respond(error_code=answer.top_error, session_id=0, responses=())
     tagged: dict[str, Any] = {}
     if answer.diverging is not None:
         epoch, end_offset = answer.diverging.epoch, answer.diverging.offset
@@ -227,7 +253,7 @@ def fetch_response(call: Call, answer: Answer) -> Entity:
     partition = call.new(
         "PartitionData",
         partition_index=0,
-        error_code=_wire(answer.error),
+        error_code=answer.error,
         high_watermark=answer.high_watermark,
         log_start_offset=answer.log_start_offset,
         current_leader=leader,
@@ -237,19 +263,19 @@ def fetch_response(call: Call, answer: Answer) -> Entity:
     )
     topic = call.new("FetchableTopicResponse", topic_id=TOPIC_ID, topic=CLUSTER_METADATA, partitions=(partition,))
     nodes = _nodes(call, answer)
-    return call.respond(error_code=ErrorCode.none, session_id=0, responses=(topic,), node_endpoints=nodes)
+    return call.respond(error_code=ErrorCode.NONE, session_id=0, responses=(topic,), node_endpoints=nodes)
 
 
-def fetch_snapshot_response(call: Call, answer: Answer) -> Entity:
+def fetch_snapshot_response(call: FetchSnapshotCall, answer: Answer) -> Message:
     """The response to FetchSnapshot."""
     assert isinstance(answer, FetchSnapshotAnswer), "of FetchSnapshot"
-    if answer.top_error is not RaftCode.NONE:
-        return call.respond(error_code=_wire(answer.top_error), topics=())
+    if answer.top_error != ErrorCode.NONE:
+        return call.respond(error_code=answer.top_error, topics=())
     snapshot = answer.snapshot or OffsetAndEpoch(-1, -1)
     partition = call.new(
         "PartitionSnapshot",
         index=0,
-        error_code=_wire(answer.error),
+        error_code=answer.error,
         snapshot_id=call.new("SnapshotId", end_offset=snapshot.offset, epoch=snapshot.epoch),
         current_leader=call.new("LeaderIdAndEpoch", leader_id=answer.leader_id, leader_epoch=answer.epoch),
         size=answer.size,
@@ -257,18 +283,18 @@ def fetch_snapshot_response(call: Call, answer: Answer) -> Entity:
         unaligned_records=bytes(answer.data),
     )
     topics = (call.new("TopicSnapshot", name=CLUSTER_METADATA, partitions=(partition,)),)
-    return call.respond(error_code=ErrorCode.none, topics=topics, node_endpoints=_nodes(call, answer))
+    return call.respond(error_code=ErrorCode.NONE, topics=topics, node_endpoints=_nodes(call, answer))
 
 
-def voter_response(call: Call, answer: Answer) -> Entity:
+def voter_response(call: AddRaftVoterCall | RemoveRaftVoterCall, answer: Answer) -> Message:
     """The response to AddRaftVoter and RemoveRaftVoter."""
     message = answer.message if isinstance(answer, VoterAnswer) else None
-    return call.respond(error_code=_wire(answer.top_error), error_message=message)
+    return call.respond(error_code=answer.top_error, error_message=message)
 
 
-def update_response(call: Call, answer: Answer) -> Entity:
+def update_response(call: UpdateRaftVoterCall, answer: Answer) -> Message:
     """The response to UpdateRaftVoter."""
     found = address(answer.endpoints, call.listener)
     host, port = ("", 0) if found is None else (found.host, found.port)
     leader = call.new("CurrentLeader", leader_id=answer.leader_id, leader_epoch=answer.epoch, host=host, port=port)
-    return call.respond(error_code=_wire(answer.error), current_leader=leader)
+    return call.respond(error_code=answer.error, current_leader=leader)

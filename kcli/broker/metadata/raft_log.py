@@ -1,4 +1,4 @@
-"""The metadata log and quorum-state as raft asks for them: see kcli.raft.log. Flushes are the caller's."""
+"""The metadata log and quorum-state, as the protocols in kcli.raft.log. The caller flushes the log."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Final
 from formats.control_record import ControlRecord
 from formats.file_name import FileKind
 from formats.quorum_state import QuorumState, build
-from kcli.broker.clock import Clock
 from kcli.broker.metadata.quorum_state import read_quorum_state
-from kcli.broker.metadata.snapshots import READ_ONLY, SnapshotId, Snapshots, read_snapshot
+from kcli.broker.metadata.snapshots import READ_ONLY, Snapshots
 from kcli.broker.network.outgoing import read_region
+from kcli.broker.process.clock import Clock
 from kcli.log.disk import Disk, DiskFile
-from kcli.log.partition_log import Isolation, PartitionLog
-from kcli.log.validator import AppendRefused, Origin
+from kcli.log.live.partition_log import Isolation, PartitionLog
+from kcli.log.live.validator import AppendRefused, Origin
+from kcli.metadata_log.snapshot_file import SnapshotId, read_snapshot
 from kcli.raft.controls import in_records, of_kinds
 from kcli.raft.messages import OffsetAndEpoch, Records
 
@@ -25,7 +26,7 @@ OVERHEAD_BYTES: Final = 12
 
 
 class RaftMetadataLog:
-    """See above."""
+    """The metadata log as raft reads, appends to and truncates it."""
 
     def __init__(self, log: PartitionLog, snapshots: Snapshots, disk: Disk, clock: Clock) -> None:
         self._log, self._snapshots, self._disk, self._clock = log, snapshots, disk, clock
@@ -73,7 +74,7 @@ class RaftMetadataLog:
         try:
             self._log.append_as_follower(records, epoch, self._clock.now_ms())
         except AppendRefused:
-            return  # damaged on its way: it is fetched again
+            return  # damaged on the network: it is fetched again
 
     def begin_epoch(self, epoch: int) -> None:
         self._log.start_epoch(epoch)
@@ -94,7 +95,7 @@ class RaftMetadataLog:
 
     @property
     def last_epoch_of_records(self) -> int:
-        """Of the log's last record; 0 where there is none."""
+        """The leader epoch of the log's last record, 0 for an empty log."""
         return self._log.latest_epoch or 0
 
     def update_high_watermark(self, offset: int) -> None:
@@ -131,7 +132,7 @@ class RaftMetadataLog:
 
 
 def end_of(data: bytes) -> int:
-    """The offset behind the last of whole batches."""
+    """Return the offset after the last whole batch."""
     position = last = 0
     while position < len(data):
         last = position
@@ -140,7 +141,7 @@ def end_of(data: bytes) -> int:
 
 
 class FetchedSnapshot:
-    """A snapshot that comes piece by piece from the leader: `.part` until it is whole."""
+    """A snapshot that is fetched from the leader in pieces: its file has the suffix `.part` until it is complete."""
 
     def __init__(self, snapshots: Snapshots, disk: Disk, which: SnapshotId) -> None:
         self.id = OffsetAndEpoch(*which)
@@ -174,13 +175,13 @@ class FetchedSnapshot:
 
 
 class QuorumStateFile:
-    """quorum-state: what a voter must not forget."""
+    """The file quorum-state: a voter's epoch and vote."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self._path, self._disk = directory / FileKind.QUORUM_STATE, disk
 
     def load(self) -> QuorumState | None:
-        """Raises StartRefused, UnreadableInput."""
+        """Read the file. Raises StartRefused, UnreadableInput."""
         return read_quorum_state(self._path)
 
     def save(self, state: QuorumState) -> None:

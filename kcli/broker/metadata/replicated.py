@@ -1,13 +1,14 @@
-"""The metadata log of a node in a quorum: raft says what is in it, what of that is committed, and who leads.
+"""The metadata log of a node in a quorum: raft decides its contents, the high watermark and the leader.
 
-    start     open it; the image is that of the latest snapshot; take part in the quorum (driver.py)
-    advance   after whatever raft has heard: apply what is committed now, a part at a time; then see who leads
-    lead      once all before this node's epoch is committed and in the image, the draft is made anew of it, and what a
-              controller writes when it becomes active is written; then whoever waits for leadership hears of it
-    resign    what was not committed fails with NotController; the draft is gone
-    snapshot  one that was fetched takes the image's place
+    start     open the log; the image is that of the latest snapshot; take part in the quorum (driver.py)
+    advance   after each event of raft: apply the committed records, at most READ_BYTES in a turn of the event loop;
+              then handle a change of the leader
+    lead      once all records before this node's epoch are committed and in the image: copy the image to the draft,
+              write the first records of an active controller, call on_leadership
+    resign    uncommitted appends fail with NotController, the draft is dropped, on_leadership is called
+    snapshot  a fetched snapshot replaces the image
 
-Brokers, who are observers, follow in the same way and never lead. Source: KafkaRaftClient, QuorumController,
+Brokers are observers: they follow in the same way, and never lead. Source: KafkaRaftClient, QuorumController,
 MetadataLoader.
 """
 
@@ -22,37 +23,39 @@ from pathlib import Path
 from typing import Final
 
 from formats.batch_writer import Pair
-from kcli.broker.clock import Clock
-from kcli.broker.metadata.activation import activation, read_bootstrap
+from kcli.broker.metadata.activation import activation
 from kcli.broker.metadata.config import MetadataLogConfig
 from kcli.broker.metadata.driver import RaftDriver
 from kcli.broker.metadata.errors import NotController
-from kcli.broker.metadata.log import Append, MetadataLog, apply, look
+from kcli.broker.metadata.log import Append, MetadataLog, apply, retrieve_exception
 from kcli.broker.metadata.quorum_view import QuorumView, of_leader
 from kcli.broker.metadata.raft_log import QuorumStateFile, RaftMetadataLog
-from kcli.broker.metadata.records import Replayed, batches_in
-from kcli.broker.metadata.snapshots import SnapshotId, read_snapshot
 from kcli.broker.network.peers import Network
+from kcli.broker.process.clock import Clock
 from kcli.errors import KcliError
 from kcli.log.disk import Disk
 from kcli.metadata.image import MetadataImage, Record
-from kcli.metadata.result import ErrorCode, Refused
+from kcli.metadata.result import Refused
+from kcli.metadata_log.bootstrap import read_bootstrap
+from kcli.metadata_log.records import Replayed, batches_in
+from kcli.metadata_log.snapshot_file import SnapshotId, read_snapshot
+from kcli.protocol.error_code import ErrorCode
 from kcli.raft.config import RaftConfig
 from kcli.raft.errors import InvalidUpdateVersion, NotLeader
-from kcli.raft.leader import Leader
 from kcli.raft.messages import Answer, OffsetAndEpoch, Request
 from kcli.raft.raft import Raft
+from kcli.raft.states.leader import Leader
 from kcli.raft.voters import address
 
 READ_BYTES: Final = 256 << 10
-"""How much of the log is applied before others have their turn."""
+"""The bytes of the log that are applied in one turn of the event loop."""
 SHUT_DOWN_MS: Final = 5000
 
 logger = logging.getLogger("kcli.broker")
 
 
 class ReplicatedMetadataLog(MetadataLog):
-    """See above. `start`, then `close`."""
+    """The metadata log of a node whose quorum has several voters. Call `start` once, and `close` at the end."""
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class ReplicatedMetadataLog(MetadataLog):
         clock: Clock | None = None,
         chance: random.Random | None = None,
     ) -> None:
-        """Open, or begin, the log in metadata.log.dir, which must be formatted and locked. Raises StartRefused,
+        """Open or create the log in metadata.log.dir, which must be formatted and locked. Raises StartRefused,
         UnreadableInput, OSError."""
         super().__init__(log_directory, config=config, disk=disk, clock=clock)
         self._raft_config = raft
@@ -77,8 +80,8 @@ class ReplicatedMetadataLog(MetadataLog):
         self._driver: RaftDriver | None = None
         self._applied = 0
         self._applied_epoch = 0
-        self._since_tell: list[Record] = []
-        self._leads: int | None = None  # the epoch in which it is the active controller
+        self._unreported: list[Record] = []
+        self._leads: int | None = None  # the epoch in which this node is the active controller
         self._known_leader: tuple[int | None, int] = (None, 0)
         self._is_advancing = self._must_advance = self._is_held = False
         self._moved: list[asyncio.Future[None]] = []
@@ -112,7 +115,7 @@ class ReplicatedMetadataLog(MetadataLog):
         return self._log.size
 
     def start(self) -> None:
-        """Take part in the quorum. To be called once, on the running loop."""
+        """Take part in the quorum. Call once, on the running loop."""
         self._driver = RaftDriver(
             self._raft,
             self._log,
@@ -127,15 +130,15 @@ class ReplicatedMetadataLog(MetadataLog):
 
     @property
     def driver(self) -> RaftDriver:
-        """What drives raft."""
+        """The driver of raft: time, disk and network."""
         assert self._driver is not None, "started"
         return self._driver
 
-    # what there is
+    # state
 
     @property
     def raft(self) -> Raft:
-        """To be looked at only."""
+        """The raft state machine, for reading only."""
         return self._raft
 
     @property
@@ -165,7 +168,7 @@ class ReplicatedMetadataLog(MetadataLog):
         return partial(self._upgrade_kraft, validate_only=validate_only)
 
     def _upgrade_kraft(self, level: int, *, validate_only: bool) -> None:
-        """Raises Refused, NotController."""
+        """Raise kraft.version to `level`. Raises Refused, NotController."""
         driver, epoch = self.driver, self.epoch
         try:
             outcome = self._raft.upgrade_kraft_version(epoch, level, driver.now_ms, validate_only=validate_only)
@@ -177,12 +180,12 @@ class ReplicatedMetadataLog(MetadataLog):
 
     @property
     def applied_offset(self) -> int:
-        """All before it is in the image."""
+        """The offset after the last record in the image."""
         return self._applied
 
     @property
     def is_caught_up(self) -> bool:
-        """Is all in the image that was committed, as far as is known?"""
+        """Whether the image has all records below the high watermark. False while that is unknown."""
         high_watermark = self._raft.high_watermark if self._driver is not None else None
         return high_watermark is not None and self._applied >= high_watermark
 
@@ -193,31 +196,31 @@ class ReplicatedMetadataLog(MetadataLog):
             raise NotController("this node does not lead the quorum")
         return of_leader(state, self._log.log_end_offset)
 
-    # what others ask
+    # requests of other nodes, reports of the launcher
 
-    def ask(self, request: Request) -> asyncio.Future[Answer]:
-        """Raft's answer to another node."""
-        return self.driver.ask(request)
+    def handle(self, request: Request) -> asyncio.Future[Answer]:
+        """Pass another node's request to raft. Return a future with the response."""
+        return self.driver.handle(request)
 
     async def caught_up(self) -> None:
-        """Until the quorum has told what is committed, and the image has that."""
+        """Wait until the high watermark is known, and the image has all records below it."""
         while not self.is_caught_up:
             await self.moved()
 
     def moved(self) -> asyncio.Future[None]:
-        """Done when something is other than before: what is applied, or who leads."""
+        """A future that is done at the next change of the image or of the leader."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._moved.append(future)
         return future
 
     def stand_for_election(self) -> None:
-        """Where no leader is known, ask for votes now."""
+        """Stand for election at once where no leader is known."""
         if self._driver is not None:
             driver = self._driver
             driver.do(lambda: self._raft.stand_for_election(driver.now_ms))
 
     def peer_died(self, node_id: int) -> None:
-        """The process of that node is gone."""
+        """The process of that node has ended: raft does not wait for its timeouts."""
         if self._driver is not None:
             driver = self._driver
             driver.do(lambda: self._raft.peer_died(node_id, driver.now_ms))
@@ -225,7 +228,7 @@ class ReplicatedMetadataLog(MetadataLog):
     # following
 
     def _advance(self) -> None:
-        """See above."""
+        """Apply committed records, and handle a change of the leader; repeat where raft has advanced meanwhile."""
         if self._is_advancing:
             self._must_advance = True
             return
@@ -251,7 +254,7 @@ class ReplicatedMetadataLog(MetadataLog):
         leader = self._raft.leader_id, self._raft.epoch
         if leader != self._known_leader:
             self._known_leader = leader
-            self._tell_all(self.on_leader)
+            self._call_all(self.on_leader)
         elif self._applied == before:
             return
         moved, self._moved = self._moved, []
@@ -275,7 +278,7 @@ class ReplicatedMetadataLog(MetadataLog):
             self._take_turns()
 
     def _apply_own(self, high_watermark: int) -> None:
-        """What this node itself has appended: no need to read it."""
+        """Apply the committed appends of this node, which are in the queue, without reading the log."""
         count = 0
         for each in self._queue:
             if each.end_offset > high_watermark:
@@ -290,11 +293,11 @@ class ReplicatedMetadataLog(MetadataLog):
                 self._last_timestamp_ms = int.from_bytes(each.batches[-1][35:43])
                 self._upkeep.appended(sum(map(len, each.batches)))
             if each.records:
-                self._tell(each.records)
+                self._call_listeners(each.records)
             if not each.done.done():
                 each.done.set_result(each.end_offset - 1)
         if not self._queue:
-            self._applied = high_watermark  # what is left are control records
+            self._applied = high_watermark  # the other records below it are control records
 
     def _apply_log(self, high_watermark: int) -> None:
         before = self._applied
@@ -303,16 +306,16 @@ class ReplicatedMetadataLog(MetadataLog):
             if batch.last_offset >= high_watermark:
                 break
             self._take(batch)
-        if self._since_tell and not self.image.in_transaction:
-            records, self._since_tell = self._since_tell, []
-            self._tell(records)
+        if self._unreported and not self.image.in_transaction:
+            records, self._unreported = self._unreported, []
+            self._call_listeners(records)
         if before < self._applied < high_watermark:
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _take(self, batch: Replayed) -> None:
         for offset, (name, _, value) in enumerate(batch.records, batch.base_offset):
             self.image.apply(name, value, offset)
-        self._since_tell += batch.records
+        self._unreported += batch.records
         self._applied, self._applied_epoch = batch.last_offset + 1, batch.epoch
         self.image.offset = batch.last_offset
         if not batch.controls:
@@ -328,12 +331,12 @@ class ReplicatedMetadataLog(MetadataLog):
                 self._fail(error)
 
     def _reload(self) -> None:
-        """A snapshot was fetched: it says all that was before the log's new beginning."""
+        """Replace the image by that of a fetched snapshot, which stands for all records before the log's new start."""
         image = MetadataImage()
-        self._since_tell.clear()
+        self._unreported.clear()
         self._load_snapshot(image)
         self.image.become(image)
-        self._tell([])
+        self._call_listeners([])
 
     # leading
 
@@ -347,15 +350,15 @@ class ReplicatedMetadataLog(MetadataLog):
         bootstrap = [] if self.image.metadata_version else read_bootstrap(self._directory)
         records = activation(self.image, bootstrap, self.config.min_insync_replicas)
         if records:
-            self.append(records).add_done_callback(look)
+            self.append(records).add_done_callback(retrieve_exception)
         logger.info("node %d is the active controller of epoch %d", self._raft_config.node_id, self._leads)
-        self._tell_all(self.on_leadership)
+        self._call_all(self.on_leadership)
 
     def _resign(self) -> None:
         self._leads = None
         self._draft = None
         self._end_queue(NotController("another node became the active controller"))
-        self._tell_all(self.on_leadership)
+        self._call_all(self.on_leadership)
 
     def _appended(self, one: Append) -> None:
         self.driver.append(one.batches)

@@ -1,45 +1,23 @@
-"""Snapshots of the metadata log (`<offset>-<epoch>.checkpoint`): the whole image, in place of the log below the offset.
+"""The snapshots of a node's metadata log: kcli.metadata_log.snapshot_file has the form of their files.
 
-    header   control batch: the time of the last record below the offset; with kraft.version 1 also that and the voters
-    records  what makes the image, in batches of at most 8 MiB
-    footer   control batch: what lacks it is not whole
-
-Offsets in a snapshot count from 0; the epoch of its batches is that of its name. Written as `.part`, synced, made
-read-only, renamed. One that is not needed any more becomes `.deleted` for a while. bootstrap.checkpoint, which
-formatting leaves in each log directory, has the same form. Source: RecordsSnapshotWriter, FileRawSnapshotWriter,
-KafkaRaftLog, Snapshots; KIP-630.
+A snapshot is written as `.part`, synced, made read-only, renamed. One that is no longer needed has the suffix
+`.deleted` for a minute. Source: FileRawSnapshotWriter, KafkaRaftLog, Snapshots; KIP-630.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from formats.batch_writer import Pair, write_batch
-from formats.control_record import ControlType
-from formats.file_name import FileKind, FileName, build, parse
-from kcli.broker.metadata.records import Replayed, control_batch, encode, encode_control, read_batches, split
-from kcli.errors import UnreadableInput
+from formats.file_name import FileKind, parse
+from kcli.errors import StartRefused
 from kcli.log.disk import Disk
-from kcli.log.recovery_view import StartRefused
-from kcli.metadata.image import Record
+from kcli.metadata_log.snapshot_file import SnapshotId, read_snapshot
 
 DELETED = ".deleted"
 READ_ONLY = 0o400
-
-
-class SnapshotId(NamedTuple):
-    """Which snapshot: the offset behind its last record, and the epoch of that record."""
-
-    offset: int
-    epoch: int
-
-    @property
-    def file_name(self) -> str:
-        """Its name in the directory of the log."""
-        return build(FileName(FileKind.KRAFT_SNAPSHOT, self.offset, self.epoch))
 
 
 class Retention(NamedTuple):
@@ -47,37 +25,6 @@ class Retention(NamedTuple):
 
     bytes_max: int
     ms_max: int
-
-
-def snapshot_batches(
-    records: Sequence[Record], epoch: int, now_ms: int, last_timestamp_ms: int, controls: Sequence[Pair] = ()
-) -> Iterator[bytearray]:
-    """The bytes of a snapshot, batch by batch. controls: what its header says beside the time of the last record.
-
-    Raises FormatError for a record that its schema does not allow.
-    """
-    header = encode_control(ControlType.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": last_timestamp_ms})
-    yield control_batch([header, *controls], now_ms, base_offset=0, epoch=epoch)
-    offset = 1 + len(controls)
-    for values in split([encode(record) for record in records]):
-        yield write_batch(((None, each) for each in values), now_ms, base_offset=offset, leader_epoch=epoch)
-        offset += len(values)
-    footer = encode_control(ControlType.SNAPSHOT_FOOTER, {})
-    yield control_batch([footer], now_ms, base_offset=offset, epoch=epoch)
-
-
-def read_snapshot(path: Path) -> Iterator[Replayed]:
-    """The batches of a snapshot, which must have its header and its footer. Raises UnreadableInput."""
-    kinds: list[ControlType] = []
-    is_first, last_is_footer = True, False
-    for batch in read_batches(path):
-        kinds = [control.type for control in batch.controls]
-        if is_first and kinds[:1] != [ControlType.SNAPSHOT_HEADER]:
-            raise UnreadableInput(str(path), "does not begin with a snapshot header")
-        is_first, last_is_footer = False, kinds[-1:] == [ControlType.SNAPSHOT_FOOTER]
-        yield batch
-    if not last_is_footer:
-        raise UnreadableInput(str(path), "does not end with a snapshot footer")
 
 
 class Snapshots:
@@ -89,7 +36,8 @@ class Snapshots:
         self.ids: list[SnapshotId] = []
 
     def load(self, log_start_offset: int) -> None:
-        """See what is there. What is partial, to be deleted, or below the log's start goes. Raises StartRefused."""
+        """List the snapshots on disk. Partial and deleted ones, and those below the log start offset, are removed.
+        Raises StartRefused, OSError."""
         for path in sorted(self.directory.iterdir()):
             name = parse(path.name)
             if name is None or name.kind is not FileKind.KRAFT_SNAPSHOT:
@@ -97,13 +45,22 @@ class Snapshots:
             assert name.base_offset is not None, "these names have an offset"
             assert name.epoch is not None, "and an epoch"
             if name.state or name.base_offset < log_start_offset:
-                self._disk.remove(path)
+                self._remove(path)
             else:
                 self.ids.append(SnapshotId(name.base_offset, name.epoch))
         self.ids.sort()
+        if self.latest is not None and self.path(self.latest).is_dir():  # before the log is dropped in its favour
+            raise StartRefused(f"{self.directory.name}/{self.latest.file_name}", "the latest snapshot is a directory")
         if log_start_offset and not self.ids:
             reason = f"the log begins at {log_start_offset:,}, and no snapshot has what was before"
             raise StartRefused(self.directory.name, reason)
+
+    def _remove(self, path: Path) -> None:
+        """Remove what has the name of a snapshot: a file, or an empty directory, as Java's Files.deleteIfExists."""
+        if path.is_dir() and not path.is_symlink():
+            self._disk.remove_directory(path)
+        else:
+            self._disk.remove(path)
 
     @property
     def latest(self) -> SnapshotId | None:
@@ -111,13 +68,13 @@ class Snapshots:
         return self.ids[-1] if self.ids else None
 
     def path(self, snapshot: SnapshotId) -> Path:
-        """Where a snapshot is."""
+        """The path of a snapshot."""
         return self.directory / snapshot.file_name
 
     def write(self, snapshot: SnapshotId, batches: Iterator[bytearray]) -> int:
-        """Write a snapshot; `added` makes it known. For another thread: takes as long as the disk does.
+        """Write a snapshot, in a thread; call `added` afterwards.
 
-        Returns its bytes. Raises OSError; then nothing is left of it.
+        Return its size in bytes. Raises OSError, after which no file is left.
         """
         path = self.path(snapshot)
         part = path.with_name(f"{path.name}.part")
@@ -136,23 +93,25 @@ class Snapshots:
         return size
 
     def added(self, snapshot: SnapshotId) -> None:
-        """It has been written."""
+        """Add a snapshot that was written to the list."""
         self.ids.append(snapshot)
         self.ids.sort()
 
     def forget_before(self, snapshot: SnapshotId) -> list[Path]:
-        """Give those before it the suffix `.deleted`. Returns the files, to be removed later. Raises OSError."""
-        gone = [each for each in self.ids if each < snapshot]
+        """Give the snapshots before this one the suffix `.deleted`. Return their files, to be removed later. Raises
+        OSError."""
+        older = [each for each in self.ids if each < snapshot]
         self.ids = [each for each in self.ids if each >= snapshot]
         renamed = []
-        for each in gone:
+        for each in older:
             path = self.path(each)
             renamed.append(path.with_name(path.name + DELETED))
             self._disk.rename(path, renamed[-1])
         return renamed
 
     def oldest_is_due(self, limits: Retention, log_bytes: int, now_ms: int) -> bool:
-        """May the oldest go, with the log up to the next one: by size of all, or by age? Raises UnreadableInput."""
+        """Whether retention deletes the oldest snapshot, with the log up to the next one, by total size or by age.
+        Raises UnreadableInput."""
         if len(self.ids) < 2:
             return False
         total = log_bytes + sum(self.path(each).stat().st_size for each in self.ids)
@@ -162,7 +121,7 @@ class Snapshots:
 
 
 def last_timestamp_ms(path: Path) -> int:
-    """The time of the last record that went into a snapshot, by its header. Raises UnreadableInput."""
+    """The timestamp, ms, of the last record below a snapshot's offset, from its header. Raises UnreadableInput."""
     value = next(read_snapshot(path)).controls[0].value
     timestamp: int = value["lastContainedLogTimestamp"]
     return timestamp

@@ -1,8 +1,8 @@
-"""What keeps a metadata log short: snapshots by bytes or time, old ones and the log before them by size or age.
+"""Snapshots and retention of a metadata log: both are due by bytes or by time.
 
     snapshot   metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms (0: not by time)
     clean      metadata.max.retention.bytes, metadata.max.retention.ms (-1: no limit); the latest snapshot stays
-    files      of what is gone are `.deleted` for a minute
+    files      deleted files keep the suffix `.deleted` for a minute
 
 Source: SnapshotGenerator, KafkaRaftLog.maybeClean.
 """
@@ -14,19 +14,21 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from kcli.broker.metadata.config import DELETE_DELAY_MS, MetadataLogConfig
-from kcli.broker.metadata.snapshots import Retention, SnapshotId, Snapshots
-from kcli.broker.unattended import report
+from kcli.broker.metadata.snapshots import Retention, Snapshots
+from kcli.broker.process.unattended import report
+from kcli.errors import UnreadableInput
 from kcli.log.disk import Disk
-from kcli.log.partition_log import PartitionLog
+from kcli.log.live.partition_log import PartitionLog
+from kcli.metadata_log.snapshot_file import SnapshotId
 
 
 class Upkeep:
-    """See above. Its tasks run in the event loop; files are written in a thread."""
+    """The snapshots and deletions of one metadata log. Its tasks run in the event loop, a thread writes files."""
 
     def __init__(
         self, disk: Disk, snapshots: Snapshots, config: MetadataLogConfig, *, bytes_since: int, now_ms: int
     ) -> None:
-        """bytes_since: of the batches behind the latest snapshot."""
+        """bytes_since: the size of the batches after the latest snapshot."""
         self.snapshots = snapshots
         self.writing: asyncio.Task[None] | None = None
         self._disk = disk
@@ -36,11 +38,11 @@ class Upkeep:
         self._removals: dict[asyncio.TimerHandle, Callable[[], None]] = {}
 
     def appended(self, size_bytes: int) -> None:
-        """A batch came into the log."""
+        """Count an appended batch."""
         self._bytes_since += size_bytes
 
     def is_snapshot_due(self, now_ms: int) -> bool:
-        """Is it time for a snapshot, and none being written?"""
+        """Whether a snapshot is due, and none is being written."""
         interval_ms = self._config.max_snapshot_interval_ms
         by_time = 0 < interval_ms <= now_ms - self._since_ms
         by_bytes = self._bytes_since >= self._config.max_record_bytes_between_snapshots
@@ -63,9 +65,9 @@ class Upkeep:
             self.writing = None
 
     def clean(self, log: PartitionLog, now_ms: int) -> None:
-        """Let old snapshots go, and the log that lies below those that stay. Raises OSError, UnreadableInput."""
-        limits = Retention(self._config.max_retention_bytes, self._config.max_retention_ms)
-        while self.snapshots.oldest_is_due(limits, log.size, now_ms):
+        """Delete old snapshots, and the segments below the oldest that stays. Where the oldest cannot be read, all
+        stay, as in Kafka. Raises OSError."""
+        while self._oldest_is_due(log.size, now_ms):
             keep = self.snapshots.ids[1]
             if not log.delete_records(keep.offset):
                 return
@@ -73,6 +75,14 @@ class Upkeep:
                 self._remove_later(removal.run)
             for path in self.snapshots.forget_before(keep):
                 self._remove_later(partial(self._disk.remove, path))
+
+    def _oldest_is_due(self, log_bytes: int, now_ms: int) -> bool:
+        limits = Retention(self._config.max_retention_bytes, self._config.max_retention_ms)
+        try:
+            return self.snapshots.oldest_is_due(limits, log_bytes, now_ms)
+        except UnreadableInput as error:
+            report("old snapshots of the metadata log stay: the oldest cannot be read", error)
+            return False
 
     def _remove_later(self, remove: Callable[[], None]) -> None:
         def run() -> None:
@@ -89,7 +99,7 @@ class Upkeep:
             report("an old file of the metadata log stays", error)
 
     def close(self) -> None:
-        """Remove at once what was to be removed later."""
+        """Remove at once the files that were to be removed later."""
         for timer, remove in self._removals.items():
             timer.cancel()
             self._remove(remove)

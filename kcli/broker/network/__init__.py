@@ -1,1 +1,1 @@
-"""Sockets, requests and answers: what a broker is to its clients."""
+"""The broker's TCP side: listening sockets, connections of clients, and connections to other nodes."""

@@ -1,12 +1,19 @@
-"""Connections to other nodes through sockets, on the event loop.
+"""Connections from this node to other nodes through sockets, on the event loop.
 
-    connecting   when first asked, and again after a loss, RECONNECT_BACKOFF_S after the last attempt; what is asked
-                 meanwhile waits, and is Unanswered where the attempt fails
-    hello        ApiVersions, once a connection: which versions the other node speaks
-    ready        requests go out as they come, answers are matched by correlation id
+    connecting   at the first call, and again after a lost connection, RECONNECT_BACKOFF_S after the last attempt at the
+                 earliest; calls wait for the attempt, and raise Unanswered if it fails
+    handshake    of TLS, where the other node's listener has it
+    hello        one ApiVersions request per connection: the versions that the other node speaks
+    login        by SASL, where the listener asks for it (outbound.py)
+    ready        requests are sent as calls are made; responses are matched to them by correlation id
 
-A request that is not answered in its time ends the connection, as nobody can tell what became of it. A frame is read
-straight into a buffer of its own size, and a fetch's records stay views of that. Source: NetworkClient, Selector.
+Where TLS or the login fails, the next attempts follow after twice the time, up to REFUSED_BACKOFF_MAX_S, and one line
+is logged in LOG_AGAIN_S for an address and a reason, whatever the number of channels. Before a session ends, one call
+logs in again on the same connection, and those after it wait.
+
+A request that times out ends the connection, since this node cannot know whether the other one has handled it. A
+response that comes in more than one read is read into a buffer of its own size, and the records of a Fetch response
+stay views of that buffer. Source: NetworkClient, Selector.
 """
 
 from __future__ import annotations
@@ -15,12 +22,13 @@ import asyncio
 import logging
 import os
 import socket
-from typing import Any, Final
+import ssl
+from typing import TYPE_CHECKING, Any, Final
 
-from kcli.broker.network import fetch_request
-from kcli.broker.network.messages import API_VERSIONS, Entity, Messages, messages
+from kcli.broker.network.outbound import IN_THE_CLEAR, Outbound, log_in
 from kcli.broker.network.outgoing import Outgoing
 from kcli.broker.network.peers import (
+    LoginFailed,
     Unanswered,
     api_named,
     check_version,
@@ -31,58 +39,117 @@ from kcli.broker.network.peers import (
     read_response,
     request_frame,
 )
+from kcli.broker.network.tls_handshake import HandshakeFailed, Handshakes
+from kcli.broker.network.tls_socket import TlsBuffers, TlsSocket
+from kcli.broker.wire import fetch_request
+from kcli.broker.wire.messages import API_VERSIONS, Message, Messages, messages
+from kcli.protocol.error_code import ErrorCode
+from kcli.tls.failures import failure_text
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types.api_versions import ApiVersionsResponse
 
 log = logging.getLogger("kcli.broker")
 SIZE_BYTES: Final = 4
 SCRATCH_BYTES: Final = 64 << 10
 READS_AT_ONCE: Final = 16
 RECONNECT_BACKOFF_S: Final = 0.05
+REFUSED_BACKOFF_MAX_S: Final = 1.0
+LOG_AGAIN_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0
 HELLO_VERSION: Final = 3
+UNKNOWN_BYTES_MAX: Final = 1 << 20
+"""The largest response that is received before the other node has proved who it is."""
 LAID_OUT: Final = ("fetch", fetch_request.VERSION)
 HELLO: Final = {"client_software_name": "kcli", "client_software_version": "4.3"}
 
 
 class SocketNetwork:
-    """Channels through sockets. close: ends all that were given."""
+    """The Network that opens SocketChannels, and closes all of them when it is closed. outbound: how it connects to
+    all nodes."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, loop: asyncio.AbstractEventLoop, outbound: Outbound = IN_THE_CLEAR) -> None:
+        self.loop = loop
+        self._outbound = outbound
+        self._handshakes = Handshakes(loop, TlsBuffers()) if outbound.tls is not None else None
         self._channels: set[SocketChannel] = set()
+        self._refusals: dict[str, tuple[str, float]] = {}  # address -> the reason that was logged, and when
 
     def channel(self, host: str, port: int, client_id: str) -> SocketChannel:
-        """A new channel, of the caller's own."""
-        channel = SocketChannel(self._loop, host, port, client_id, self._channels)
+        """A new channel to an address; no other caller shares it."""
+        channel = SocketChannel(self, host, port, client_id)
         self._channels.add(channel)
         return channel
 
+    async def secured(self, sock: socket.socket, host: str) -> socket.socket | TlsSocket:
+        """Shake hands with the node at the other end of a connection, where it has TLS. Raises LoginFailed."""
+        if self._outbound.tls is None:
+            return sock
+        assert self._handshakes is not None, "made with the context"
+        try:
+            return await self._handshakes.connect(sock, self._outbound.tls, host)
+        except HandshakeFailed as error:
+            raise LoginFailed(f"TLS: {error}") from None
+
+    async def log_in(self, connection: _Connection, deadline: float) -> None:
+        """Log in on a connection, where the other node has SASL. Raises Unanswered. deadline: in seconds of the event
+        loop's clock."""
+        if self._outbound.login is None:
+            return
+
+        async def ask(api: str, **fields: object) -> Any:
+            known = api_named(api)
+            kind = messages(known.key, newest_version(known, connection.versions))
+            return await connection.call(kind, new_request(kind, fields), deadline)
+
+        again_s = await log_in(self._outbound.login, ask)
+        connection.login_due = None if again_s is None else self.loop.time() + again_s
+
+    def refused(self, address: str, reason: str) -> None:
+        """Log that the node at an address does not let this one in, or is not trusted by it."""
+        known, logged_at = self._refusals.get(address, ("", 0.0))
+        now = self.loop.time()
+        if reason != known or now - logged_at >= LOG_AGAIN_S:
+            self._refusals[address] = reason, now
+            log.warning("this node cannot log in to the one at %s: %s", address, reason)
+
+    def let_in(self, address: str) -> None:
+        """The node at an address has let this one in: its next refusal is logged at once."""
+        self._refusals.pop(address, None)
+
+    def forget(self, channel: SocketChannel) -> None:
+        """A channel is closed."""
+        self._channels.discard(channel)
+
     def close(self) -> None:
-        """End all channels."""
+        """Close all channels."""
         for channel in list(self._channels):
             channel.close()
 
 
 class SocketChannel:
-    """See above."""
+    """A channel through a socket: connects at the first call, and again after the connection is lost."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, host: str, port: int, client_id: str, known: set[SocketChannel]
-    ) -> None:
+    def __init__(self, network: SocketNetwork, host: str, port: int, client_id: str) -> None:
         self.address = f"{host}:{port}"
         self._host, self._port, self._client_id = host, port, client_id
-        self._loop = loop
-        self._known = known
+        self._loop = network.loop
+        self._network = network
         self._is_closed = False
         self._connection: _Connection | None = None
         self._connecting: asyncio.Task[_Connection] | None = None
         self._last_attempt = -RECONNECT_BACKOFF_S
+        self._backoff_s = RECONNECT_BACKOFF_S
 
-    async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Entity:
-        """Ask, and wait for the answer. Raises Unanswered."""
+    async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Any:
+        """Send a request, connecting first where needed, and return the response. Raises Unanswered.
+
+        version None: the newest version that both nodes speak.
+        """
         known = api_named(api)
         deadline = self._loop.time() + timeout_s
         connection = self._connection
-        if connection is None or connection.is_closed:
+        if connection is None or connection.is_closed or connection.must_log_in:
             connection = await self._connected(timeout_s)
         if version is None:
             version = newest_version(known, connection.versions)
@@ -90,14 +157,14 @@ class SocketChannel:
             check_version(known, version, connection.versions)
         kind = messages(known.key, version)
         laid = fetch_request.lay_out(fields) if (api, version) == LAID_OUT else None
-        return await connection.ask(kind, laid or new_request(kind, fields), deadline)
+        return await connection.call(kind, laid or new_request(kind, fields), deadline)
 
     async def _connected(self, timeout_s: float) -> _Connection:
         if self._is_closed:
             raise Unanswered(f"{self.address}: closed")
         if self._connecting is None:
-            self._connecting = self._loop.create_task(self._connect())
-            self._connecting.add_done_callback(_look)
+            self._connecting = self._loop.create_task(self._attempt())
+            self._connecting.add_done_callback(_retrieve_exception)
         attempt = self._connecting
         done, _ = await asyncio.wait([attempt], timeout=timeout_s)
         if not done:
@@ -105,29 +172,59 @@ class SocketChannel:
         if attempt.cancelled():
             raise Unanswered(f"{self.address}: closed")
         error = attempt.exception()
-        if error is not None:  # a new one each: several may wait, and a traceback grows with each who raises it
-            raise Unanswered(f"{self.address}: {_reason(error)}") from error
+        if error is not None:  # one exception per caller: each raise would lengthen the traceback of a shared one
+            kind = LoginFailed if isinstance(error, LoginFailed) else Unanswered
+            raise kind(f"{self.address}: {self._without_address(error)}") from error
         return attempt.result()
+
+    def _without_address(self, error: BaseException) -> str:
+        return _reason(error).removeprefix(f"{self.address}: ")
+
+    async def _attempt(self) -> _Connection:
+        """Connect, or log in again. Raises Unanswered, OSError, TimeoutError."""
+        try:
+            connection = self._connection
+            if connection is None or connection.is_closed:
+                connection = await self._connect()
+            else:
+                await self._log_in_again(connection)
+        except LoginFailed as error:
+            self._backoff_s = min(2 * self._backoff_s, REFUSED_BACKOFF_MAX_S)
+            self._network.refused(self.address, self._without_address(error))
+            raise
+        finally:
+            self._connecting = None
+        self._backoff_s = RECONNECT_BACKOFF_S
+        self._network.let_in(self.address)
+        self._connection = connection
+        return connection
 
     async def _connect(self) -> _Connection:
         connection = None
+        wait_s = self._last_attempt + self._backoff_s - self._loop.time()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+        self._last_attempt = self._loop.time()
         try:
-            wait_s = self._last_attempt + RECONNECT_BACKOFF_S - self._loop.time()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
-            self._last_attempt = self._loop.time()
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                sock = await self._open()
+                sock = await self._network.secured(await self._open(), self._host)
                 connection = _Connection(self._loop, sock, self._client_id, self.address)
-                await connection.hello(self._loop.time() + CONNECT_TIMEOUT_S)
+                deadline = self._loop.time() + CONNECT_TIMEOUT_S
+                await connection.hello(deadline)
+                await self._network.log_in(connection, deadline)
         except BaseException:
             if connection is not None:
                 connection.close("not greeted")
             raise
-        finally:
-            self._connecting = None
-        self._connection = connection
+        connection.is_known = True
         return connection
+
+    async def _log_in_again(self, connection: _Connection) -> None:
+        try:
+            await self._network.log_in(connection, self._loop.time() + CONNECT_TIMEOUT_S)
+        except BaseException:
+            connection.close("not logged in again")
+            raise
 
     async def _open(self) -> socket.socket:
         found = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
@@ -135,7 +232,7 @@ class SocketChannel:
         for family, kind, protocol, _, address in found:
             sock = socket.socket(family, kind, protocol)
             try:
-                sock.setblocking(False)  # noqa: FBT003  (the socket module says it so)
+                sock.setblocking(False)  # noqa: FBT003  (the signature of the socket module)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 await self._loop.sock_connect(sock, address)
             except OSError as error:
@@ -150,9 +247,9 @@ class SocketChannel:
         raise last
 
     def close(self) -> None:
-        """End it; what waits is Unanswered."""
+        """Close the channel; calls without a response raise Unanswered."""
         self._is_closed = True
-        self._known.discard(self)
+        self._network.forget(self)
         if self._connecting is not None:
             self._connecting.cancel()
         if self._connection is not None:
@@ -161,39 +258,51 @@ class SocketChannel:
 
 
 class _Connection:
-    """One socket: requests out, answers in."""
+    """One socket: sends requests, and gives each response to the caller that waits for its correlation id."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, client_id: str, address: str) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket | TlsSocket, client_id: str, address: str
+    ) -> None:
         self.versions: dict[int, tuple[int, int]] = {}
         self.is_closed = False
+        self.login_due: float | None = None  # when to log in again, seconds of the event loop's clock; None: never
+        self.is_known = False  # whether hello and login are over
         self._loop = loop
         self._socket = sock
+        self._tls = sock if isinstance(sock, TlsSocket) else None
         self._fd = sock.fileno()
         self._client_id, self._address = client_id, address
         self._out = Outgoing(sock)
         self._is_writing = False
-        self._asked: dict[int, tuple[Messages, asyncio.Future[Entity]]] = {}
+        self._pending: dict[int, tuple[Messages, asyncio.Future[Any]]] = {}
         self._last_id = 0
-        self._rest = b""  # of small frames: what is not whole yet
-        self._frame: memoryview | None = None  # one that is being read into its own buffer
+        self._rest = b""  # the bytes of a response whose size is not received yet
+        self._frame: memoryview | None = None  # a partly received response, in a buffer of its own size
         self._filled = 0
         loop.add_reader(self._fd, self._readable)
+        self._read_on()
+
+    @property
+    def must_log_in(self) -> bool:
+        """Whether the session ends soon."""
+        return self.login_due is not None and self._loop.time() >= self.login_due
 
     async def hello(self, deadline: float) -> None:
-        """Learn which versions the other node speaks. Raises Unanswered."""
+        """Send ApiVersions, and keep the versions that the other node speaks. Raises Unanswered. deadline: in seconds
+        of the event loop's clock."""
         kind = messages(API_VERSIONS, HELLO_VERSION)
-        answer = await self.ask(kind, new_request(kind, HELLO), deadline)
-        if error_of(answer).value:
+        answer: ApiVersionsResponse = await self.call(kind, new_request(kind, HELLO), deadline)
+        if error_of(answer) != ErrorCode.NONE:
             raise Unanswered(f"ApiVersions: {error_of(answer).name}")
         self.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
-    async def ask(self, kind: Messages, request: Entity | bytes, deadline: float) -> Entity:
-        """Send a request and wait for its answer. Raises Unanswered."""
+    async def call(self, kind: Messages, request: Message | bytes, deadline: float) -> Any:
+        """Send a request and return its response. Raises Unanswered. deadline: in seconds of the event loop's clock."""
         if self.is_closed:
             raise Unanswered(f"{self._address}: the connection was lost")
         self._last_id = number = (self._last_id + 1) & 0x7FFFFFFF
-        answer: asyncio.Future[Entity] = self._loop.create_future()
-        self._asked[number] = kind, answer
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._pending[number] = kind, answer
         timer = self._loop.call_at(deadline, self._too_late, kind)
         try:
             self._out.add([request_frame(kind, self._client_id, number, request)])
@@ -201,7 +310,7 @@ class _Connection:
             return await answer
         finally:
             timer.cancel()
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)
 
     def _too_late(self, kind: Messages) -> None:
         self.close(f"no answer to {kind.request_type.__name__} in time")
@@ -225,37 +334,52 @@ class _Connection:
 
     # reading
 
+    def _read_on(self) -> None:
+        """Read again soon where OpenSSL has bytes that the event loop does not see on the socket."""
+        if self._tls is not None and self._tls.has_unread and not self.is_closed:
+            self._loop.call_soon(self._readable)
+
     def _readable(self) -> None:
-        try:
-            for _ in range(READS_AT_ONCE):
-                if self._frame is None:
-                    data = self._socket.recv(SCRATCH_BYTES)
-                    count = len(data)
-                    if count:
-                        self._take(self._rest + data if self._rest else data)
-                    if 0 < count < SCRATCH_BYTES and self._frame is None:
-                        return  # the socket had no more
-                else:
-                    count = self._socket.recv_into(self._frame[self._filled :])
-                    self._fill(count)
-                if count == 0:
-                    self.close("by the other side")
-                if self.is_closed:
-                    return
-        except (BlockingIOError, InterruptedError):
+        if self.is_closed:
             return
+        try:
+            self._read()
+        except (BlockingIOError, InterruptedError):
+            pass
+        except ssl.SSLError as error:
+            self.close(f"TLS: {failure_text(error)}", LoginFailed)
         except OSError as error:
             self.close(str(error))
+        self._read_on()
+
+    def _read(self) -> None:
+        """Read what the socket has, a share of it. Raises BlockingIOError, OSError."""
+        for _ in range(READS_AT_ONCE):
+            if self._frame is None:
+                data = self._socket.recv(SCRATCH_BYTES)
+                count = len(data)
+                if count:
+                    self._take(self._rest + data if self._rest else data)
+                if 0 < count < SCRATCH_BYTES and self._frame is None:
+                    return  # the socket had no more
+            else:
+                count = self._socket.recv_into(self._frame[self._filled :])
+                self._fill(count)
+            if count == 0:
+                self.close("by the other side")
+            if self.is_closed:
+                return
 
     def _take(self, data: bytes) -> None:
-        """Look at whole frames; the rest of the last one is read straight into its own buffer."""
+        """Handle the whole responses in the bytes; the rest of a partial one is then read into a buffer of its own
+        size."""
         view, position = memoryview(data), 0
         while not self.is_closed:
             behind = position + SIZE_BYTES
             if behind > len(data):
                 break
             size = int.from_bytes(view[position:behind], signed=True)
-            if size < SIZE_BYTES:
+            if size < SIZE_BYTES or (size > UNKNOWN_BYTES_MAX and not self.is_known):
                 self.close(f"an answer of {size:,} bytes")
                 return
             if behind + size > len(data):
@@ -277,9 +401,9 @@ class _Connection:
             self._answered(frame)
 
     def _answered(self, frame: memoryview) -> None:
-        kind, answer = self._asked.pop(correlation_of(frame), (None, None))
+        kind, answer = self._pending.pop(correlation_of(frame), (None, None))
         if kind is None or answer is None or answer.done():
-            return  # nobody waits any more
+            return  # its caller does not wait any more
         try:
             response = read_response(kind, frame)
         except Unanswered as error:
@@ -288,8 +412,8 @@ class _Connection:
         else:
             answer.set_result(response)
 
-    def close(self, reason: str) -> None:
-        """End it; what waits is Unanswered."""
+    def close(self, reason: str, kind: type[Unanswered] = Unanswered) -> None:
+        """Close the socket; requests without a response raise Unanswered of that kind, with the reason."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -299,13 +423,13 @@ class _Connection:
             self._loop.remove_writer(self._fd)
         self._out.close()
         self._socket.close()
-        for _, answer in self._asked.values():
+        for _, answer in self._pending.values():
             if not answer.done():
-                answer.set_exception(Unanswered(f"{self._address}: {reason}"))
+                answer.set_exception(kind(f"{self._address}: {reason}"))
 
 
-def _look(attempt: asyncio.Task[_Connection]) -> None:
-    """Whoever waits for an attempt hears of its failure; there may be nobody any more."""
+def _retrieve_exception(attempt: asyncio.Task[_Connection]) -> None:
+    """Mark the failure of a connection attempt as retrieved: asyncio complains otherwise where no call waits for it."""
     if not attempt.cancelled():
         attempt.exception()
 

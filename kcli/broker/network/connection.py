@@ -1,13 +1,38 @@
-"""One client's connection: frames in, one request at a time, answers out in order.
+"""One client's connection: it reads requests, gives them to their handlers and sends the responses in the order of the
+requests.
 
-    reading   the next request is looked at when the answer to the last one is sent, or waits with others in the socket
-              as long as the client takes what it gets: that is the back-pressure, and why memory stays bounded
-    waiting   a request that waits (a fetch for data) holds up only its own connection. Behind a batch that waits for
-              followers others are appended, and answered in order: so one fetch of a follower gets them all
-    throttled the answer goes out at once, the connection is deaf for as long as it says
+The state of a connection is whether the next request is taken, and if not, what the connection waits for:
 
-No task and no future is made for a request that is answered at once. Source: SocketServer's Processor, which mutes a
-channel in the same way; KIP-219 (throttling).
+    READING   requests are taken: from the bytes received, then from the socket
+    YIELDING  the connection has used up its turn (TURN_NS, TURN_BYTES): the event loop serves other connections first
+    WAITING   the next request waits for a response: to a request that a thread decodes, to one that is not answered at
+              once (a Fetch without data, a JoinGroup), or to all the Produce requests in front of it
+    MUTED     the client is throttled: its response is sent, but until the throttle time is over no request is taken
+    STARVED   requests have used up queued.max.request.bytes, or those of clients that have not logged in the memory
+              that is theirs: the rest of the next one stays in the socket until some are answered
+    SENDING   the client reads its responses more slowly than they are made: no request is taken until all are sent
+    DRAINING  the broker stops: no request is taken any more, the responses to earlier requests are still sent
+    CLOSED    the client or the broker has closed the connection, or it has failed
+
+TRANSITIONS has every change of state: the state and an event give the next state. An event that a state does not list
+leaves the state as it is. Each transition back to READING is followed by a check for another obstacle, whose event is
+then applied: a connection that was WAITING when its client was throttled becomes MUTED once the response is complete
+(`_go_on`).
+
+The bytes of requests that are not taken stay in the socket: that is the back-pressure on the client, and it bounds the
+broker's memory.
+
+Responses that cannot be sent yet are in one queue, `_pending`, in the order of their requests. Produce requests join
+the queue behind Produce requests whose batches wait for followers (LATE_MAX at most), so that one Fetch of a follower
+reads all those batches; any other request waits until the queue is empty. A request that is answered at once needs no
+task, no future and no place in the queue.
+
+On a listener of SASL the requests go through the connection's Authentication (authentication.py) first. A failed one
+leaves the connection DRAINING until connection.failed.authentication.delay.ms is over. Over TLS the event loop does not
+see bytes that OpenSSL holds already: the connection goes on reading by itself (`_read_on`).
+
+Source: SocketServer's Processor, which mutes a channel while its request is answered; KIP-219 (a throttled client gets
+its response at once).
 """
 
 from __future__ import annotations
@@ -16,157 +41,224 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import suppress
-from functools import partial
-from inspect import isawaitable, iscoroutine
+from collections.abc import Callable
+from enum import StrEnum
+from inspect import CORO_CREATED, getcoroutinestate, isawaitable, iscoroutine
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from kcli.broker.api import APIS, BROKER_APIS, CONTROLLER_APIS, CONTROLLERS, LOOKED_AT_FIRST, Api, handler, is_flexible
-from kcli.broker.network.messages import (
+from kcli.broker.network.authentication import Authentication, Step
+from kcli.broker.network.outgoing import Outgoing
+from kcli.broker.network.tls_socket import TlsSocket
+from kcli.broker.process.turns import LONG_BYTES, apart, has_long_list
+from kcli.broker.process.unattended import report
+from kcli.broker.wire.answers import Answer, Encoded, HangUp, Laid, Later, with_throttle
+from kcli.broker.wire.apis import APIS, BROKER_APIS, CONTROLLER_APIS, Api
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.messages import (
     API_VERSIONS,
     PRODUCE,
     BadRequest,
-    Call,
-    Entity,
-    HangUp,
+    Message,
     Messages,
     RequestHeader,
+    imported,
     messages,
+    read_body,
     read_header,
-    read_request,
-    with_throttle,
 )
-from kcli.broker.network.outgoing import Outgoing, Part
-from kcli.broker.turns import LONG_BYTES, apart, has_long_list
-from kcli.broker.unattended import report
+from kcli.security.principals import ANONYMOUS
 
 if TYPE_CHECKING:
     from kcli.broker.network.server import Server
 
 log = logging.getLogger("kcli.broker")
-SIZE_BYTES = 4
-TURN_NS, TURN_BYTES = 5_000_000, 256 << 10
-"""After so much time, or bytes of answers, other connections have their turn."""
-LATE_MAX = 32
-"""So many batches of one connection may wait for followers."""
+SIZE_BYTES: Final = 4
+NOTHING: Final = memoryview(b"")
+TURN_NS: Final = 2_000_000
+TURN_BYTES: Final = 256 << 10
+"""A connection's turn ends after TURN_NS nanoseconds, divided by the number of connections whose turns ended before all
+their requests were taken, or after TURN_BYTES bytes of unsent responses. It takes one request at least."""
+WAITING_APIS: Final = frozenset(api.key for api in APIS.values() if api.name in {"fetch", "join_group", "sync_group"})
+"""The APIs whose requests may wait for data or for other clients, up to a time that the client sets."""
+LATE_MAX: Final = 32
+"""The greatest number of Produce requests of one connection that wait for their responses at a time."""
 
 
-class Laid(list[Part]):
-    """A whole frame that its handler has laid out itself: Fetch's. throttle_at: where in its first part, a bytearray,
-    the throttle time is."""
+class State(StrEnum):
+    """Whether the connection takes its next request, and if not, the event that it waits for."""
 
-    throttle_at = 0
-
-    def set_throttle(self, throttle_ms: int) -> None:
-        """Tell the client for how long it is throttled."""
-        head = self[0]
-        assert isinstance(head, bytearray), "the first part is ours"
-        head[self.throttle_at : self.throttle_at + 4] = throttle_ms.to_bytes(4)
-
-
-class Encoded(Laid):
-    """An answer that tells the client already for how long it is throttled, or has no place for it."""
-
-    def set_throttle(self, throttle_ms: int) -> None:
-        """Nothing to be done."""
+    READING = "reading"
+    YIELDING = "yielding"
+    WAITING = "waiting"
+    MUTED = "muted"
+    STARVED = "starved"
+    SENDING = "sending"
+    DRAINING = "draining"
+    CLOSED = "closed"
 
 
-class Later:
-    """An answer that is made of a future's outcome, by `finish`, once the future is done: no task waits for it."""
+class Event(StrEnum):
+    """The events that change the state of a connection."""
 
-    __slots__ = ("finish", "future")
+    TURN_OVER = "the connection has had its time, or its bytes of answers"
+    NEXT_TURN = "the other connections have had their turns"
+    HELD_UP = "the next request has to wait for an answer"
+    ANSWERED = "the answer that the next request has waited for is there"
+    THROTTLED = "an answer tells the client to send nothing for a time"
+    UNMUTED = "that time is over"
+    NO_MEMORY = "the requests of all connections take up all memory that they may"
+    FREED = "some of that memory is free"
+    UNSENT = "the socket does not take all answers"
+    SENT = "the socket has taken all answers"
+    DRAIN = "the broker is about to stop"
+    CLOSE = "the client or the broker ends the connection"
 
-    def __init__(self, future: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], Any]) -> None:
-        self.future, self.finish = future, finish
 
-    def __await__(self) -> Generator[Any, None, Any]:
-        with suppress(Exception):
-            yield from self.future
-        return self.finish(self.future)
+READING, YIELDING, WAITING, MUTED, STARVED, SENDING, DRAINING, CLOSED = State
+TURN_OVER, NEXT_TURN, HELD_UP, ANSWERED, THROTTLED, UNMUTED, NO_MEMORY, FREED, UNSENT, SENT, DRAIN, CLOSE = Event
+
+_ENDS: Final = {DRAIN: DRAINING, CLOSE: CLOSED}
+TRANSITIONS: Final[dict[State, dict[Event, State]]] = {
+    READING: {
+        TURN_OVER: YIELDING,
+        HELD_UP: WAITING,
+        THROTTLED: MUTED,
+        NO_MEMORY: STARVED,
+        UNSENT: SENDING,
+        **_ENDS,
+    },
+    YIELDING: {NEXT_TURN: READING, **_ENDS},
+    WAITING: {ANSWERED: READING, **_ENDS},
+    MUTED: {UNMUTED: READING, **_ENDS},
+    STARVED: {FREED: READING, **_ENDS},
+    SENDING: {SENT: READING, **_ENDS},
+    DRAINING: {CLOSE: CLOSED},
+    CLOSED: {},
+}
+"""State and event -> the next state; an event that is not listed leaves the state as it is."""
 
 
-class _Late:
-    """An answer to a batch: when its future is done, or with none where it only waits for those in front of it."""
+class _Pending:
+    """A place in the queue of responses. call: the request, None while a thread decodes it. answer: the response, a
+    Later, or an awaitable. task: awaits or encodes the response; None where no task does, and once it is done.
+    began_ns: when the handler was called. size_bytes: what the request has taken of the memory of requests."""
 
-    __slots__ = ("answer", "began", "call", "response")
+    __slots__ = ("answer", "began_ns", "call", "size_bytes", "task")
 
-    def __init__(self, call: Call, began: int, answer: Later | None, response: Entity | None) -> None:
-        self.call, self.began, self.answer, self.response = call, began, answer, response
+    def __init__(self, call: Call | None, answer: Any, began_ns: int) -> None:
+        self.call, self.answer, self.began_ns = call, answer, began_ns
+        self.size_bytes = 0
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the response can be sent once all responses in front of it are sent."""
+        return self.task is None and (not isinstance(self.answer, Later) or self.answer.future.done())
+
+    @property
+    def holds_up_all(self) -> bool:
+        """Whether even a Produce request must wait for this response before it is taken."""
+        return self.task is not None or self.call is None or self.call.header.api_key != PRODUCE
+
+    def give_up(self) -> None:
+        """Cancel the task or the future that makes the response."""
+        if self.task is not None:
+            self.task.cancel()
+            if iscoroutine(self.answer) and getcoroutinestate(self.answer) == CORO_CREATED:
+                self.answer.close()  # the task was cancelled before it awaited the coroutine
+        elif isinstance(self.answer, Later):
+            self.answer.future.cancel()
 
 
 class Connection:
-    """See above; closed by either side, or by `close`."""
+    """A client's socket, with its state, its pending responses and its unsent ones. Only the event loop's thread uses
+    it.
+
+    client_host, peer: the client's address as Java writes it, without and with its port; listener: the name of its
+    listener; principal: who the client is; last_active: when bytes were last received or sent, in seconds of the
+    event loop's clock.
+    """
 
     __slots__ = (
-        "_answer_task",
         "_apis",
+        "_authentication",
         "_fd",
-        "_held",
-        "_is_draining",
         "_is_reading",
         "_is_writing",
-        "_late",
         "_loop",
         "_max_bytes",
+        "_memory",
+        "_needed_bytes",
         "_out",
+        "_pending",
         "_rest",
         "_server",
         "_socket",
+        "_state",
+        "_taken_bytes",
         "_timer",
-        "_unbegun",
-        "_waits_for_late",
-        "_wanted",
+        "_tls",
+        "_with_token",
         "client_host",
-        "is_closed",
         "last_active",
         "listener",
         "peer",
+        "principal",
     )
 
-    def __init__(self, server: Server, sock: socket.socket, peer: tuple[str, int], listener: str) -> None:
+    def __init__(
+        self,
+        server: Server,
+        sock: socket.socket | TlsSocket,
+        peer: tuple[str, int],
+        listener: str,
+        *,
+        principal: str = ANONYMOUS,
+        authentication: Authentication | None = None,
+    ) -> None:
+        """authentication: of a client that has to log in by SASL, None where it has not."""
         self._server = server
         self._loop = server.loop
         self._socket = sock
+        self._tls = sock if isinstance(sock, TlsSocket) else None
         self._fd = sock.fileno()
-        self._max_bytes: int = server.config.socket_request_max_bytes
+        self._authentication = authentication
+        self.principal = principal
+        self._with_token = False
+        self._max_bytes = self._request_max_bytes()
+        self._memory = server.memory if authentication is None else server.login_memory
         self.client_host = peer[0]
         self.peer = f"{peer[0]}:{peer[1]}"
         self.listener = listener
         self._apis = CONTROLLER_APIS if listener in server.config.controller_listener_names else BROKER_APIS
         self.last_active = server.loop.time()
-        self.is_closed = False
-        self._rest = bytearray()  # bytes of requests not yet looked at
-        self._wanted = SIZE_BYTES  # of them, for the next request
-        self._held = False  # no request is looked at: one is being answered, or the client throttled
-        self._late: deque[_Late] = deque()
-        self._waits_for_late = False
-        self._is_draining = False  # nothing is looked at any more
+        self._state = READING
+        self._rest = bytearray()  # the received bytes of requests that are not taken yet
+        self._needed_bytes = SIZE_BYTES  # how many of these bytes complete the next request, or its size field
+        self._taken_bytes = 0  # the request memory that the next request holds
+        self._pending: deque[_Pending] = deque()
         self._out = Outgoing(sock)
-        self._answer_task: asyncio.Future[Any] | None = None
-        self._unbegun: Awaitable[Entity] | None = None  # an answer that its task has not come to yet
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_reading = self._is_writing = False
+        self._timer: asyncio.TimerHandle | None = None  # ends the throttle time of the client
+        self._is_reading = self._is_writing = False  # whether the event loop watches the socket
         self._listen()
 
     def close(self, reason: str = "", *, level: int = logging.DEBUG) -> None:
-        """End the connection, at once."""
+        """Close the connection at once, and drop its responses. reason: for the log, at `level`."""
         if self.is_closed:
             return
-        self.is_closed = True
+        self._enter(CLOSE)
         if reason:
             log.log(level, "connection from %s closed: %s", self.peer, reason)
         self._pause()
         self._stop_writing()
-        if self._answer_task is not None:
-            self._answer_task.cancel()
-            if iscoroutine(self._unbegun):
-                self._unbegun.close()
-        late, self._late = self._late, deque()
-        for each in late:
-            if each.answer is not None:
-                each.answer.future.cancel()
+        pending, self._pending = self._pending, deque()
+        self._memory.forget(self._freed)
+        for each in pending:
+            each.give_up()
+            self._taken_bytes += each.size_bytes
+        if self._taken_bytes:
+            self._memory.give(self._taken_bytes)
         if self._timer is not None:
             self._timer.cancel()
         self._out.close()
@@ -174,14 +266,47 @@ class Connection:
         self._server.forget(self)
 
     def drain(self) -> None:
-        """Look at no request any more. Answers to those before still go out."""
-        self._is_draining = True
+        """Take no request any more; the responses to earlier requests are still sent."""
+        self._enter(DRAIN)
         self._pause()
 
     @property
+    def is_closed(self) -> bool:
+        """Whether either side has closed the connection."""
+        return self._state is CLOSED
+
+    @property
     def is_busy(self) -> bool:
-        """Is a request being answered, or an answer on its way?"""
-        return self._answer_task is not None or bool(self._late) or bool(self._out)
+        """Whether the response to any request is not sent yet."""
+        return bool(self._pending) or bool(self._out)
+
+    # the state
+
+    def _enter(self, event: Event) -> None:
+        """Change the state as TRANSITIONS has it for this event; an event that is not listed changes nothing."""
+        self._state = TRANSITIONS[self._state].get(event, self._state)
+
+    def _go_on(self, event: Event) -> None:
+        """Apply an event that may lead back to READING. Unless another obstacle holds up the next request, take the
+        requests received meanwhile, then watch the socket again."""
+        if self._state is READING:
+            return
+        self._enter(event)
+        if self._state is not READING:
+            return
+        if self._pending and self._pending[-1].holds_up_all:
+            self._enter(HELD_UP)
+        elif self._timer is not None:
+            self._enter(THROTTLED)
+        elif self._out:
+            self._enter(UNSENT)
+        else:
+            if len(self._rest) >= self._needed_bytes:
+                self._take(NOTHING)
+            if self._state is READING:
+                self._take_memory()
+            if self._state is READING:
+                self._listen()
 
     # reading
 
@@ -189,24 +314,32 @@ class Connection:
         if not self._is_reading:
             self._loop.add_reader(self._fd, self._readable)
             self._is_reading = True
+            if self._tls is not None:
+                self._read_on()
 
     def _pause(self) -> None:
         if self._is_reading:
             self._loop.remove_reader(self._fd)
             self._is_reading = False
 
-    def look(self) -> None:
-        """Notice where the client is gone: of a reset that comes with the last bytes uvloop tells only the bytes."""
+    def _read_on(self) -> None:
+        """Read again soon where OpenSSL has bytes that the event loop does not see on the socket."""
+        if self._tls is not None and self._tls.has_unread and self._is_reading:
+            self._loop.call_soon(self.poll)
+
+    def poll(self) -> None:
+        """Read the socket if it is watched, to notice a reset that uvloop has not reported: where a reset comes
+        together with the client's last bytes, uvloop reports only the bytes."""
         if self._is_reading:
             self._readable()
 
     def _readable(self) -> None:
-        if self._held or self._out:
-            self._look_whether_gone()
+        if self._state is not READING:
+            self._check_peer_closed()
             return
         scratch = self._server.scratch
         try:
-            count = self._socket.recv_into(scratch)
+            count = self._socket.recv_into(scratch[:LONG_BYTES] if self._is_sparing else scratch)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -217,11 +350,21 @@ class Connection:
             return
         self.last_active = self._loop.time()
         self._take(scratch[:count])
+        if self._tls is not None:
+            self._read_on()
 
-    def _look_whether_gone(self) -> None:
-        """The client sends more while it is held up: leave that in the socket, but notice where it has gone."""
+    @property
+    def _is_sparing(self) -> bool:
+        """Whether so little is received at a time that it needs no memory: the client has not logged in, and its
+        request has no memory yet."""
+        return self._memory is self._server.login_memory and not self._taken_bytes
+
+    def _check_peer_closed(self) -> None:
+        """Close the connection if the client has closed its end, unless a request that it sent before is still to be
+        handled or answered. Bytes that the client sends stay in the socket, which is not watched any more: no request
+        is taken in this state."""
         try:
-            if self._socket.recv(1, socket.MSG_PEEK):
+            if self._socket.recv(1, socket.MSG_PEEK) or not self._only_waits:
                 self._pause()
             else:
                 self.close("by the client")
@@ -230,233 +373,251 @@ class Connection:
         except OSError as error:
             self.close(str(error))
 
+    @property
+    def _only_waits(self) -> bool:
+        """Whether all requests received are handled, and the last one waits for data or for other clients."""
+        last = self._pending[-1].call if self._pending else None
+        return not self._rest and last is not None and last.header.api_key in WAITING_APIS
+
     def _take(self, data: memoryview) -> None:
-        """Answer the requests in what came, and keep what is left."""
+        """Take the requests in the bytes kept earlier and in `data`, as long as the state is READING, and keep the
+        bytes behind them."""
         if self._rest:
             self._rest += data
-            if len(self._rest) < self._wanted:
+            if len(self._rest) < self._needed_bytes:
                 return
             rest, self._rest = self._rest, bytearray()
             data = memoryview(rest)
-        position, size, until = 0, len(data), perf_counter_ns() + TURN_NS
-        while not self._held:
-            if self._out.size_bytes > TURN_BYTES or perf_counter_ns() > until:
-                self._held = True
+        self._needed_bytes = SIZE_BYTES
+        position, size = 0, len(data)
+        until = perf_counter_ns() + TURN_NS // (1 + self._server.yielding)
+        while self._state is READING:
+            if position and (self._out.size_bytes > TURN_BYTES or perf_counter_ns() > until):
+                self._enter(TURN_OVER)
+                self._server.yielding += 1
                 self._loop.call_soon(self._next_turn)
                 break
             behind = position + SIZE_BYTES
             if behind > size:
-                self._wanted = SIZE_BYTES
                 break
             length = int.from_bytes(data[position:behind], signed=True)
             if not 0 <= length <= self._max_bytes:
-                reason = f"a request of {length:,} bytes, socket.request.max.bytes is {self._max_bytes:,}"
-                self.close(reason, level=logging.WARNING)
-                return
-            if behind + length > size:
-                self._wanted = SIZE_BYTES + length
+                self._refuse_size(length)
                 break
-            if self._late and not self._may_go_on(data, behind):
-                self._held = self._waits_for_late = True
+            if behind + length > size:
+                self._needed_bytes = SIZE_BYTES + length
+                break
+            if self._pending and not self._may_join(data, behind):
+                self._enter(HELD_UP)
                 break
             position = behind + length
+            taken_bytes, self._taken_bytes = self._taken_bytes, 0
             try:
                 self._request(data[behind:position])
-            except BadRequest as error:
-                self.close(f"not a request: {error}", level=logging.WARNING)
-            if self.is_closed:
-                return
+            except (BadRequest, HangUp) as error:
+                self._flush()  # the requests in front of it have their answers
+                self._fail(None, error)
+            self._pass_on(taken_bytes)
+        if self.is_closed:
+            return
         if position < size:
             self._rest += data[position:]
         self._flush()
+        if self._state is READING:
+            self._take_memory()
 
-    def _may_go_on(self, data: memoryview, behind: int) -> bool:
-        """May the next request be looked at, while batches in front of it wait? Only one with batches."""
-        return len(self._late) < LATE_MAX and int.from_bytes(data[behind : behind + 2]) == PRODUCE
+    def _take_memory(self) -> None:
+        """Take memory for the next request, where its size is known; wait where there is none."""
+        if self._taken_bytes or self._needed_bytes == SIZE_BYTES:
+            return
+        if self._memory is self._server.login_memory and self._needed_bytes <= LONG_BYTES:
+            return
+        if self._memory.take(self._needed_bytes):
+            self._taken_bytes = self._needed_bytes
+        else:
+            self._memory.wait(self._freed)
+            self._enter(NO_MEMORY)
+
+    def _freed(self) -> None:
+        self._go_on(FREED)
+
+    def _pass_on(self, taken_bytes: int) -> None:
+        """Keep the memory of the last request until it is answered, if it waits, else give it back. A client that has
+        logged in has part in the memory of requests from now on."""
+        if taken_bytes and self._pending:
+            self._pending[-1].size_bytes += taken_bytes
+        elif taken_bytes:
+            self._memory.give(taken_bytes)
+        if self._memory is self._server.login_memory and not self._pending:
+            authentication = self._authentication
+            if authentication is None or authentication.is_done:
+                self._memory = self._server.memory
 
     def _next_turn(self) -> None:
-        self._held = False
-        self._resume()
+        self._server.yielding -= 1
+        self._go_on(NEXT_TURN)
 
-    def _resume(self) -> None:
-        """Nothing holds the client up any more: look at what it has sent meanwhile, then listen again."""
-        if self._waits:
-            return
-        if len(self._rest) >= min(self._wanted, SIZE_BYTES):
-            rest, self._rest = self._rest, bytearray()
-            self._take(memoryview(rest))
-        if not self._waits:
-            self._listen()
-
-    @property
-    def _waits(self) -> bool:
-        return self.is_closed or self._is_draining or self._held or bool(self._out)
+    def _may_join(self, data: memoryview, behind: int) -> bool:
+        """Whether the request at byte `behind` of the data may be taken while responses are pending: a Produce request
+        may, unless LATE_MAX responses are pending."""
+        return len(self._pending) < LATE_MAX and int.from_bytes(data[behind : behind + 2]) == PRODUCE
 
     # answering
 
     def _request(self, frame: memoryview) -> None:
-        header = read_header(frame, is_flexible)
+        """Decode a request and give it to its handler. frame: without the size in front. Raises BadRequest, HangUp."""
+        if self._authentication is not None:
+            now_s, now_ms = self._loop.time(), self._server.requests.now_ms()
+            step = self._authentication.take(frame, now_s, now_ms)
+            if step is not None:
+                self._authenticate(step)
+                return
+        header = read_header(frame)
         api = self._apis.get(header.api_key)
         if api is None or not api.least <= header.version <= api.most:
             if header.api_key != API_VERSIONS:
                 raise BadRequest(f"API key {header.api_key} version {header.version}, which this broker does not speak")
             header = header._replace(version=0)
-            self._dispatch(APIS[API_VERSIONS], messages(API_VERSIONS, 0), header, None)
+            self._handle(APIS[API_VERSIONS], messages(API_VERSIONS, 0), header, None, len(frame))
             return
-        kind = messages(header.api_key, header.version)
-        if len(frame) > LONG_BYTES and header.api_key != PRODUCE:
-            self._held = True
-            self._answer_task = self._loop.create_task(self._read_apart(api, kind, header, bytes(frame)))
+        kind = imported(header.api_key, header.version)
+        if kind is None or (len(frame) > LONG_BYTES and header.api_key != PRODUCE):
+            read = _Pending(None, None, 0)
+            read.task = self._loop.create_task(self._read_apart(api, header, bytearray(frame)))
+            self._pending.append(read)
+            self._enter(HELD_UP)
             return
-        self._dispatch(api, kind, header, read_request(kind, frame, header.position))
+        self._handle(api, kind, header, read_body(kind, frame, header), len(frame))
 
-    async def _read_apart(self, api: Api, kind: Messages, header: RequestHeader, frame: bytes) -> None:
-        try:
-            request = await apart(read_request, kind, memoryview(frame), header.position)
-            self._answer_task = None
-            self._held = False
-            self._dispatch(api, kind, header, request)
-        except BadRequest as error:
-            self.close(f"not a request: {error}", level=logging.WARNING)
+    def _request_max_bytes(self) -> int:
+        """The size of the largest request that is taken now."""
+        if self._authentication is None or self._authentication.is_done:
+            return self._server.config.socket_request_max_bytes
+        return self._authentication.receive_max_bytes
+
+    def _refuse_size(self, length: int) -> None:
+        """Close the connection; that of a client that is not authenticated only after a delay, as after any failure."""
+        if self._authentication is None or self._authentication.is_done:
+            reason = f"a request of {length:,} bytes, socket.request.max.bytes is {self._max_bytes:,}"
+            self.close(reason, level=logging.WARNING)
+        else:
+            reason = f"a request of {length:,} bytes, sasl.server.max.receive.size is {self._max_bytes:,}"
+            self._authenticate(Step(b"", f"authentication failed: {reason}"))
+
+    def _authenticate(self, step: Step) -> None:
+        """Send the answer to a request of SASL; to one that has failed only after a delay, and close the connection."""
+        assert self._authentication is not None, "it has made the step"
+        if step.failure is None:
+            self._out.add([step.answer])
+            self.principal, self._with_token = self._authentication.principal, self._authentication.with_token
+            self._max_bytes = self._request_max_bytes()
             return
-        except Exception as error:  # noqa: BLE001  (as below)
-            self._failed(api, error)
-            return
+        self.drain()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(self._authentication.delay_s, self._tell_failure, step.answer, step.failure)
+
+    def _tell_failure(self, answer: bytes, reason: str) -> None:
+        self._out.add([answer])
         self._flush()
-        self._resume()
+        self.close(reason, level=logging.INFO)
 
-    def _dispatch(self, api: Api, kind: Messages, header: RequestHeader, request: Entity | None) -> None:
-        """request None: ApiVersions of a version that there is not yet, answered in version 0."""
-        broker = self._server.broker
-        call = Call(broker, kind, header, request, broker.clock.now_ms(), self.client_host, self.listener)
-        began = perf_counter_ns()
+    async def _read_apart(self, api: Api, header: RequestHeader, frame: bytearray) -> None:
+        """Decode a request in a thread, then handle it: a long one, or the first one of an API's version, whose classes
+        and handler the thread imports first, which takes up to 60 ms."""
+        try:
+            kind, request = await apart(_import_and_read, self._server.requests.load, header, frame)
+        except Exception as error:  # noqa: BLE001  (as in _handle)
+            self._fail(api, error)
+            return
+        decoded = self._pending.pop()  # the place of the decoded request, the last in the queue
+        self._handle(api, kind, header, request, len(frame))
+        self._pass_on(decoded.size_bytes)
+        self._flush()
+        self._go_on(ANSWERED)
+
+    def _handle(
+        self, api: Api, kind: Messages, header: RequestHeader, request: Message | None, size_bytes: int
+    ) -> None:
+        """Call the handler of a request, then send its response, or queue it behind the pending responses. request
+        None: ApiVersions of a version above the newest known one, which is answered in version 0. size_bytes: of the
+        request's frame."""
+        now_ms = self._server.requests.now_ms()
+        call = Call(
+            kind,
+            header,
+            request,
+            now_ms,
+            self.client_host,
+            self.listener,
+            principal=self.principal,
+            with_token=self._with_token,
+            size_bytes=size_bytes,
+        )
+        began_ns = perf_counter_ns()
         try:
             answer = self._server.handle(api, call)
-            if isinstance(answer, Laid):
-                self._in_order(call, answer, began)
-            elif isinstance(answer, Later) and api.key == PRODUCE:
-                self._late.append(_Late(call, began, answer, None))
-                answer.future.add_done_callback(self._late_is_there)
-            elif isinstance(answer, Later):
-                self._held = True
-                self._answer_task = answer.future
-                answer.future.add_done_callback(partial(self._is_there, call, answer, began))
-            elif isawaitable(answer):
-                self._held = True
-                if api.key == PRODUCE:  # its batches are views of the frame
+            if isinstance(answer, Later):
+                self._pending.append(_Pending(call, answer, began_ns))
+                answer.future.add_done_callback(self._answer_pending)
+                if api.key != PRODUCE:
+                    self._enter(HELD_UP)
+            elif not isinstance(answer, Laid) and (isawaitable(answer) or has_long_list(answer)):
+                if api.key == PRODUCE:  # its batches may be views of the scratch buffer
                     self._server.renew_scratch()
-                self._unbegun = answer
-                self._answer_task = self._loop.create_task(self._wait_for(call, answer, began))
-            elif has_long_list(answer):
-                self._held = True
-                self._answer_task = self._loop.create_task(self._encode_apart(call, answer, began))
+                pending = _Pending(call, answer, began_ns)
+                pending.task = self._loop.create_task(self._complete(pending, call))
+                self._pending.append(pending)
+                self._enter(HELD_UP)
+            elif self._pending:
+                self._pending.append(_Pending(call, answer, began_ns))
             else:
-                self._in_order(call, answer, began)
-        except BadRequest:
-            raise
-        except HangUp as reason:
-            self.close(str(reason), level=logging.INFO)
+                self._answer(call, answer, began_ns)
         except Exception as error:  # noqa: BLE001  (whatever a handler's bug is, it ends its connection, not the broker)
-            self._failed(api, error)
+            self._fail(api, error)
 
-    def _in_order(self, call: Call, response: Entity | Laid | None, began: int) -> None:
-        """Answer behind those that wait."""
-        if self._late:
-            self._late.append(_Late(call, began, None, response))
-        else:
-            self._answer(call, response, began)
-
-    def _late_is_there(self, _: object) -> None:
-        """Batches have reached their followers: answer as many as are in front."""
-        late = self._late
-        if not late:
-            return
-        call = late[0].call
+    async def _complete(self, pending: _Pending, call: Call) -> None:
+        """Wait for a response, encode a long one in a thread, then send it. The next request may be taken after
+        that."""
+        answer = pending.answer
         try:
-            while late:
-                first = late[0]
-                if first.answer is None:
-                    response = first.response
-                elif first.answer.future.done():
-                    response = first.answer.finish(first.answer.future)
-                else:
-                    break
-                late.popleft()
-                call = first.call
-                self._answer(call, response, first.began)
-        except Exception as error:  # noqa: BLE001  (as above)
-            self._end_with(call, error)
-            return
-        self._flush()
-        if not late and self._waits_for_late:
-            self._waits_for_late = self._held = False
-            self._resume()
-
-    async def _wait_for(self, call: Call, answer: Awaitable[Entity], began: int) -> None:
-        self._unbegun = None
-        try:
-            response = await answer
+            response = await answer if isawaitable(answer) else answer
             if not isinstance(response, Laid) and has_long_list(response):
-                response = await self._encoded(call, response, began)
-        except Exception as error:  # noqa: BLE001  (as above)
-            self._end_with(call, error)
-        else:
-            self._answer_late(call, response, began)
-
-    async def _encode_apart(self, call: Call, response: Entity, began: int) -> None:
-        try:
-            encoded = await self._encoded(call, response, began)
-        except Exception as error:  # noqa: BLE001  (as above)
-            self._end_with(call, error)
-        else:
-            self._answer_late(call, encoded, began)
-
-    async def _encoded(self, call: Call, response: Entity, began: int) -> Laid:
-        """A long answer's frame, by a thread."""
-        call.throttle_ms = self._throttle_ms(call, began)
-        call.is_exempt = True  # it has been counted
-        response = with_throttle(response, call.throttle_ms)
-        return Encoded([await apart(call.messages.encode, call.header.correlation_id, response)])
-
-    def _is_there(self, call: Call, later: Later, began: int, _: object) -> None:
-        if self.is_closed:
+                call.throttle_ms = self._throttle_ms(call, pending.began_ns)
+                call.is_exempt = True  # the quotas have counted this request already
+                response = with_throttle(response, call.throttle_ms)
+                response = Encoded([await apart(call.messages.encode, call.header.correlation_id, response)])
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (as in _handle)
+            self._fail(APIS[call.header.api_key], error)
             return
-        try:
-            response = later.finish(later.future)
-        except Exception as error:  # noqa: BLE001  (as above)
-            self._end_with(call, error)
-        else:
-            self._answer_late(call, response, began)
+        pending.answer, pending.task = response, None
+        self._answer_pending()
+        self._go_on(ANSWERED)
 
-    def _answer_late(self, call: Call, response: Entity | Laid | None, began: int) -> None:
-        """What was waited for is there: answer, and go on."""
-        self._answer_task = None
-        self._held = False
-        if self.is_closed:
-            return
-        try:
-            self._in_order(call, response, began)
-            self._flush()
-            self._resume()
-        except Exception as error:  # noqa: BLE001  (as above)
-            self._end_with(call, error)
+    def _answer_pending(self, _: object = None) -> None:
+        """Send the complete responses at the front of the queue, up to the first one that is not complete."""
+        pending = self._pending
+        while pending and pending[0].is_complete:
+            first = pending.popleft()
+            answer, call = first.answer, first.call
+            assert call is not None, "a request that is not read yet is not complete"
+            try:
+                response = answer.finish(answer.future) if isinstance(answer, Later) else answer
+                self._answer(call, response, first.began_ns)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  (as in _handle)
+                self._fail(APIS[call.header.api_key], error)
+                return
+            finally:
+                if first.size_bytes:
+                    self._memory.give(first.size_bytes)
+        self._flush()
+        if not pending:
+            self._go_on(ANSWERED)
 
-    def _end_with(self, call: Call, error: Exception) -> None:
-        self._answer_task = None
-        if isinstance(error, BadRequest):
-            self.close(f"not a request: {error}", level=logging.WARNING)
-        elif isinstance(error, HangUp):
-            self.close(str(error), level=logging.INFO)
-        else:
-            self._failed(APIS[call.header.api_key], error)
-
-    def _failed(self, api: Api, error: Exception) -> None:
-        report(f"{api.name} from {self.peer} failed", error)
-        self._answer_task = None
-        self.close(f"{api.name} failed")
-
-    def _answer(self, call: Call, response: Entity | Laid | None, began: int) -> None:
-        throttle_ms = self._throttle_ms(call, began)
+    def _answer(self, call: Call, response: Answer, began_ns: int) -> None:
+        """Queue a response to be sent, and mute the client if it is throttled. response None: a Produce request with
+        acks=0, which has no answer."""
+        throttle_ms = self._throttle_ms(call, began_ns)
         if isinstance(response, Laid):
             if throttle_ms:
                 response.set_throttle(throttle_ms)
@@ -464,22 +625,47 @@ class Connection:
         elif response is not None:
             self._out.add([call.messages.encode(call.header.correlation_id, with_throttle(response, throttle_ms))])
         if throttle_ms:
-            self._held = True
-            self._timer = self._loop.call_later(throttle_ms / 1000, self._end_throttle)
+            self._mute(throttle_ms)
 
-    def _throttle_ms(self, call: Call, began: int) -> int:
-        quotas = self._server.broker.quotas
+    def _fail(self, api: Api | None, error: BaseException) -> None:
+        """Close the connection, and log why: the bytes are no request (BadRequest), the handler refuses (HangUp), was
+        cancelled, or has failed. api None: the request could not be decoded."""
+        name = "a request" if api is None else api.name
+        if isinstance(error, BadRequest):
+            self.close(f"not a request: {error}", level=logging.WARNING)
+        elif isinstance(error, HangUp):
+            self.close(str(error), level=logging.INFO)
+        elif isinstance(error, asyncio.CancelledError):
+            self.close(f"{name} was given up")
+        else:
+            report(f"{name} from {self.peer} failed", error)
+            self.close(f"{name} failed")
+
+    # throttling
+
+    def _throttle_ms(self, call: Call, began_ns: int) -> int:
+        quotas = self._server.requests.quotas
         if not quotas.is_active or call.is_exempt:
             return call.throttle_ms
-        return max(call.throttle_ms, quotas.request_throttle_ms(call, perf_counter_ns() - began))
+        return max(call.throttle_ms, quotas.request_throttle_ms(call, perf_counter_ns() - began_ns))
 
-    def _end_throttle(self) -> None:
+    def _mute(self, throttle_ms: int) -> None:
+        """Take no request for the throttle time; where an earlier throttle time ends later, until that one ends."""
+        delay_s = throttle_ms / 1000
+        if self._timer is not None:
+            delay_s = max(delay_s, self._timer.when() - self._loop.time())
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, self._unmute)
+        self._enter(THROTTLED)
+
+    def _unmute(self) -> None:
         self._timer = None
-        self._next_turn()
+        self._go_on(UNMUTED)
 
     # writing
 
     def _flush(self) -> None:
+        """Send as much of the queued responses as the socket takes; the rest follows when the socket is writable."""
         if not self._out or self.is_closed:
             return
         try:
@@ -488,6 +674,7 @@ class Connection:
         except OSError as error:
             self.close(str(error))
             return
+        self._enter(UNSENT)
         if not self._is_writing:
             self._loop.add_writer(self._fd, self._writable)
             self._is_writing = True
@@ -501,7 +688,7 @@ class Connection:
             return
         self.last_active = self._loop.time()
         self._stop_writing()
-        self._resume()
+        self._go_on(SENT)
 
     def _stop_writing(self) -> None:
         if self._is_writing:
@@ -509,15 +696,10 @@ class Connection:
             self._is_writing = False
 
 
-def handle(api: Api, call: Call) -> Entity | Awaitable[Entity]:
-    """Give a request to its handler, or to the active controller. See Server.handle."""
-    broker = call.broker
-    if broker.is_read_only:
-        from kcli.broker.read_only.requests import answer
-
-        return answer(api, call)
-    if api.on is CONTROLLERS:
-        return broker.controller.answer(call)
-    if api.forwards and not broker.is_alone and api.key not in LOOKED_AT_FIRST:
-        return broker.controller.forward(call)
-    return handler(api.key)(call)
+def _import_and_read(load: Callable[[int], None], header: RequestHeader, frame: bytearray) -> tuple[Messages, Message]:
+    """Return the message classes of a request's API and version, and the decoded request. load: imports the API's
+    handler. frame: writable, as batches are views of it, and an append writes their offsets into it. Raises
+    BadRequest."""
+    kind = messages(header.api_key, header.version)
+    load(header.api_key)
+    return kind, read_body(kind, memoryview(frame), header)

@@ -1,7 +1,8 @@
-"""What waits to be sent on one connection: bytes, and regions of log files that go from the page cache to the socket.
+"""The unsent responses of one connection: bytes, and regions of log files that go from the page cache to the socket.
 
-A small region is read, and bytes are sent together in one call; a larger one goes through sendfile(2), uncopied.
-A file stays open while a slow client takes its time: its descriptor is duplicated once a send has to wait.
+A region up to COPY_LIMIT_BYTES is read into memory and sent together with other bytes in one call; a larger one is sent
+by sendfile(2), uncopied, or through the TLS socket, which encrypts it. The file of an unsent region stays open even if
+its segment is deleted meanwhile: its descriptor is duplicated once a send has to wait.
 """
 
 from __future__ import annotations
@@ -9,23 +10,26 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
+from functools import partial
 
-from kcli.log.live_segments import FileRegion
+from kcli.broker.network.tls_socket import TlsSocket
+from kcli.broker.wire.answers import Part
+from kcli.log.live.segments import FileRegion
 
-Part = bytes | bytearray | memoryview | FileRegion
 COPY_LIMIT_BYTES = 32 << 10
 SENT_TOGETHER = 64
-"""Parts at most: sendmsg(2) takes 1,024."""
+"""The greatest number of parts in one call of sendmsg(2), which takes up to 1,024."""
 MSG_MORE = getattr(socket, "MSG_MORE", 0)
 HAS_SENDFILE = hasattr(os, "sendfile")
 
 
 class TornRegion(OSError):
-    """A log file ends before the bytes that were promised to a client."""
+    """A log file ends before the end of a region whose length the response has already announced."""
 
 
 class _Pending:
-    """A region on its way."""
+    """A region that is partly sent. fd, position, left: the descriptor, and the next byte and the number of bytes to
+    send. owned: whether fd is a duplicate, to be closed here."""
 
     __slots__ = ("fd", "left", "owned", "position")
 
@@ -45,12 +49,14 @@ class _Pending:
 
 
 class Outgoing:
-    """A queue of parts in front of a non-blocking socket."""
+    """A queue of unsent parts of responses, which are written to a non-blocking socket. size_bytes: of all unsent
+    parts."""
 
-    __slots__ = ("_parts", "_socket", "size_bytes")
+    __slots__ = ("_parts", "_sendfile", "_socket", "size_bytes")
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket | TlsSocket) -> None:
         self._socket = sock
+        self._sendfile = sock.sendfile if isinstance(sock, TlsSocket) else partial(os.sendfile, sock.fileno())
         self._parts: deque[memoryview | _Pending] = deque()
         self.size_bytes = 0
 
@@ -58,7 +64,7 @@ class Outgoing:
         return bool(self._parts)
 
     def add(self, parts: list[Part]) -> None:
-        """Queue parts of answers. Raises TornRegion, OSError."""
+        """Queue parts of responses; small regions are read at once. Raises TornRegion, OSError."""
         for part in parts:
             if not isinstance(part, FileRegion):
                 self._add_bytes(part)
@@ -74,7 +80,7 @@ class Outgoing:
             self.size_bytes += len(data)
 
     def send(self) -> bool:
-        """Send what the socket takes. Returns whether all is sent. Raises TornRegion, OSError."""
+        """Send as much as the socket takes. Return whether all parts are sent. Raises TornRegion, OSError."""
         try:
             while self._parts:
                 part = self._parts[0]
@@ -92,7 +98,7 @@ class Outgoing:
         return True
 
     def _send_together(self) -> None:
-        """Send the bytes in front of the next region, or of the end, in one call."""
+        """Send the parts in front of the next region in one call, up to SENT_TOGETHER of them."""
         together: list[memoryview] = []
         for part in self._parts:
             if isinstance(part, _Pending) or len(together) == SENT_TOGETHER:
@@ -102,7 +108,7 @@ class Outgoing:
         self._sent(self._socket.sendmsg(together, (), more))
 
     def _sent(self, count: int) -> None:
-        """So many bytes of what is in front are gone."""
+        """Remove `count` sent bytes from the front of the queue."""
         self.size_bytes -= count
         while count:
             part = self._parts[0]
@@ -114,7 +120,7 @@ class Outgoing:
             self._parts.popleft()
 
     def _send_region(self, part: _Pending) -> None:
-        sent = os.sendfile(self._socket.fileno(), part.fd, part.position, part.left)
+        sent = self._sendfile(part.fd, part.position, part.left)
         if sent == 0:
             raise TornRegion(f"a log file ends {part.left:,} bytes before what a client was promised")
         part.position += sent
@@ -125,7 +131,7 @@ class Outgoing:
             self._parts.popleft()
 
     def close(self) -> None:
-        """Drop what is not sent."""
+        """Drop all unsent parts, and close duplicated descriptors."""
         for part in self._parts:
             if isinstance(part, _Pending):
                 part.close()

@@ -1,10 +1,10 @@
-"""The other nodes of a cluster, as a node asks them: requests out, answers in, through a seam that tests replace.
+"""Requests of this node to the other nodes of its cluster, through protocols that tests implement without sockets.
 
-    Network   gives channels; SocketNetwork (client.py) through sockets, a simulation through nothing but a loop
-    Channel   to one address, for one purpose: what waits on one (a fetch) holds up what is asked behind it
+    Network   opens channels: SocketNetwork (client.py) through sockets, a simulation on the event loop alone
+    Channel   sends requests to one address, for one purpose: a request that waits (a Fetch) holds up those behind it
 
-A request is said in plain values (wire.py). Its version is, unless told, the newest that both sides speak. Source:
-NetworkClient, KIP-511.
+The fields of a request are plain values (wire/plain_values.py). Its version is the newest that both nodes speak,
+unless the caller names one. Source: NetworkClient, KIP-511.
 """
 
 from __future__ import annotations
@@ -16,57 +16,67 @@ from functools import cache
 from typing import Any, Protocol
 
 from formats.errors import FormatError
-from kcli.broker.api import APIS, Api
-from kcli.broker.network import fetch_response
-from kcli.broker.network.messages import Entity, ErrorCode, Messages, entity_reader, entity_writer
-from kcli.broker.network.wire import message
+from kcli.broker.wire import fetch_response
+from kcli.broker.wire.apis import APIS, Api
+from kcli.broker.wire.messages import Message, Messages, entity_reader, entity_writer
+from kcli.broker.wire.plain_values import message
 from kcli.errors import KcliError
-from kcli.kio_serial import SerialError
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.kio_serial import SerialError
 
 FETCH = 1
 
 
 class Unanswered(KcliError):
-    """No answer: not connected, the connection was lost, or it took too long."""
+    """A request has no response: the node could not be connected to, the connection was lost, or the time was over."""
 
 
 class VersionMismatch(Unanswered):
-    """The other node speaks no version of that request that this one does."""
+    """The two nodes speak no common version of the API, or the other node does not speak the version that the caller
+    needs."""
 
 
-class Channel(Protocol):
-    """To one address; connects when first used, and again after a loss."""
+class LoginFailed(Unanswered):
+    """The TLS handshake or the SASL login has failed. The network has logged it."""
 
-    async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Entity:
-        """Ask, and wait for the answer. api: its name in the table of APIs; version None: the newest of both sides.
 
-        Raises Unanswered.
+class Peer(Protocol):
+    """A node that takes requests of this one: a given node, or the active controller, whichever node that is."""
+
+    async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Any:
+        """Send a request and return its response, whose type the caller states. Raises Unanswered.
+
+        api: its name in the table of APIs. version None: the newest that both nodes speak. fields: plain values.
         """
         ...
 
+
+class Channel(Peer, Protocol):
+    """A Peer at one address: connects at the first call, and again after the connection is lost."""
+
     def close(self) -> None:
-        """End it; what waits is Unanswered."""
+        """Close the channel; calls without a response raise Unanswered."""
 
 
 class Network(Protocol):
-    """Where channels come from."""
+    """Opens channels to other nodes."""
 
     def channel(self, host: str, port: int, client_id: str) -> Channel:
-        """A new channel, of the caller's own."""
+        """A new channel to an address; no other caller shares it."""
         ...
 
 
 class NoNetwork:
-    """Of a node that is all of its cluster."""
+    """The Network of a node that is its whole cluster: it opens no channel."""
 
-    def channel(self, host: str, port: int, client_id: str) -> Channel:  # noqa: ARG002
-        """Raises Unanswered."""
+    def channel(self, host: str, port: int, client_id: str) -> Channel:  # noqa: ARG002  (the signature of Network)
+        """Raises Unanswered: there is no other node."""
         raise Unanswered(f"{host}:{port}: this node is alone")
 
 
 @cache
 def api_named(name: str) -> Api:
-    """The API with a handler of that name. Raises KeyError."""
+    """The API of that name in the table of APIs. Raises KeyError."""
     found = next((api for api in APIS.values() if api.name == name), None)
     if found is None:
         raise KeyError(name)
@@ -74,30 +84,32 @@ def api_named(name: str) -> Api:
 
 
 def newest_version(api: Api, advertised: Mapping[int, tuple[int, int]]) -> int:
-    """The newest that both speak. advertised: API key -> least and most. Raises VersionMismatch."""
+    """The newest version of an API that both nodes speak. advertised: of the other node, API key -> its least and most
+    version. Raises VersionMismatch where there is none."""
     least, most = advertised.get(api.key, (0, -1))
     version = min(most, api.most)
     if version < max(least, api.least):
-        said = f"{least} to {most}" if most >= least else "none"
-        raise VersionMismatch(f"{api.name}: this node speaks versions {api.least} to {api.most}, the other {said}")
+        spoken = f"{least} to {most}" if most >= least else "none"
+        raise VersionMismatch(f"{api.name}: this node speaks versions {api.least} to {api.most}, the other {spoken}")
     return version
 
 
 def check_version(api: Api, version: int, advertised: Mapping[int, tuple[int, int]]) -> None:
-    """Does the other node speak it? Raises VersionMismatch."""
+    """Raise VersionMismatch unless the other node speaks that version. advertised: API key -> its least and most
+    version."""
     least, most = advertised.get(api.key, (0, -1))
     if not least <= version <= most:
-        said = f"{least} to {most}" if most >= least else "none"
-        raise VersionMismatch(f"{api.name}: this node wants version {version}, the other speaks {said}")
+        spoken = f"{least} to {most}" if most >= least else "none"
+        raise VersionMismatch(f"{api.name}: this node wants version {version}, the other speaks {spoken}")
 
 
-def new_request(kind: Messages, fields: Mapping[str, Any]) -> Entity:
-    """A request of its plain values."""
+def new_request(kind: Messages, fields: Mapping[str, Any]) -> Any:
+    """A request object made of plain values, by field name."""
     return message(kind.request_type, fields)
 
 
-def request_frame(kind: Messages, client_id: str, correlation_id: int, request: Entity | bytes) -> bytes:
-    """A request's frame, its size in front. request: an object of kio's, or the bytes that were laid out for it."""
+def request_frame(kind: Messages, client_id: str, correlation_id: int, request: Message | bytes) -> bytes:
+    """The frame of a request, with its size in front. request: an object of kio's, or its encoded body."""
     buffer = io.BytesIO()
     name = client_id.encode()
     buffer.write(struct.pack(">ihhih", 0, kind.api_key, kind.version, correlation_id, len(name)))
@@ -115,12 +127,13 @@ def request_frame(kind: Messages, client_id: str, correlation_id: int, request: 
 
 
 def correlation_of(frame: memoryview) -> int:
-    """Which request an answer is to. frame: without the size in front."""
+    """The correlation id of a response. frame: without the size in front."""
     return int.from_bytes(frame[:4], signed=True)
 
 
-def read_response(kind: Messages, frame: memoryview) -> Entity:
-    """An answer. frame: without the size in front; Fetch's records are views of it. Raises Unanswered."""
+def read_response(kind: Messages, frame: memoryview) -> Any:
+    """The decoded response. frame: without the size in front; the records of a Fetch response are views of it. Raises
+    Unanswered where it cannot be decoded."""
     position = 5 if kind.header_is_flexible else 4
     try:
         if kind.api_key == FETCH and kind.version >= fetch_response.LEAST:
@@ -131,7 +144,6 @@ def read_response(kind: Messages, frame: memoryview) -> Entity:
     return response
 
 
-def error_of(response: Entity) -> ErrorCode:
-    """The error of a response as a whole; none where it has no such field."""
-    found: ErrorCode = getattr(response, "error_code", ErrorCode.none)
-    return found
+def error_of(response: Message) -> ErrorCode:
+    """The top-level error code of a response; ErrorCode.NONE where the response has no such field."""
+    return ErrorCode(getattr(response, "error_code", ErrorCode.NONE))

@@ -1,7 +1,11 @@
-"""The sockets of a broker: it listens, accepts as many connections as its configuration allows, drops idle ones.
+"""The sockets of a broker: it listens, accepts as many connections as its configuration allows, and closes idle ones.
 
-Names of configurations are Kafka's: max.connections, max.connections.per.ip, connections.max.idle.ms,
-socket.request.max.bytes, socket.listen.backlog.size. Source: SocketServer, ConnectionQuotas.
+Through a listener of TLS a client's connection begins with its handshake, which a task of its own awaits; it counts as
+a connection from its accept on.
+
+Which connections wait or are refused is decided in connection_limits.py. Names of configurations are Kafka's:
+connections.max.idle.ms, socket.request.max.bytes, queued.max.request.bytes, socket.listen.backlog.size. Source:
+SocketServer.
 """
 
 from __future__ import annotations
@@ -10,71 +14,151 @@ import asyncio
 import logging
 import math
 import socket
-from collections import Counter
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Protocol
 
 from formats.kernels.wire import room
-from kcli.broker.logs.descriptors import limit, may_connect
-from kcli.broker.network.connection import Connection, handle
-from kcli.errors import error_text
+from kcli.broker.network.authentication import REASON_MAX, Authentication
+from kcli.broker.network.connection import Connection
+from kcli.broker.network.connection_limits import ConnectionLimits
+from kcli.broker.network.request_memory import RequestMemory
+from kcli.broker.network.secured import SecuredListener
+from kcli.broker.network.tls_handshake import Handshakes
+from kcli.broker.network.tls_socket import TlsBuffers, TlsSocket
+from kcli.broker.process.descriptors import limit, may_connect
+from kcli.broker.process.unattended import begin, report
+from kcli.errors import KcliError, error_text
+from kcli.java.addresses import host_address
+from kcli.security.principals import ANONYMOUS
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
     from kcli.broker.config import BrokerConfig
+    from kcli.broker.quotas.client import Quotas
+    from kcli.broker.wire.answers import Answer
+    from kcli.broker.wire.apis import Api
+    from kcli.broker.wire.call import Call
+    from kcli.metadata.changes import QuotaEntity
+    from kcli.tls.contexts import TlsContext
+
+    Handle = Callable[[Api, Call], Answer | Awaitable[Answer]]
 
 log = logging.getLogger("kcli.broker")
 SCRATCH_BYTES = 256 << 10
-ACCEPT_AT_ONCE = 64
+ACCEPT_NS = 10_000_000
+"""For how long connections are accepted in one go, nanoseconds, as long as any wait: the listen backlog
+(socket.listen.backlog.size) is small, and a client that finds it full tries again only after a second."""
 RETRY_ACCEPT_S = 0.1
 COMPLAINT_S = 30.0
 IDLE_CHECK_S = 5.0
+REFUSED_MAX = 1000
+"""How many connections wait to be closed, at most; the others are closed at once."""
+LOGIN_BYTES = 64 << 20
+"""The memory of requests above LONG_BYTES (16 KiB) of all clients together that have not logged in."""
+
+
+class Requests(Protocol):
+    """Answers the requests that come through a server's connections: the Router of dispatch/routing.py."""
+
+    @property
+    def quotas(self) -> Quotas:
+        """The client quotas, with what each client has used of them."""
+
+    def now_ms(self) -> int:
+        """The current time in ms since 1970: the time at which a request is received."""
+
+    def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        """The response to a request, or an awaitable of it. wire/answers.py lists the forms of a response besides an
+        object of kio's."""
+
+    def load(self, api_key: int) -> None:
+        """Import the handler of that API. Called in a thread."""
+
+
+@dataclass(eq=False, slots=True)
+class _Held:
+    """An accepted connection that waits. listening: the listener's socket. is_due: its time is over, it waits for room
+    alone."""
+
+    listening: socket.socket
+    client: socket.socket
+    peer: tuple[str, int]
+    listener: str
+    is_due: bool = False
 
 
 @dataclass(slots=True)
 class _Complaint:
-    told_at: float = -math.inf
+    logged_at: float = -math.inf
     count: int = 0
 
 
 class Server:
     """Listening sockets and the connections that came through them. All in the event loop's thread."""
 
-    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        secured: Mapping[str, SecuredListener] | None = None,
+    ) -> None:
+        """secured: the listeners that are not PLAINTEXT, by name."""
         self.loop = loop
         self.config = config
+        self._secured = dict(secured or {})
+        self._handshakes = Handshakes(loop, TlsBuffers()) if self._secured else None
+        self._shaking: dict[asyncio.Task[None], str] = {}  # handshakes under way -> their listeners
         self.renew_scratch()
+        self.memory = RequestMemory(config.queued_max_request_bytes)
+        self.login_memory = RequestMemory(LOGIN_BYTES)
+        """Of the long requests of clients that have to log in by SASL, and have not done so."""
         self.connections: set[Connection] = set()
-        self.handle = handle
-        """Who answers requests; kcli.testing puts itself in between."""
-        self._broker: Broker | None = None
+        self.yielding = 0
+        """How many connections wait for their next turn."""
+        self.handle: Handle
+        """Answers a request: `handle` of `requests`, set by `serve`, unless kcli.testing has replaced it."""
+        self._requests: Requests | None = None
         self._listening: list[tuple[socket.socket, str]] = []
-        self._per_ip: Counter[str] = Counter()
-        self._per_listener: Counter[str] = Counter()
+        self.limits = ConnectionLimits(config)
+        self._held: list[_Held] = []
+        self._refused: dict[socket.socket, asyncio.TimerHandle] = {}
         self._idle_timer: asyncio.TimerHandle | None = None
         self.files_to_come: Callable[[], int] = lambda: 0
-        """How many descriptors files need that are not open yet; see descriptors."""
+        """Returns the number of file descriptors that log files not open yet will need; see process/descriptors.py."""
         self._complaints: dict[str, _Complaint] = {}
 
     def renew_scratch(self) -> None:
-        """Requests are read one at a time, into this; one that waits may keep what it was read into."""
+        """Give the server a new scratch buffer, into which the connections receive bytes one after another. Called
+        where a waiting request keeps views of the current buffer."""
         self.scratch = memoryview(room(SCRATCH_BYTES))
 
     @property
-    def broker(self) -> Broker:
-        """Who answers."""
-        assert self._broker is not None, "nobody is accepted before"
-        return self._broker
+    def tls_listeners(self) -> dict[str, TlsContext]:
+        """The contexts with which the listeners of TLS shake hands, by the listener's name."""
+        return {name: each.tls for name, each in self._secured.items() if each.tls is not None}
+
+    def replace_tls(self, listener: str, context: TlsContext) -> None:
+        """Shake hands with another context from now on."""
+        self._secured[listener] = replace(self._secured[listener], tls=context)
+
+    @property
+    def requests(self) -> Requests:
+        """The component that answers the requests; set by `serve`."""
+        assert self._requests is not None, "no connection is accepted before"
+        return self._requests
 
     def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
-        """Take an address; port 0 takes a free one, host "" all addresses. Clients wait until `serve`.
+        """Listen on an address, and return the host and port bound. Port 0: a free port; host "": all addresses, those
+        of IPv6 too where the system has them. Through :: clients come by IPv4 too, as in Java.
 
-        Returns the address. Raises OSError.
+        Clients that connect wait in the listen backlog until `serve`. Raises OSError.
         """
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        is_6 = ":" in host or (not host and socket.has_dualstack_ipv6())
+        sock = socket.socket(socket.AF_INET6 if is_6 else socket.AF_INET, socket.SOCK_STREAM)
         try:
+            if is_6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
             sock.listen(self.config.socket_listen_backlog_size)
@@ -86,9 +170,11 @@ class Server:
         bound_host, bound_port = sock.getsockname()[:2]
         return bound_host, bound_port
 
-    def serve(self, broker: Broker, listeners: Collection[str] | None = None) -> None:
-        """Let clients in, through those listeners, once each; None: through all."""
-        self._broker = broker
+    def serve(self, requests: Requests, listeners: Collection[str] | None = None) -> None:
+        """Accept connections through those listeners, None: through all of them. Called once for each listener.
+        requests: answers the clients' requests."""
+        if self._requests is not requests:
+            self._requests, self.handle = requests, requests.handle
         for sock, listener in self._listening:
             if listeners is None or listener in listeners:
                 self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
@@ -96,96 +182,220 @@ class Server:
             self._drop_idle()
 
     def _accept(self, sock: socket.socket, listener: str) -> None:
-        for _ in range(ACCEPT_AT_ONCE):
+        until = perf_counter_ns() + ACCEPT_NS
+        while perf_counter_ns() < until:
             try:
                 client, peer = sock.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # while it lasts, the socket would be ready again and again
+            except OSError as error:  # the socket stays readable: accept again after a pause
                 self._complain("connections are not accepted", error_text(error))
                 self.loop.remove_reader(sock.fileno())
                 self.loop.call_later(RETRY_ACCEPT_S, self._accept_again, sock, listener)
                 return
-            host = peer[0]
-            if (
-                len(self.connections) >= self.config.max_connections
-                or self._per_listener[listener] >= self.config.max_connections_of(listener)
-                or self._per_ip[host] >= self._most_from(host)
-            ):
-                client.close()
-                self._complain("connections are refused", f"max.connections or max.connections.per.ip, from {host}")
+            wait_ms = self.limits.wait_ms(listener, self.requests.now_ms())
+            if wait_ms or not self.limits.has_room(listener):
+                self._hold(_Held(sock, client, peer, listener), wait_ms)
+                return
+            self._connect(client, peer, listener)
+
+    def _connect(self, client: socket.socket, peer: tuple[str, int], listener: str) -> None:
+        """Begin to read from an accepted connection; close it where there are too many."""
+        host = host_address(peer[0])
+        peer = host, peer[1]
+        refusal_ms = self.limits.refusal_ms(host, self.requests.now_ms())
+        if refusal_ms:
+            self._refuse(client, f"connection_creation_rate of {host}", refusal_ms)
+            return
+        if not self.limits.may_have(host):
+            self._refuse(client, f"max.connections.per.ip, from {host}")
+            return
+        if not may_connect(client.fileno(), self.files_to_come):
+            reason = f"of {limit()} open files (ulimit -n), the rest are held back for logs"
+            self._refuse(client, f"{len(self.connections)} are there; {reason}")
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.limits.add(listener, host):
+            self._close_idle(listener)
+        secured = self._secured.get(listener)
+        if secured is None or secured.tls is None:
+            self._begin(client, peer, listener, ANONYMOUS)
+            return
+        shaking = self.loop.create_task(self._shake(client, peer, listener, secured))
+        self._shaking[shaking] = listener
+        shaking.add_done_callback(lambda task: self._shaken(task, client, host))
+
+    def _refuse(self, client: socket.socket, reason: str, after_ms: int = 0) -> None:
+        """Close a connection that is not read, so that a client that comes too fast finds out only after some ms."""
+        self._complain("connections are refused", reason)
+        if not after_ms or len(self._refused) >= REFUSED_MAX:
+            client.close()
+            return
+
+        def close() -> None:
+            del self._refused[client]
+            client.close()
+
+        self._refused[client] = self.loop.call_later(after_ms / 1000, close)
+
+    def _hold(self, held: _Held, wait_ms: int) -> None:
+        """Let an accepted connection wait, and those behind it at its listener in the backlog."""
+        self._complain("connections wait", f"max.connections or max.connection.creation.rate, at {held.listener}")
+        self._held.append(held)
+        self.loop.remove_reader(held.listening.fileno())
+
+        def is_due() -> None:  # the loop's timers may come before their time by its own clock: it is not compared
+            held.is_due = True
+            self._admit()
+
+        self.loop.call_later(wait_ms / 1000, is_due)
+
+    def _admit(self) -> None:
+        """Go on with the connections that have waited, as far as there is room for them now."""
+        for held in [each for each in self._held if each.is_due and self.limits.has_room(each.listener)]:
+            if self.limits.has_room(held.listener):
+                self._held.remove(held)
+                self._connect(held.client, held.peer, held.listener)
+                self._accept_again(held.listening, held.listener)
+
+    def _close_idle(self, listener: str) -> None:
+        """Close the connection of another listener that was idle for the longest time; where there is none, give up
+        the oldest handshake."""
+        spared = (listener, *self.config.controller_listener_names)
+        others = [each for each in self.connections if each.listener not in spared]
+        shaking = next((task for task, of in self._shaking.items() if of not in spared), None)
+        if others:
+            min(others, key=lambda each: each.last_active).close("max.connections: another node takes its place")
+        elif shaking is not None:
+            shaking.cancel()
+
+    def take_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """Take over the quotas of addresses in the metadata image, and the configuration where it has changed; look up
+        hosts that have a name there."""
+        self.limits.update(quotas)
+        if self._held:
+            self.loop.call_soon(self._admit)
+        if unresolved := self.limits.unresolved():
+            _ = begin(self._resolve(unresolved), "hosts of connection limits are not looked up")
+
+    async def _resolve(self, names: Collection[str]) -> None:
+        for name in names:
+            try:
+                found = await self.loop.getaddrinfo(name, None)
+            except OSError as error:
+                log.warning("%s: has no connection limit of its own: %s", name, error_text(error))
                 continue
-            if not may_connect(client.fileno(), self.files_to_come):
-                client.close()
-                reason = f"of {limit()} open files (ulimit -n), the rest are held back for logs"
-                self._complain("connections are refused", f"{len(self.connections)} are there; {reason}")
-                continue
-            client.setblocking(False)
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._per_ip[host] += 1
-            self._per_listener[listener] += 1
-            self.connections.add(Connection(self, client, (host, peer[1]), listener))
+            self.limits.resolved(name, {host_address(str(each[4][0])) for each in found})
+
+    def _begin(self, sock: socket.socket | TlsSocket, peer: tuple[str, int], listener: str, principal: str) -> None:
+        secured = self._secured.get(listener)
+        sasl = None if secured is None else secured.sasl
+        authentication = None if sasl is None else Authentication(sasl)
+        connection = Connection(self, sock, peer, listener, principal=principal, authentication=authentication)
+        self.connections.add(connection)
+
+    async def _shake(self, sock: socket.socket, peer: tuple[str, int], listener: str, secured: SecuredListener) -> None:
+        """Await a client's TLS handshake, then begin to read. Raises HandshakeFailed, NoMatchingRule, InvalidDer."""
+        assert secured.tls is not None, "a listener of TLS"
+        assert self._handshakes is not None, "made with the listeners"
+        shaken = await self._handshakes.accept(sock, secured.tls)
+        try:
+            principal = secured.principal_of(shaken)
+        except Exception:
+            shaken.close()
+            raise
+        self._begin(shaken, peer, listener, principal)
+
+    def _shaken(self, task: asyncio.Task[None], sock: socket.socket, host: str) -> None:
+        """A handshake is over: where it has led to no connection, the client does not count any more."""
+        listener = self._shaking.pop(task)
+        error = None if task.cancelled() else task.exception()
+        if error is None and not task.cancelled():
+            return
+        sock.close()
+        self._uncount(listener, host)
+        if isinstance(error, KcliError):
+            self._complain("TLS handshakes fail", f"{str(error)[:REASON_MAX]}, from {host} at {listener}")
+        elif error is not None:
+            report(f"the TLS handshake of {host} failed", error)
 
     def _complain(self, what: str, why: str) -> None:
-        """In a line of the log, not more often than every COMPLAINT_S; those in between are counted."""
+        """Log a warning, but only once in COMPLAINT_S seconds for the same `what`; the line counts those left out."""
         now = self.loop.time()
         last = self._complaints.setdefault(what, _Complaint())
         last.count += 1
-        if now - last.told_at >= COMPLAINT_S:
+        if now - last.logged_at >= COMPLAINT_S:
             log.warning("%s: %s (%d since the last such line)", what, why, last.count)
-            last.told_at, last.count = now, 0
+            last.logged_at, last.count = now, 0
 
     def _accept_again(self, sock: socket.socket, listener: str) -> None:
         if (sock, listener) in self._listening:
             self.loop.add_reader(sock.fileno(), self._accept, sock, listener)
 
-    def _most_from(self, host: str) -> int:
-        return self.config.max_connections_per_ip_overrides.get(host, self.config.max_connections_per_ip)
-
     def forget(self, connection: Connection) -> None:
-        """A connection has closed."""
+        """Remove a closed connection from the counts."""
         self.connections.discard(connection)
-        self._per_listener[connection.listener] -= 1
-        self._per_ip[connection.client_host] -= 1
-        if not self._per_ip[connection.client_host]:
-            del self._per_ip[connection.client_host]
+        self._uncount(connection.listener, connection.client_host)
+
+    def _uncount(self, listener: str, host: str) -> None:
+        self.limits.remove(listener, host)
+        if self._held:
+            self.loop.call_soon(self._admit)
 
     def _drop_idle(self) -> None:
         now, idle_s = self.loop.time(), self.config.connections_max_idle_ms / 1000
         oldest = now - idle_s if idle_s > 0 else 0.0
         for connection in [each for each in self.connections if each.last_active < now - IDLE_CHECK_S]:
-            connection.look()
+            connection.poll()
             if connection.last_active < oldest and not connection.is_busy:
                 connection.close("idle for connections.max.idle.ms")
         self._idle_timer = self.loop.call_later(IDLE_CHECK_S, self._drop_idle)
 
     def stop_listening(self) -> None:
-        """Accept nobody any more."""
+        """Close the listening sockets; connections stay open."""
         for sock, _ in self._listening:
             self.loop.remove_reader(sock.fileno())
             sock.close()
         self._listening.clear()
+        self._drop_held(None)
+        for client, timer in self._refused.items():
+            timer.cancel()
+            client.close()
+        self._refused.clear()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
 
+    def _drop_held(self, listeners: Collection[str] | None) -> None:
+        """Close the connections that wait at those listeners, None: at all."""
+        for held in [each for each in self._held if listeners is None or each.listener in listeners]:
+            self._held.remove(held)
+            held.client.close()
+
     def drain(self, listeners: Collection[str]) -> None:
-        """Look at no request any more that comes through those; answers to those before still go out."""
+        """Take no request any more that comes through those listeners; the responses to earlier requests are still
+        sent."""
         for connection in self.connections:
             if connection.listener in listeners:
                 connection.drain()
 
     def close_listeners(self, listeners: Collection[str]) -> None:
-        """Accept nobody through those any more, and end the connections that came through them."""
+        """Stop listening on those listeners, and close the connections that came through them."""
         for each in [each for each in self._listening if each[1] in listeners]:
             self.loop.remove_reader(each[0].fileno())
             each[0].close()
             self._listening.remove(each)
+        self._drop_held(listeners)
+        for shaking in [each for each, listener in self._shaking.items() if listener in listeners]:
+            shaking.cancel()
         for connection in [each for each in self.connections if each.listener in listeners]:
             connection.close("the broker stops")
 
     def close(self) -> None:
-        """Stop, and end all connections."""
+        """Stop listening, and close all connections."""
         self.stop_listening()
+        for shaking in self._shaking:
+            shaking.cancel()
         for connection in list(self.connections):
             connection.close("the broker stops")

@@ -1,1 +1,1 @@
-"""A broker that serves directories as they are."""
+"""`kcli serve --read-only`: a broker that serves log directories without changing them."""

@@ -1,11 +1,12 @@
-"""The coordinators of a broker that only reads: groups and transactional ids as the files have them.
+"""The coordinators of a read-only broker: groups and transactional ids as their logs have them.
 
-    machine   replayed from its partition's log, around damage, in a thread; anew where the files have changed since
-    asked     for what changes nothing: it is never told that its log is loaded, so that nothing times out, no group
-              rebalances and no marker is written; groups are as a coordinator finds them when it starts
+    machine   a thread replays its partition's log, skipping damage; again where the files have changed since
+    requests  only those that change nothing: `loaded` is never called on a machine, so that no member times out, no
+              group rebalances and no marker is written; groups have the state in which a coordinator finds them at its
+              start
 
-Where there is no metadata log, nobody says how many partitions there were: at least as many as are configured. Where
-there is no partition at all, there are no groups: clients that assign partitions to themselves are left in peace.
+Without a metadata log the number of partitions is unknown: it is at least the configured one. Where the topic has no
+partition on disk, there are no groups; clients that assign partitions to themselves work all the same.
 """
 
 from __future__ import annotations
@@ -16,55 +17,56 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import FormatError
-from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError, partition_of
-from kcli.broker.network.messages import ErrorCode
+from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError
 from kcli.errors import UnreadableInput
+from kcli.java.hashing import partition_of
 from kcli.log.coordinator_records import read_records, segments
+from kcli.protocol.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
-    from kcli.coordinator import Machine
+    from kcli.coordinator.machine import Machine
 
 log = logging.getLogger("kcli.broker")
 Mark = tuple[tuple[str, int, int, int], ...]
-"""What tells whether a log has changed: name, inode, size and time of the last change of its segments."""
+"""Name, inode, size and time of the last change of a log's segments: a log with another Mark has changed."""
 
 
 class ReadOnlyCoordinator(Coordinator):
-    """See above. Nobody starts it, and there is nothing to stop."""
+    """A coordinator for requests that change nothing. It needs no start and no stop."""
 
-    def __init__(self, broker: Broker, like: Coordinator, partitions_min: int) -> None:
-        """like: the coordinator that it stands for. partitions_min: of its topic, if there is any."""
-        super().__init__(broker, like.topic, lambda: like.work)
+    def __init__(self, like: Coordinator, partitions_min: int) -> None:
+        """like: the coordinator that it replaces. partitions_min: the least number of partitions of its topic."""
+        super().__init__(like.context, like.topic, lambda _: like.work)
         self._partitions_min = partitions_min
         self._machines: dict[int, tuple[Mark, Machine]] = {}
         self._replaying = asyncio.Lock()
 
     @property
     def partition_count(self) -> int:
-        """Partitions of the topic; 0 where nothing is there."""
+        """The number of partitions of the topic; 0 where none is on disk."""
         count = super().partition_count
         return max(count, self._partitions_min) if count else 0
 
     def partition_of(self, key: str) -> int:
-        """The partition that a group or a transactional id belongs to."""
+        """The partition of a group id or transactional id."""
         return partition_of(key, self.partition_count or 1)
 
     def led(self) -> list[int]:
-        """The partitions that are there."""
-        return [each.number for each in self._broker.partitions if each.topic == self.topic]
+        """The partitions of the topic on disk."""
+        return [each.number for each in self.context.partitions if each.topic == self.topic]
 
-    async def ask_shard(self, number: int, request: Any) -> Any:
-        """The answer of one machine to what changes nothing. Raises CoordinatorError."""
-        partition = self._broker.partitions.get(self.topic, number)
+    async def handle_in(self, number: int, request: Any) -> Any:
+        """Return the response of that partition's machine to a request that changes nothing. Raises
+        CoordinatorError."""
+        partition = self.context.partitions.get(self.topic, number)
         if partition is not None:
             async with self._replaying:
                 machine = await self._machine(number, partition.log.directory)
         elif not self.partition_count:
             machine = self.work.make(number)
         else:
-            raise CoordinatorError(ErrorCode.not_coordinator)
-        outcome = machine.handle(0, request, self._broker.clock.now_ms())
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+        outcome = machine.handle(0, request, self.context.clock.now_ms())
         assert not outcome.batches, "nothing is changed"
         ((_, answer),) = outcome.answers
         return answer
@@ -79,7 +81,7 @@ class ReadOnlyCoordinator(Coordinator):
             await asyncio.get_running_loop().run_in_executor(None, _replay, machine, directory)
         except (OSError, UnreadableInput) as error:
             log.warning("%s-%d: %s", self.topic, number, error)
-            raise CoordinatorError(ErrorCode.coordinator_not_available) from None
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from None
         self._machines[number] = mark, machine
         return machine
 

@@ -1,11 +1,11 @@
-"""What there is to serve in directories that are only looked at.
+"""The partitions in the directories of a read-only broker.
 
     a log directory      its partitions' directories, its checkpoints, meta.properties, the metadata log
-    any directory        directories with segments in it; what their names do not tell is topic by name, partition 0
+    any directory        its subdirectories with segments; one without a partition's name is partition 0 of a topic of
+                         its name
     one with segments    that one partition
 
-Left out: -delete, -stray, -future, and what lies in tiered storage. Whatever is broken is said in the log, and passed
-over.
+Left out: -delete, -stray, -future, and tiered segments. Unreadable files are logged, and skipped.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from pathlib import Path
 from formats.errors import FormatError
 from formats.file_name import METADATA_TOPIC, FileKind, parse, parse_directory
 from formats.properties import MetaProperties
-from kcli.errors import KcliError, UnreadableInput
+from kcli.errors import KcliError, UnreadableInput, error_text
 from kcli.log.log_directory import PARTITION_FILES, REMOTE_INDEX_CACHE, LogDirectory, read_meta_properties
 from kcli.log.partition_directory import topic_id_of
 from kcli.metadata.topic_names import LEGAL, LENGTH_MAX
+from kcli.protocol.topic_partition import TopicPartition
 
 log = logging.getLogger("kcli.broker")
-Key = tuple[str, int]
-METADATA_KEY: Key = (METADATA_TOPIC, 0)
+METADATA_KEY: TopicPartition = TopicPartition(METADATA_TOPIC, 0)
 DEFAULT_NODE_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPartition:
-    """A partition's directory, and where its log begins by the checkpoint of its log directory."""
+    """A partition's directory, and its log start offset in the checkpoint of the log directory."""
 
-    key: Key
+    key: TopicPartition
     path: Path
     log_directory: Path
     log_start_offset: int | None = None
 
     def topic_id(self) -> str | None:
-        """What partition.metadata says; None where there is none, or a broken one."""
+        """The topic id in partition.metadata; None where that is missing, damaged or cannot be read."""
         try:
             return topic_id_of(self.path)
-        except KcliError as error:
-            log.warning("%s: %s", self.path, error)
+        except (KcliError, OSError) as error:
+            log.warning("%s", _with_path(self.path / FileKind.PARTITION_METADATA, error))
             return None
 
 
-def find_partitions(directories: Iterable[Path]) -> dict[Key, FoundPartition]:
-    """Every partition to serve, by topic and number. Raises UnreadableInput for a directory that is none."""
-    found: dict[Key, FoundPartition] = {}
+def find_partitions(directories: Iterable[Path]) -> dict[TopicPartition, FoundPartition]:
+    """Return all partitions, by topic and number. Raises UnreadableInput for a path that is not a directory."""
+    found: dict[TopicPartition, FoundPartition] = {}
     for directory in directories:
         for each in _partitions(directory):
             first = found.setdefault(each.key, each)
@@ -66,11 +66,13 @@ def _partitions(directory: Path) -> Iterator[FoundPartition]:
     files = LogDirectory(directory)
     starts = _offsets(files, FileKind.LOG_START_OFFSETS)
     for path in here:
-        if not path.is_dir() or path.name == REMOTE_INDEX_CACHE:
-            continue
         name = parse_directory(path.name)
+        if not path.is_dir() or path.name == REMOTE_INDEX_CACHE:
+            if name is not None:
+                log.warning("%s is not served: not a directory, or a link to none", path)
+            continue
         if name is not None and name.state:
-            log.info("%s is not served: its name says -%s", path, name.state)
+            log.info("%s is not served: its name ends in -%s", path, name.state)
             continue
         if not _is_partition(path):
             log.info("%s is not served: no partition's directory", path)
@@ -83,7 +85,7 @@ def _entries(directory: Path) -> list[Path]:
     try:
         return sorted(directory.iterdir())
     except OSError as error:
-        raise UnreadableInput(str(directory), error.strerror or str(error)) from error
+        raise UnreadableInput.of(directory, error) from error
 
 
 def _is_segment(path: Path) -> bool:
@@ -92,7 +94,8 @@ def _is_segment(path: Path) -> bool:
 
 
 def _is_partition(path: Path) -> bool:
-    """By the segments in it; with a partition's name also by its other files, or where it is empty."""
+    """Whether a directory is a partition's: it has segments; or it has a partition's name and other files of one, or
+    none at all."""
     try:
         entries = _entries(path)
     except UnreadableInput as error:
@@ -104,24 +107,24 @@ def _is_partition(path: Path) -> bool:
     return not entries or any(name is not None and name.kind in PARTITION_FILES for name in names)
 
 
-def _key(directory: Path) -> Key:
+def _key(directory: Path) -> TopicPartition:
     name = parse_directory(directory.absolute().name)
     if name is not None and name.state != "remote" and LEGAL.issuperset(name.topic):
-        return name.topic, name.partition
+        return TopicPartition(name.topic, name.partition)
     topic = "".join(each if each in LEGAL else "_" for each in directory.absolute().name)
-    return topic[:LENGTH_MAX] or "log", 0
+    return TopicPartition(topic[:LENGTH_MAX] or "log", 0)
 
 
-def _offsets(files: LogDirectory, kind: FileKind) -> dict[Key, int]:
+def _offsets(files: LogDirectory, kind: FileKind) -> dict[TopicPartition, int]:
     try:
         return files.offsets(kind)
     except KcliError as error:
-        log.warning("%s: %s: offsets are taken from the logs", files.path, error)
+        log.warning("%s: offsets are taken from the logs", _with_path(files.path / kind, error))
         return {}
 
 
 def identity(directories: Iterable[Path]) -> tuple[int | None, str | None]:
-    """Node and cluster, as far as a meta.properties says so."""
+    """Return the node id and the cluster id in the directories' meta.properties; None for an id that none has."""
     node_id = cluster_id = None
     for directory in directories:
         found = _meta_properties(directory)
@@ -135,5 +138,12 @@ def _meta_properties(directory: Path) -> MetaProperties | None:
     try:
         return read_meta_properties(directory)
     except (FormatError, UnreadableInput) as error:
-        log.warning("%s: %s", directory / FileKind.META_PROPERTIES, error)
+        log.warning("%s", _with_path(directory / FileKind.META_PROPERTIES, error))
         return None
+
+
+def _with_path(path: Path, error: Exception) -> str:
+    """The text of an error of a file, with its path."""
+    if isinstance(error, (UnreadableInput, OSError)):
+        return error_text(error)
+    return f"{path}: {getattr(error, 'reason', error)}"

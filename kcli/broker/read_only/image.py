@@ -1,8 +1,8 @@
-"""The image of a broker that only reads: what the metadata log says, as far as it can be read, and what is there.
+"""The metadata image of a read-only broker: the readable part of the metadata log, and the partitions on disk.
 
-    metadata log   the latest snapshot that is whole, then each record behind it that can be read; damage is passed over
-    brokers        this one, which leads all that it has; the others of the cluster are not spoken for
-    topic ids      of the metadata log, else of partition.metadata, else made from the name: clients need one
+    metadata log   the latest complete snapshot, then each readable record after it; damage is skipped
+    brokers        this broker, which leads all partitions on its disks; no other broker of the cluster
+    topic ids      from the metadata log, else from partition.metadata, else derived from the name, as clients need one
 
 Source: KRaftMetadataCache; KIP-516.
 """
@@ -15,27 +15,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
-from kcli import metadata_replay
-from kcli.broker.read_only.directory import FoundPartition, Key
-from kcli.log.recovery_view import PartitionView
+from kcli.broker.read_only.directory import FoundPartition
+from kcli.log.partition_view import PartitionView
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import NO_LEADER, from_uuid, to_uuid
+from kcli.metadata_log.replay import replay as replay_files
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.metadata.partition import Topic
 
 log = logging.getLogger("kcli.broker")
-GAP_MAX = 10_000  # partitions that are missing between others are told as such, unless a name is absurd
+GAP_MAX = 10_000  # missing partition numbers below the largest are listed, up to this number
 
 
 def replay(directory: Path) -> MetadataImage:
-    """What the metadata log in a directory says. Raises UnreadableInput."""
+    """Return the image by the metadata log in a directory. Raises UnreadableInput."""
     files = PartitionView(directory).original
-    return metadata_replay.replay(directory, files, lambda error: log.warning("%s", error), around_damage=True)
+    return replay_files(directory, files, lambda error: log.warning("%s", error), around_damage=True)
 
 
-def show_what_is_there(image: MetadataImage, found: Mapping[Key, FoundPartition], node_id: int) -> None:
-    """Make the image say that this node leads the partitions that it has, and nobody the others."""
+def show_what_is_there(image: MetadataImage, found: Mapping[TopicPartition, FoundPartition], node_id: int) -> None:
+    """Change the image: this node leads the partitions on its disks, and the others have no leader."""
     by_topic: dict[str, dict[int, FoundPartition]] = {}
     for (name, number), each in found.items():
         by_topic.setdefault(name, {})[number] = each
@@ -54,9 +55,9 @@ def show_what_is_there(image: MetadataImage, found: Mapping[Key, FoundPartition]
 
 def _topic_id(image: MetadataImage, name: str, partitions: Iterable[FoundPartition]) -> str:
     for each in partitions:
-        said = each.topic_id()
-        if said is not None and to_uuid(said) not in image.topics_by_id:
-            return said
+        topic_id = each.topic_id()
+        if topic_id is not None and to_uuid(topic_id) not in image.topics_by_id:
+            return topic_id
     return from_uuid(uuid5(NAMESPACE_URL, f"kafka-topic:{name}"))
 
 

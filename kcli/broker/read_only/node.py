@@ -1,12 +1,13 @@
 """`kcli serve --read-only`: a broker that serves directories as they are, and changes not a byte in them.
 
-    start     bind; find the partitions; replay what there is of the metadata; answer clients. No lock, no file is made
-    serves    every sound batch, around damage and up to the last one; also while a running Kafka writes
-    refuses   what would write: see read_only_refusals
-    stop      no more clients; there is nothing to close in order
+    start     bind the listeners; find the partitions; replay the metadata log, where there is one; answer clients. No
+              lock and no file is made
+    serves    every sound batch, skipping damage, up to the last one; also while a running Kafka writes
+    refuses   requests that write: see refusals.py
+    stop      close the connections; there are no files to close in order
 
-It may be another's directory, a crashed or a damaged one, or no more than some segments. What is broken is said in the
-log. New partitions show after a restart, new records at once.
+The directory may be another broker's, of a crashed or damaged one, or just a few segments. Damage is logged. New
+partitions appear after a restart, new records at once.
 """
 
 from __future__ import annotations
@@ -19,35 +20,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
-from kcli.broker.addresses import CannotServe, bind
 from kcli.broker.broker import Broker
-from kcli.broker.config.served import check_served
-from kcli.broker.fetch_sessions import FetchSessions
-from kcli.broker.logs.descriptors import raise_limit, share_in_use
-from kcli.broker.logs.directories import LogDir, LogDirs
-from kcli.broker.logs.partitions import Partitions
+from kcli.broker.config.served import check_open, check_served
+from kcli.broker.controller.channel import ControllerChannel
+from kcli.broker.fetching.sessions import FetchSessions
+from kcli.broker.log_dirs.directories import LogDir, LogDirs
 from kcli.broker.metadata.quorum_view import QuorumView, of_only_voter
+from kcli.broker.network.addresses import bind
+from kcli.broker.network.peers import NoNetwork
 from kcli.broker.network.server import Server
 from kcli.broker.node import FETCH_SESSION_EVICTION_MS, Node
-from kcli.broker.quotas import Quotas
+from kcli.broker.partition.partitions import Partitions
+from kcli.broker.process.descriptors import raise_limit, share_in_use
+from kcli.broker.quotas.client import Quotas
 from kcli.broker.read_only.coordinators import ReadOnlyCoordinator
-from kcli.broker.read_only.directory import (
-    DEFAULT_NODE_ID,
-    METADATA_KEY,
-    FoundPartition,
-    Key,
-    find_partitions,
-    identity,
-)
+from kcli.broker.read_only.directory import DEFAULT_NODE_ID, METADATA_KEY, FoundPartition, find_partitions, identity
 from kcli.broker.read_only.image import replay, show_what_is_there
 from kcli.broker.read_only.partitions import Poller, ReadOnlyPartition
+from kcli.broker.read_only.requests import ReadOnlyRouter
+from kcli.errors import UnreadableInput
 from kcli.log.config import InvalidConfig, LogConfig
-from kcli.log.read_only_log import ReadOnlyLog
+from kcli.log.read_only.log import ReadOnlyLog
 from kcli.metadata.features import SUPPORTED_FEATURES
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.registration import Broker as BrokerState
 from kcli.metadata.registration import Endpoint
 from kcli.metadata.snapshot import broker_record
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
@@ -59,34 +58,34 @@ UNKNOWN_CLUSTER = "unknown"
 PLAINTEXT_ID = 0
 UPKEEP_S = 10.0
 DESCRIPTORS_MAX = 0.5
-"""Share of the limit in use from which on files are closed; they are opened again when they are read."""
+"""The share of the limit of open files from which on files are closed; a later read opens them again."""
 
 
 def known_node_id(directories: Sequence[Path]) -> int:
-    """Whose directories they are, by the first sound meta.properties; 1 where none says."""
+    """Return the node id in the first sound meta.properties; 1 where there is none."""
     node_id, _ = identity(directories)
     return DEFAULT_NODE_ID if node_id is None or node_id < 0 else node_id
 
 
 @dataclass(slots=True)
 class ReadOnlyLogs:
-    """What handlers ask of a LogManager, as far as they only read."""
+    """The part of LogManager that handlers of reading requests use."""
 
     dirs: LogDirs
     partitions: Partitions
-    futures: Mapping[Key, object] = field(default_factory=dict)
+    futures: Mapping[TopicPartition, object] = field(default_factory=dict)
 
     def is_cordoned(self, _: LogDir) -> bool:
-        """Nothing is placed here anyway."""
+        """Always False: no new partitions are placed here."""
         return False
 
     def directory_failed(self, directory: LogDir, error: Exception) -> None:
-        """It cannot be read now; that may pass."""
+        """Log an I/O error: the directory stays in use, as a later request may read the files."""
         log.warning("%s: %s", directory.path, error)
 
 
 class ReadOnlyMetadata:
-    """What handlers ask of the metadata log: how far it is, and who votes: only this node, wherever it comes from."""
+    """The part of MetadataLog that handlers of reading requests use. The only voter is this node."""
 
     def __init__(self, metadata_log: ReadOnlyLog | None, node_id: int) -> None:
         self._log = metadata_log
@@ -94,33 +93,33 @@ class ReadOnlyMetadata:
 
     @property
     def view(self) -> QuorumView:
-        """For DescribeQuorum."""
+        """The quorum, for DescribeQuorum."""
         return of_only_voter(self._node_id, None, self.epoch, self.next_offset, self.high_watermark)
 
     @property
     def kraft_version(self) -> int:
-        """The voters are none but this node, whatever the log says of them."""
+        """The level of kraft.version for a single static voter, whatever the log has."""
         return 0
 
     @property
     def next_offset(self) -> int:
-        """Where it ends."""
+        """The offset after the last record."""
         return 0 if self._log is None else self._log.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        """All that can be read."""
+        """The offset after the last readable record."""
         return self.next_offset
 
     @property
     def epoch(self) -> int:
-        """The last leader epoch in it."""
+        """The last leader epoch in the log."""
         latest = None if self._log is None else self._log.latest_epoch
         return 0 if latest is None else latest
 
 
 class ReadOnlyNode(Node):
-    """See above. `start`, then wait for a signal, then `stop`."""
+    """A read-only node. Call `start`, wait for a signal, then call `stop`."""
 
     def __init__(self, config: BrokerConfig) -> None:
         super().__init__(config)
@@ -130,14 +129,21 @@ class ReadOnlyNode(Node):
     async def _start(self) -> None:
         config, loop = self.config, asyncio.get_running_loop()
         check_served(config)
+        check_open(config)
         raise_limit()
         directories = [Path(each) for each in config.log_dirs]
         if Path(config.metadata_log_dir) not in directories:
             directories.append(Path(config.metadata_log_dir))
         missing = [str(each) for each in directories if not each.is_dir()]
         if missing:
-            raise CannotServe(f"no such directory: {', '.join(missing)}")
+            raise UnreadableInput(", ".join(missing), "no such directory")
         found = find_partitions(directories)
+        if not found:
+            raise UnreadableInput(
+                ", ".join(map(str, directories)),
+                "nothing to serve: no directory of a partition (such as orders-0) and no segment "
+                "(such as 00000000000000000000.log) is in it",
+            )
         self._server = server = Server(config, loop)
         advertised, _ = bind(server, config, alone=True)
         image = self._image(found, advertised)
@@ -150,16 +156,17 @@ class ReadOnlyNode(Node):
         partitions = self._open(found, image, dirs)
         metadata = partitions.get(*METADATA_KEY)
         metadata_log = metadata.read_only_log if isinstance(metadata, ReadOnlyPartition) else None
+        journal = cast("MetadataLog", ReadOnlyMetadata(metadata_log, config.node_id))
         self._broker = Broker(
+            controller=ControllerChannel(config.node_id, self._clock, journal, NoNetwork(), self._answer),
             config=config,
             clock=self._clock,
-            node_id=config.node_id,
             cluster_id=dirs.cluster_id,
             image=image,
-            metadata=cast("MetadataLog", ReadOnlyMetadata(metadata_log, config.node_id)),
+            metadata=journal,
             logs=cast("LogManager", ReadOnlyLogs(dirs, partitions)),
             partitions=partitions,
-            sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, FETCH_SESSION_EVICTION_MS),
+            sessions=FetchSessions(0, FETCH_SESSION_EVICTION_MS),  # no sessions: each Fetch reads the files anew
             quotas=Quotas(
                 config.quota_window_num,
                 config.quota_window_size_seconds,
@@ -171,7 +178,8 @@ class ReadOnlyNode(Node):
         )
         self._coordinate(self._broker, has_metadata=metadata is not None)
         log.info("serving %d partitions, to be read only", len(partitions))
-        server.serve(self._broker)
+        self._router = ReadOnlyRouter(self._broker)
+        server.serve(self._router)
         self._keep_up()
 
     def _coordinate(self, broker: Broker, *, has_metadata: bool) -> None:
@@ -179,17 +187,19 @@ class ReadOnlyNode(Node):
             return 0 if has_metadata else self.config.number(option)
 
         groups, transactions = least("offsets.topic.num.partitions"), least("transaction.state.log.num.partitions")
-        broker.groups = ReadOnlyCoordinator(broker, broker.groups, groups)
-        broker.transactions = ReadOnlyCoordinator(broker, broker.transactions, transactions)
+        broker.groups = ReadOnlyCoordinator(broker.groups, groups)
+        broker.transactions = ReadOnlyCoordinator(broker.transactions, transactions)
 
-    def _image(self, found: Mapping[Key, FoundPartition], advertised: Mapping[str, tuple[str, int]]) -> MetadataImage:
+    def _image(
+        self, found: Mapping[TopicPartition, FoundPartition], advertised: Mapping[str, tuple[str, int]]
+    ) -> MetadataImage:
         metadata = found.get(METADATA_KEY)
         image = MetadataImage(lenient=True) if metadata is None else replay(metadata.path)
         if metadata is None:
             image.apply("FeatureLevelRecord", {"name": "group.version", "featureLevel": 1}, image.offset)
         show_what_is_there(image, found, self.config.node_id)
-        for broker_id in list(image.brokers):
-            image.apply("UnregisterBrokerRecord", {"brokerId": broker_id}, image.offset)
+        for each in list(image.brokers.values()):
+            image.apply("UnregisterBrokerRecord", {"brokerId": each.id, "brokerEpoch": each.epoch}, image.offset)
         state = BrokerState(
             id=self.config.node_id,
             epoch=max(image.offset, 0),
@@ -204,7 +214,7 @@ class ReadOnlyNode(Node):
         image.take_changes()
         return image
 
-    def _open(self, found: Mapping[Key, FoundPartition], image: MetadataImage, dirs: LogDirs) -> Partitions:
+    def _open(self, found: Mapping[TopicPartition, FoundPartition], image: MetadataImage, dirs: LogDirs) -> Partitions:
         partitions = Partitions(image)
         homes = {each.path: each for each in dirs.data}
         configs: dict[str, LogConfig] = {}
@@ -235,7 +245,7 @@ class ReadOnlyNode(Node):
         self._upkeep = asyncio.get_running_loop().call_later(UPKEEP_S, self._keep_up)
 
     async def stop(self) -> None:
-        """No more clients."""
+        """Close the listeners and connections."""
         assert self._server is not None, "started"
         if self._upkeep is not None:
             self._upkeep.cancel()

@@ -1,8 +1,7 @@
-"""Partitions of a broker that only reads, and the one place in this project that polls.
+"""Partitions of a read-only broker. They poll the files for changes, as other processes write them.
 
-This broker leads all that lies in its directories, whoever leads it in the cluster; no leader epoch of a client is
-refused. Nobody tells when another process has written: each request looks at the files, and while a fetch waits, a
-timer does.
+This broker leads all partitions in its directories, whichever broker leads them in the cluster, and refuses no client's
+leader epoch. Each request checks the files; while a Fetch waits, a timer does.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple, cast
 from uuid import UUID
 
-from kcli.broker.logs.partitions import UNKNOWN_EPOCH, Partition, Watcher
-from kcli.broker.network.messages import ErrorCode
-from kcli.log.partition_log import PartitionLog
+from kcli.broker.partition.partitions import UNKNOWN_EPOCH, Partition, Watcher
+from kcli.log.live.partition_log import PartitionLog
+from kcli.protocol.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from kcli.broker.logs.directories import LogDir
-    from kcli.log.read_only_log import ReadOnlyLog
+    from kcli.broker.log_dirs.directories import LogDir
+    from kcli.log.read_only.log import ReadOnlyLog
     from kcli.metadata.partition import Partition as PartitionState
 
 log = logging.getLogger("kcli.broker")
@@ -26,7 +25,7 @@ POLL_S = 0.1
 
 
 class Extent(NamedTuple):
-    """What is known of a log without a look into its files."""
+    """The size of a log, bytes, and its offsets as far as they are known without reading its segments."""
 
     size: int
     high_watermark: int = 0
@@ -34,38 +33,38 @@ class Extent(NamedTuple):
 
 
 class Poller:
-    """Looks at the files of the partitions that somebody waits for."""
+    """Checks the files of the partitions for which Fetches wait, by a timer."""
 
     def __init__(self) -> None:
         self._watched: dict[ReadOnlyPartition, int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, partition: ReadOnlyPartition) -> None:
-        """One more waits for it."""
+        """Check a partition's files by the timer, for one more waiting Fetch."""
         self._watched[partition] = self._watched.get(partition, 0) + 1
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(POLL_S, self._poll)
 
     def unwatch(self, partition: ReadOnlyPartition) -> None:
-        """One less."""
+        """Take back one `watch`."""
         count = self._watched.pop(partition, 1)
         if count > 1:
             self._watched[partition] = count - 1
 
     def _poll(self) -> None:
         for partition in list(self._watched):
-            partition.look()
+            partition.refresh()
         self._timer = asyncio.get_running_loop().call_later(POLL_S, self._poll) if self._watched else None
 
     def stop(self) -> None:
-        """No more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 class ReadOnlyPartition(Partition):
-    """See above."""
+    """A partition of a read-only broker: this broker leads it, and its log has the current contents of the files."""
 
     __slots__ = ("_poller", "read_only_log")
 
@@ -80,44 +79,44 @@ class ReadOnlyPartition(Partition):
         opened: ReadOnlyLog,
         poller: Poller,
     ) -> None:
-        as_log = cast("PartitionLog", opened)  # it has all of it that is asked of a broker that only reads
+        as_log = cast("PartitionLog", opened)  # it has all methods that a read-only broker calls
         super().__init__(topic, number, topic_id, state, node_id, directory, lambda _: as_log)
         self._log = as_log
         self.read_only_log = opened
         self._poller = poller
 
-    def look(self) -> None:
-        """See what has become of the files; whoever waits for it learns of it."""
+    def refresh(self) -> None:
+        """Check the files; where they have changed, call the watchers."""
         if self.read_only_log.refresh():
             self._wake()
 
     @property
     def log(self) -> PartitionLog:
-        """The log, as it is now."""
-        self.look()
+        """The log with the current contents of the files."""
+        self.refresh()
         assert self._log is not None, "there from the beginning"
         return self._log
 
     @property
     def opened_log(self) -> PartitionLog | None:
-        """How large the log is: nobody asks more of a log that may not be open."""
+        """An object with the size of the log, which is all that the callers of this property use."""
         return cast("PartitionLog", Extent(self.read_only_log.size))
 
     def failed(self, error: Exception) -> None:
-        """It cannot be read now; that may pass."""
+        """Log an I/O error: the partition stays online, as a later request may read the log."""
         log.warning("%s: %s", self, error)
 
     def check_leader_epoch(
         self,
-        epoch: int = UNKNOWN_EPOCH,  # noqa: ARG002  (as in the one it stands for)
+        epoch: int = UNKNOWN_EPOCH,  # noqa: ARG002  (the signature of Partition)
         *,
-        leader_only: bool = True,  # noqa: ARG002
+        leader_only: bool = True,  # noqa: ARG002  (the signature of Partition)
     ) -> ErrorCode | None:
-        """Nothing keeps a client from it."""
+        """Always None: every request is served."""
         return None
 
     def watch(self, watcher: Watcher) -> None:
-        """Call `watcher` when there is more, until `unwatch`."""
+        """Call `watcher` when the log has grown, until `unwatch`."""
         super().watch(watcher)
         self._poller.watch(self)
 

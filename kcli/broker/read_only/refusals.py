@@ -1,46 +1,71 @@
-"""How a broker that only reads refuses what would write. One answer per API, at the place where its clients look.
+"""The refusals of a read-only broker to requests that write: one response per API, in the fields that clients read.
 
-    InitProducerId    CLUSTER_AUTHORIZATION_FAILED: the one code on which idempotent producers of all clients give up at
-                      once; others they take for passing trouble and ask again for ever
+    InitProducerId    CLUSTER_AUTHORIZATION_FAILED: the only code after which idempotent producers of all clients give
+                      up at once; they take other codes for transient errors, and retry for ever
     JoinGroup and     GROUP_AUTHORIZATION_FAILED, for the same reason
-    what follows it
-    UpdateFeatures,   POLICY_VIOLATION of the whole
+    later requests
+    UpdateFeatures,   POLICY_VIOLATION of the whole request
     OffsetDelete,
-    ElectLeaders      (of each partition too; there is no place for the whole in version 0)
-    Produce           POLICY_VIOLATION of each partition, which no client sends again, with the reason (v8); with acks=0
-                      the connection is closed, as for every batch refused
-    the others        POLICY_VIOLATION of each resource, topic or entity, with the reason where there is a place for it
+    ElectLeaders      (of each partition too, as version 0 has no error of the whole)
+    Produce           POLICY_VIOLATION of each partition, after which no client retries, with the reason (v8); with
+                      acks=0 the connection is closed, as for every refused batch
+    other APIs        POLICY_VIOLATION of each resource, topic or entity, with the reason where there is a field for it
 
-The code is the one with which Kafka's own create and alter policies refuse: not allowed here, whoever asks. The
-authorization errors would send people to look at ACLs.
+POLICY_VIOLATION is the code of Kafka's create and alter policies, which refuse a request of any user. Authorization
+errors would lead users to check ACLs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kcli.broker.network.messages import Call, Entity, ErrorCode, HangUp
+from kcli.broker.wire.answers import HangUp
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.messages import Message
+from kcli.protocol.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types.alter_client_quotas import AlterClientQuotasCall
+    from kcli.broker.wire.types.alter_configs import AlterConfigsCall
+    from kcli.broker.wire.types.consumer_group_heartbeat import ConsumerGroupHeartbeatCall
+    from kcli.broker.wire.types.create_partitions import CreatePartitionsCall
+    from kcli.broker.wire.types.create_topics import CreateTopicsCall
+    from kcli.broker.wire.types.delete_groups import DeleteGroupsCall
+    from kcli.broker.wire.types.delete_records import DeleteRecordsCall
+    from kcli.broker.wire.types.delete_topics import DeleteTopicsCall
+    from kcli.broker.wire.types.elect_leaders import ElectLeadersCall
+    from kcli.broker.wire.types.heartbeat import HeartbeatCall
+    from kcli.broker.wire.types.incremental_alter_configs import IncrementalAlterConfigsCall
+    from kcli.broker.wire.types.init_producer_id import InitProducerIdCall
+    from kcli.broker.wire.types.join_group import JoinGroupCall
+    from kcli.broker.wire.types.leave_group import LeaveGroupCall
+    from kcli.broker.wire.types.offset_commit import OffsetCommitCall
+    from kcli.broker.wire.types.offset_delete import OffsetDeleteCall
+    from kcli.broker.wire.types.produce import ProduceCall
+    from kcli.broker.wire.types.sync_group import SyncGroupCall
+    from kcli.broker.wire.types.update_features import UpdateFeaturesCall
+    from kcli.broker.wire.types.write_txn_markers import WriteTxnMarkersCall
 
 REASON = "This broker only reads: it serves its log directories as they are."
-POLICY = ErrorCode.policy_violation
-NO_MEMBERS = ErrorCode.group_authorization_failed
+POLICY = ErrorCode.POLICY_VIOLATION
+NO_MEMBERS = ErrorCode.GROUP_AUTHORIZATION_FAILED
 NO_PROTOCOL_SINCE = 7
 NO_ACKS = 0
 
 
-def refuse(api: str, call: Call) -> Entity:
-    """The answer to a request of one of the APIs in REFUSALS. Raises HangUp."""
+def refuse(api: str, call: Call) -> Message:
+    """Return the refusal of a request of one of the APIs in REFUSALS. Raises HangUp."""
     return REFUSALS[api](call)
 
 
-def _each(call: Call, name: str, values: Iterable[dict[str, Any]]) -> tuple[Entity, ...]:
+def _each(call: Call, name: str, values: Iterable[dict[str, Any]]) -> tuple[Any, ...]:
     reason = {"error_message": REASON} if call.has(name, "error_message") else {}
     return tuple(call.new(name, error_code=POLICY, **reason, **each) for each in values)
 
 
-def _produce(call: Call) -> Entity:
+def _produce(call: ProduceCall) -> Message:
     if call.request.acks == NO_ACKS:
         raise HangUp("a batch was sent to a broker that only reads")
     refused = {"base_offset": -1, "log_append_time": None, "log_start_offset": -1, "record_errors": ()}
@@ -60,18 +85,18 @@ def _produce(call: Call) -> Entity:
     )
 
 
-def _create_topics(call: Call) -> Entity:
+def _create_topics(call: CreateTopicsCall) -> Message:
     topics = ({"name": each.name, "topic_id": None, "configs": ()} for each in call.request.topics)
     return call.respond(topics=_each(call, "CreatableTopicResult", topics))
 
 
-def _delete_topics(call: Call) -> Entity:
+def _delete_topics(call: DeleteTopicsCall) -> Message:
     by_name = ({"name": name, "topic_id": None} for name in call.get("topic_names", ()))
     by_either = ({"name": each.name, "topic_id": each.topic_id} for each in call.get("topics", ()))
     return call.respond(responses=_each(call, "DeletableTopicResult", (*by_name, *by_either)))
 
 
-def _delete_records(call: Call) -> Entity:
+def _delete_records(call: DeleteRecordsCall) -> Message:
     return call.respond(
         topics=tuple(
             call.new(
@@ -88,11 +113,11 @@ def _delete_records(call: Call) -> Entity:
     )
 
 
-def _init_producer_id(call: Call) -> Entity:
-    return call.respond(error_code=ErrorCode.cluster_authorization_failed, producer_id=-1, producer_epoch=-1)
+def _init_producer_id(call: InitProducerIdCall) -> Message:
+    return call.respond(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, producer_id=-1, producer_epoch=-1)
 
 
-def _join_group(call: Call) -> Entity:
+def _join_group(call: JoinGroupCall) -> Message:
     return call.respond(
         error_code=NO_MEMBERS,
         generation_id=-1,
@@ -104,19 +129,19 @@ def _join_group(call: Call) -> Entity:
     )
 
 
-def _sync_group(call: Call) -> Entity:
+def _sync_group(call: SyncGroupCall) -> Message:
     return call.respond(error_code=NO_MEMBERS, assignment=b"")
 
 
-def _no_members(call: Call) -> Entity:
+def _no_members(call: HeartbeatCall) -> Message:
     return call.respond(error_code=NO_MEMBERS)
 
 
-def _leave_group(call: Call) -> Entity:
+def _leave_group(call: LeaveGroupCall) -> Message:
     return call.respond(error_code=NO_MEMBERS, members=())
 
 
-def _consumer_group_heartbeat(call: Call) -> Entity:
+def _consumer_group_heartbeat(call: ConsumerGroupHeartbeatCall) -> Message:
     return call.respond(
         error_code=NO_MEMBERS,
         error_message=REASON,
@@ -127,7 +152,7 @@ def _consumer_group_heartbeat(call: Call) -> Entity:
     )
 
 
-def _offset_commit(call: Call) -> Entity:
+def _offset_commit(call: OffsetCommitCall) -> Message:
     return call.respond(
         topics=tuple(
             call.new(
@@ -143,18 +168,18 @@ def _offset_commit(call: Call) -> Entity:
     )
 
 
-def _offset_delete(call: Call) -> Entity:
+def _offset_delete(call: OffsetDeleteCall) -> Message:
     return call.respond(error_code=POLICY, topics=())
 
 
-def _delete_groups(call: Call) -> Entity:
+def _delete_groups(call: DeleteGroupsCall) -> Message:
     names = call.request.groups_names
     return call.respond(
         results=tuple(call.new("DeletableGroupResult", group_id=name, error_code=POLICY) for name in names)
     )
 
 
-def _write_txn_markers(call: Call) -> Entity:
+def _write_txn_markers(call: WriteTxnMarkersCall) -> Message:
     return call.respond(
         markers=tuple(
             call.new(
@@ -177,19 +202,19 @@ def _write_txn_markers(call: Call) -> Entity:
     )
 
 
-def _alter_configs(call: Call) -> Entity:
+def _alter_configs(call: AlterConfigsCall | IncrementalAlterConfigsCall) -> Message:
     resources = (
         {"resource_type": each.resource_type, "resource_name": each.resource_name} for each in call.request.resources
     )
     return call.respond(responses=_each(call, "AlterConfigsResourceResponse", resources))
 
 
-def _create_partitions(call: Call) -> Entity:
+def _create_partitions(call: CreatePartitionsCall) -> Message:
     topics = ({"name": each.name} for each in call.request.topics)
     return call.respond(results=_each(call, "CreatePartitionsTopicResult", topics))
 
 
-def _elect_leaders(call: Call) -> Entity:
+def _elect_leaders(call: ElectLeadersCall) -> Message:
     return call.respond(
         error_code=POLICY,
         replica_election_results=tuple(
@@ -203,7 +228,7 @@ def _elect_leaders(call: Call) -> Entity:
     )
 
 
-def _alter_client_quotas(call: Call) -> Entity:
+def _alter_client_quotas(call: AlterClientQuotasCall) -> Message:
     entities = (
         {
             "entity": tuple(
@@ -216,11 +241,11 @@ def _alter_client_quotas(call: Call) -> Entity:
     return call.respond(entries=_each(call, "EntryData", entities))
 
 
-def _update_features(call: Call) -> Entity:
+def _update_features(call: UpdateFeaturesCall) -> Message:
     return call.respond(error_code=POLICY, error_message=REASON, results=())
 
 
-REFUSALS: dict[str, Callable[[Call], Entity]] = {
+REFUSALS: dict[str, Callable[..., Message]] = {
     "produce": _produce,
     "create_topics": _create_topics,
     "delete_topics": _delete_topics,

@@ -1,10 +1,10 @@
-"""Requests to a broker that only reads: writes are refused; what must read whole segments first does so in a thread.
+"""Requests to a read-only broker: writes are refused; a thread reads whole segments where a request needs that.
 
-ApiVersions offers what reads from logs, metadata, groups and transactions, and what would write to them, so that a
-client is told why not. Nobody can be a member of a group: clients assign partitions to themselves.
+ApiVersions offers the APIs that read logs, metadata, groups and transactions, and those that write to them, so that
+clients get the reason of the refusal. No client can be a member of a group: clients assign partitions to themselves.
 
-Where a handler would have to survey segments that nobody has looked at yet, that is done before it is called, so that
-other clients go on being answered meanwhile.
+Where a handler would survey segments that no request has read yet, a thread does that before the handler is called, so
+that other clients are not delayed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,29 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from kcli.broker.api import APIS, Api, handler
-from kcli.broker.fetch_sessions import topic_key
-from kcli.broker.network.messages import HangUp
+from kcli.broker.dispatch.handlers import handler
+from kcli.broker.dispatch.routing import Router
+from kcli.broker.fetching.sessions import topic_key
+from kcli.broker.process.turns import LONG_ITEMS, Parts
 from kcli.broker.read_only.partitions import ReadOnlyPartition
 from kcli.broker.read_only.refusals import REFUSALS, refuse
+from kcli.broker.wire.answers import HangUp
+from kcli.broker.wire.apis import APIS, Api
 
 if TYPE_CHECKING:
-    from kcli.broker.network.messages import Call, Entity
+    from kcli.broker.broker import Broker
+    from kcli.broker.wire.answers import Answer
+    from kcli.broker.wire.call import Call
+    from kcli.broker.wire.messages import Message
+    from kcli.broker.wire.types.describe_producers import DescribeProducersCall
+    from kcli.broker.wire.types.fetch import FetchCall
+    from kcli.broker.wire.types.list_offsets import ListOffsetsCall
+    from kcli.broker.wire.types.offset_for_leader_epoch import OffsetForLeaderEpochCall
+    from kcli.protocol.topic_partition import TopicPartition
 
 
-class Look(NamedTuple):
-    """What a request is about to look at: a partition, by its name or its topic's id, where, from which time on."""
+class Lookup(NamedTuple):
+    """A partition that a request reads, by topic name or id, and the offset or the timestamp from which it reads."""
 
     topic: str | UUID
     number: int
@@ -36,72 +47,92 @@ class Look(NamedTuple):
     timestamp: int | None = None
 
 
-def answer(api: Api, call: Call) -> Entity | Awaitable[Entity]:
-    """The answer to a request. Raises HangUp."""
-    if api.name not in OFFERED:
-        raise HangUp(f"{api.name} asked of a broker that only reads, which does not offer it")
-    if api.name in REFUSALS:
-        return refuse(api.name, call)
-    if api.name == "api_versions":
-        return _api_versions(api, call)
-    looks = _LOOKS.get(api.name)
-    todo = [] if looks is None else list(_preparations(call, looks(call)))
-    return _later(api, call, todo) if todo else handler(api.key)(call)
+class ReadOnlyRouter(Router):
+    """Answers the requests to a read-only broker."""
+
+    def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        """Return the response to a request. Raises HangUp."""
+        broker = self.broker
+        if api.name not in OFFERED:
+            raise HangUp(f"{api.name} is not served by a read-only broker")
+        if api.name in REFUSALS:
+            return refuse(api.name, call)
+        if api.name == "api_versions":
+            return _api_versions(broker, api, call)
+        lookups = _LOOKUPS.get(api.name, lambda *_: ())
+        work = _preparations(broker, lookups(broker, call))
+        try:
+            next(work)
+        except StopIteration as done:
+            todo: list[Callable[[], object]] = done.value
+            return _later(broker, api, call, todo) if todo else handler(api.key)(broker, call)
+        return _in_turns(broker, api, call, work)
 
 
-def _api_versions(api: Api, call: Call) -> Entity:
-    found: Any = handler(api.key)(call)
-    return replace(found, api_keys=tuple(each for each in found.api_keys if APIS[each.api_key].name in OFFERED))
+def _api_versions(broker: Broker, api: Api, call: Call) -> Message:
+    found: Any = handler(api.key)(broker, call)
+    response: Message = replace(
+        found, api_keys=tuple(each for each in found.api_keys if APIS[each.api_key].name in OFFERED)
+    )
+    return response
 
 
-async def _later(api: Api, call: Call, todo: list[Callable[[], object]]) -> Entity:
+async def _in_turns(broker: Broker, api: Api, call: Call, work: Parts[list[Callable[[], object]]]) -> Answer:
+    return await _later(broker, api, call, await broker.turns.run(work))
+
+
+async def _later(broker: Broker, api: Api, call: Call, todo: list[Callable[[], object]]) -> Answer:
     def work() -> None:
         for each in todo:
             each()
 
     await asyncio.get_running_loop().run_in_executor(None, work)
-    found = handler(api.key)(call)
+    found = handler(api.key)(broker, call)
     return await found if isawaitable(found) else found
 
 
-def _preparations(call: Call, looks: Iterable[Look]) -> Iterator[Callable[[], object]]:
-    for look in looks:
-        topic = look.topic
+def _preparations(broker: Broker, lookups: Iterable[Lookup]) -> Parts[list[Callable[[], object]]]:
+    """What a thread does before the handler is called; each segment is surveyed once."""
+    found: dict[tuple[TopicPartition, int | None, int | None], Callable[[], object]] = {}
+    for i, lookup in enumerate(lookups, 1):
+        if not i % LONG_ITEMS:
+            yield
+        topic = lookup.topic
         if isinstance(topic, UUID):
-            known = call.broker.image.topics_by_id.get(topic)
+            known = broker.image.topics_by_id.get(topic)
             topic = "" if known is None else known.name
-        partition = call.broker.partitions.get(topic, look.number)
+        partition = broker.partitions.get(topic, lookup.number)
         if isinstance(partition, ReadOnlyPartition):
             log = partition.read_only_log
-            if not log.is_ready(look.offset, look.timestamp):
-                yield partial(log.prepare, look.offset, look.timestamp)
+            if not log.is_ready(lookup.offset, lookup.timestamp):
+                found[partition.key, lookup.offset, lookup.timestamp] = partial(
+                    log.prepare, lookup.offset, lookup.timestamp
+                )
+    return list(found.values())
 
 
-def _fetch(call: Call) -> Iterator[Look]:
-    session = call.broker.sessions.find(call.get("session_id", 0))
-    if session is not None:
-        yield from (Look(topic, each.index, each.offset) for (topic, _), each in session.partitions.items())
+def _fetch(_: Broker, call: FetchCall) -> Iterator[Lookup]:
     for topic in call.request.topics:
         name = topic_key(topic)
-        yield from (Look(name, each.partition, each.fetch_offset) for each in topic.partitions)
+        yield from (Lookup(name, each.partition, each.fetch_offset) for each in topic.partitions)
 
 
-def _list_offsets(call: Call) -> Iterator[Look]:
+def _list_offsets(_: Broker, call: ListOffsetsCall) -> Iterator[Lookup]:
     for topic in call.request.topics:
-        yield from (Look(topic.name, each.partition_index, timestamp=each.timestamp) for each in topic.partitions)
+        yield from (Lookup(topic.name, each.partition_index, timestamp=each.timestamp) for each in topic.partitions)
 
 
-def _offset_for_leader_epoch(call: Call) -> Iterator[Look]:
+def _offset_for_leader_epoch(_: Broker, call: OffsetForLeaderEpochCall) -> Iterator[Lookup]:
     for topic in call.request.topics:
-        yield from (Look(topic.topic, each.partition) for each in topic.partitions)
+        yield from (Lookup(topic.topic, each.partition) for each in topic.partitions)
 
 
-def _describe_producers(call: Call) -> Iterator[Look]:
+def _describe_producers(_: Broker, call: DescribeProducersCall) -> Iterator[Lookup]:
     for topic in call.request.topics:
-        yield from (Look(topic.name, each) for each in topic.partition_indexes)
+        yield from (Lookup(topic.name, each) for each in topic.partition_indexes)
 
 
-_LOOKS: dict[str, Callable[[Call], Iterator[Look]]] = {
+_LOOKUPS: dict[str, Callable[..., Iterator[Lookup]]] = {
     "fetch": _fetch,
     "list_offsets": _list_offsets,
     "offset_for_leader_epoch": _offset_for_leader_epoch,
@@ -126,8 +157,8 @@ OFFERED = frozenset(
         "list_transactions",
         "metadata",
         "offset_fetch",
-        *_LOOKS,
+        *_LOOKUPS,
         *REFUSALS,
     )
 )
-"""The APIs of a broker that only reads."""
+"""The APIs of a read-only broker."""

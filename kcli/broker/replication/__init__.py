@@ -1,1 +1,10 @@
-"""Replication between brokers: what leaders know of their followers, and how followers keep up. No I/O in its rules."""
+"""Replication between brokers: fetching from leaders, and answering the Fetches of followers.
+
+The followers' state and the high watermark are in kcli/broker/partition/leadership.py.
+
+manager                       the leaders that this broker follows; the ISR changes that it sends to the controller
+fetcher, following            the Fetches to one leader, and how their responses are applied
+serving, nudges               the leader's response to a follower's Fetch
+isr_changes                   AlterPartition requests to the controller
+selector, throttle            the preferred read replica of a consumer; replication quotas
+"""

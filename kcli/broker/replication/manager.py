@@ -1,12 +1,11 @@
-"""The replicas of a broker among those of others: whom it follows, what it asks the controller for.
+"""The replication of a broker's replicas: the leaders that it follows, and the ISR changes of those that it leads.
 
-    apply      the metadata has changed: follow new leaders, leave old ones; who leads hears of its followers by their
-               fetches
-    opened     a log is there: it can follow
-    check      every half of replica.lag.time.max.ms: who lags is no longer in sync
-    host       what partitions need to lead, see host.py
+    apply      after a change of the metadata: follow new leaders, stop following former ones
+    opened     after a log was opened: its replica can follow its leader
+    check      every half of replica.lag.time.max.ms: remove lagging followers from the ISR
+    host       implements ReplicaHost, see kcli/broker/partition/replica_host.py
 
-One fetcher for each leader and each of num.replica.fetchers. Source: ReplicaManager, AbstractFetcherManager.
+There are num.replica.fetchers fetchers for each leader. Source: ReplicaManager, AbstractFetcherManager.
 """
 
 from __future__ import annotations
@@ -15,21 +14,26 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from kcli.broker.replication.commit_waits import Outcome
-from kcli.broker.replication.leadership import IsrChange
+from kcli.broker.config.served import RACK_AWARE
+from kcli.broker.partition.leadership import IsrChange
 from kcli.broker.replication.nudges import Trackers, Waiting
-from kcli.broker.replication.selector import RACK_AWARE, nearest_replica
+from kcli.broker.replication.selector import nearest_replica
 from kcli.broker.replication.throttle import UNLIMITED, ReplicationThrottle
 from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from kcli.broker.broker import Broker
-    from kcli.broker.logs.partitions import Partition
-    from kcli.broker.network.peers import Network
+    from collections.abc import Callable
+
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.network.peers import Network, Peer
+    from kcli.broker.partition.partitions import Partition, Partitions
+    from kcli.broker.process.clock import Clock
     from kcli.broker.replication.fetcher import Fetcher
     from kcli.broker.replication.following import Followed
     from kcli.broker.replication.isr_changes import IsrChanges
     from kcli.metadata.changes import Changes
+    from kcli.metadata.image import MetadataImage
 
 log = logging.getLogger("kcli.broker")
 
@@ -39,51 +43,69 @@ LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "f
 
 
 class ReplicaManager:
-    """See above. Nothing happens before `start`; where this broker is all of its cluster it is not called."""
+    """The replication of this broker's replicas.
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    It fetches nothing before `start`, which is not called where this broker is the only node of its cluster.
+    controller: the channel to the active controller. broker_epoch: returns the epoch of this broker's registration.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        image: MetadataImage,
+        partitions: Partitions,
+        network: Network,
+        controller: Peer,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self.config = config
+        self.partitions = partitions
+        self.now_ms = clock.now_ms
+        self._node_id = config.node_id
+        self._image, self._network = image, network
+        self._controller, self._broker_epoch = controller, broker_epoch
         self.waiting = Waiting()
         self.trackers = Trackers()
-        self._network: Network | None = None
+        self._is_started = False
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
-        self._followed: dict[tuple[str, int], tuple[Partition, int, Fetcher]] = {}
+        self._followed: dict[TopicPartition, tuple[Partition, int, Fetcher]] = {}
         self._changes: IsrChanges | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.leader_throttle = self._throttle(LEADER_RATE, LEADER_REPLICAS)
         self.follower_throttle = self._throttle(FOLLOWER_RATE, FOLLOWER_REPLICAS)
 
     def _throttle(self, rate: str, replicas: str) -> ReplicationThrottle:
-        broker, config = self._broker, self._broker.config
+        config, image = self.config, self._image
 
         def limit() -> int:
-            text = config.properties.get(rate)  # it has no value of its own: it is only ever changed while brokers run
+            text = config.properties.get(rate)  # without default: only a dynamic configuration has it
             return UNLIMITED if text is None else int(text)
 
         windows = config.number("replication.quota.window.num"), config.number("replication.quota.window.size.seconds")
         return ReplicationThrottle(
-            broker.node_id,
+            self._node_id,
             limit,
-            lambda topic: broker.image.topic_configs(topic).get(replicas, ""),
-            broker.clock.now_ms,
+            lambda topic: image.topic_configs(topic).get(replicas, ""),
+            self.now_ms,
             (windows[0], windows[1] * 1000),
         )
 
     # starting and stopping
 
     def start(self) -> None:
-        """Follow whom the metadata says from now on."""
+        """Begin to fetch from the leaders that the metadata names, and to check the followers for lag."""
         from kcli.broker.replication.isr_changes import IsrChanges
 
-        self._network = self._broker.network
-        self._changes = IsrChanges(self._broker)
-        for partition in self._broker.partitions:
-            self._see_to(partition)
+        self._is_started = True
+        self._changes = IsrChanges(self._node_id, self._broker_epoch, self._controller)
+        for partition in self.partitions:
+            self._follow_leader(partition)
         self._check_later()
 
     def stop(self) -> None:
-        """No fetch and no change of in-sync replicas from now on."""
-        self._network = None
+        """Stop fetching, checking followers, and sending ISR changes."""
+        self._is_started = False
         if self._timer is not None:
             self._timer.cancel()
         if self._changes is not None:
@@ -98,48 +120,48 @@ class ReplicaManager:
 
     def _check(self) -> None:
         try:
-            for partition in self._broker.partitions:
+            for partition in self.partitions:
                 partition.shrink_isr()
-        except Exception:  # a bug in one round does not end the watch over followers
+        except Exception:  # a bug in one check does not end the checks of followers
             log.exception("followers are looked at again")
         self._check_later()
 
-    # what the metadata says
+    # changes of the metadata
 
     def apply(self, changes: Changes) -> None:
-        """The image has changed, and the logs know."""
+        """Apply a change of the metadata image, after the log manager has applied it."""
         if any(kind in (TOPIC_RESOURCE, BROKER_RESOURCE) for kind, _ in changes.configs):
             self.leader_throttle.reconfigured()
             self.follower_throttle.reconfigured()
-        if self._network is None:
+        if not self._is_started:
             return
         for broker_id in changes.brokers:
-            if self.is_alive(broker_id):  # it may be in sync from now on: its next fetch says so
+            if self.is_alive(broker_id):  # it may join the ISR from now on, with its next Fetch
                 self.waiting.nudge(broker_id)
         for topic in changes.topics_deleted.values():
             for number in topic.partitions:
-                self._leave((topic.name, number), topic.id)
+                self._leave(TopicPartition(topic.name, number), topic.id)
         for topic_id, number in changes.partitions:
-            known = self._broker.image.topic_by_id(topic_id)
+            known = self._image.topic_by_id(topic_id)
             if known is None:
                 continue
-            partition = self._broker.partitions.get(known.name, number)
+            partition = self.partitions.get(known.name, number)
             if partition is None:
-                self._leave((known.name, number), topic_id)
+                self._leave(TopicPartition(known.name, number), topic_id)
             else:
-                self._see_to(partition)
+                self._follow_leader(partition)
 
     def opened(self, partition: Partition) -> None:
-        """Its log is there."""
-        if self._network is not None:
-            self._see_to(partition)
+        """The log of the partition was opened: follow its leader."""
+        if self._is_started:
+            self._follow_leader(partition)
 
-    def went(self, partition: Partition) -> None:
-        """It is deleted, or its log directory is offline."""
+    def closed(self, partition: Partition) -> None:
+        """The partition was deleted, or its log directory has failed: stop following its leader."""
         self._leave(partition.key, partition.topic_id)
 
-    def _see_to(self, partition: Partition) -> None:
-        """Follow its leader, if there is another one."""
+    def _follow_leader(self, partition: Partition) -> None:
+        """Follow the partition's leader where that is another broker, else stop following it."""
         state, key = partition.state, partition.key
         if state.leader < 0 or partition.is_leader or partition.is_offline or partition.is_deleted:
             self._leave(key, partition.topic_id)
@@ -148,7 +170,7 @@ class ReplicaManager:
         is_same = known is not None and known[0] is partition and known[2].leader_id == state.leader
         if known is not None and is_same and known[1] == state.leader_epoch:
             return
-        if partition.opened_log is None:  # `opened` comes
+        if partition.opened_log is None:  # `opened` will be called
             self._leave(key, partition.topic_id)
             return
         if known is not None and not is_same:
@@ -173,80 +195,85 @@ class ReplicaManager:
     def _fetcher(self, leader: int, partition: Partition) -> Fetcher:
         from kcli.broker.replication.fetcher import Fetcher
 
-        assert self._network is not None, "started"
-        number = (31 * sum(partition.topic.encode()) + partition.number) % self._broker.config.number(
-            "num.replica.fetchers"
-        )
+        count = self.config.number("num.replica.fetchers")
+        number = (31 * sum(partition.topic.encode()) + partition.number) % count
         found = self._fetchers.get((leader, number))
         if found is None:
-            found = Fetcher(self._broker, self._network, leader, number, self._is_held)
-            self._fetchers[leader, number] = found
+            found = self._fetchers[leader, number] = Fetcher(self.config, self._network, self, leader, number)
         return found
 
-    def _leave(self, key: tuple[str, int], topic_id: object) -> None:
+    def _leave(self, key: TopicPartition, topic_id: object) -> None:
         known = self._followed.get(key)
         if known is None or known[0].topic_id != topic_id:
             return
         del self._followed[key]
         known[2].forget((known[0].topic_id, known[0].number))
 
-    def _is_held(self, followed: Followed) -> bool:
-        """Is the quota of this follower used up? Not where it is in sync."""
-        partition = followed.partition
-        return self.follower_throttle.holds(partition) and self._broker.node_id not in partition.state.isr
+    # the protocol FetcherHost, for fetchers
 
-    # what leaders ask: see host.py
+    def address_of(self, broker_id: int) -> tuple[str, int] | None:
+        """The host and port of that broker's inter-broker listener, None where the metadata has none."""
+        known = self._image.brokers.get(broker_id)
+        endpoint = None if known is None else known.endpoints.get(self.config.inter_broker_listener)
+        return None if endpoint is None else (endpoint.host, endpoint.port)
+
+    def is_held(self, followed: Followed) -> bool:
+        """Whether the follower's replication quota is used up and applies to this partition: not where it is in the
+        ISR."""
+        partition = followed.partition
+        return self.follower_throttle.holds(partition) and self._node_id not in partition.state.isr
+
+    def received(self, partition: Partition, size: int) -> None:
+        """Count `size` bytes of records against the follower's replication quota."""
+        self.follower_throttle.sent(partition, size)
+
+    # the protocol ReplicaHost, for partitions
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's registration."""
-        lifecycle = self._broker.lifecycle
-        if lifecycle is not None:
-            return lifecycle.epoch
-        own = self._broker.image.brokers.get(self._broker.node_id)
-        return UNKNOWN if own is None else own.epoch
-
-    def now_ms(self) -> int:
-        """The time."""
-        return self._broker.clock.now_ms()
+        """The epoch of this broker's registration, -1 where it has none."""
+        return self._broker_epoch()
 
     def lag_max_ms(self) -> int:
-        """replica.lag.time.max.ms."""
-        return self._broker.config.number("replica.lag.time.max.ms")
+        """The value of replica.lag.time.max.ms."""
+        return self.config.number("replica.lag.time.max.ms")
 
     def eligible(self, broker_id: int, epoch: int | None) -> bool:
-        """May that broker, which last fetched under that epoch, be in sync? -1: it does not say its epoch."""
-        known = self._broker.image.brokers.get(broker_id)
+        """Whether that broker may join the ISR. epoch: the broker epoch of its last Fetch, -1 where the Fetch had none,
+        None before the first."""
+        known = self._image.brokers.get(broker_id)
         return known is not None and known.active and epoch in (UNKNOWN, known.epoch)
 
     def is_stale(self, broker_id: int, epoch: int) -> bool:
-        """Does a broker fetch that has registered again since?"""
-        known = self._broker.image.brokers.get(broker_id)
+        """Whether `epoch`, a Fetch's broker epoch, is older than that of the broker's current registration
+        (KIP-903)."""
+        known = self._image.brokers.get(broker_id)
         return epoch != UNKNOWN and known is not None and not known.fenced and known.epoch > epoch
 
     def alter(self, partition: Partition, change: IsrChange) -> None:
-        """Ask the controller for a change of the in-sync replicas."""
+        """Send a change of the ISR to the controller."""
         if self._changes is not None:
             self._changes.submit(partition, change)
 
     def is_alive(self, broker_id: int) -> bool:
-        """Is that broker registered, and not fenced?"""
-        known = self._broker.image.brokers.get(broker_id)
+        """Whether that broker is registered, and not fenced."""
+        known = self._image.brokers.get(broker_id)
         return known is not None and not known.fenced
 
     def nudge(self, partition: Partition) -> None:
-        """The followers of a partition are to ask for it, not to wait for others."""
+        """Answer the waiting Fetches of the partition's followers, so that they fetch again at once."""
         for broker_id in partition.state.replicas:
             self.waiting.nudge(broker_id)
 
-    # what handlers and coordinators ask
+    # for request handlers
 
-    def wait_committed(self, partition: Partition, offset: int, timeout_s: float) -> Outcome:
-        """See Partition.wait_committed."""
-        return partition.wait_committed(offset, timeout_s)
+    @property
+    def selects_by_rack(self) -> bool:
+        """Whether consumers read from a replica in their rack (replica.selector.class)."""
+        return self.config.values["replica.selector.class"] == RACK_AWARE
 
     def preferred_replica(self, partition: Partition, rack: str, offset: int, listener: str) -> int | None:
-        """The follower that a consumer is to read from."""
-        if self._broker.config.values["replica.selector.class"] != RACK_AWARE:
+        """The preferred read replica of a consumer in `rack`, None for the leader."""
+        if not self.selects_by_rack:
             return None
-        return nearest_replica(self._broker.image, partition, rack, offset, listener, self.now_ms())
+        return nearest_replica(self._image, partition, rack, offset, listener, self.now_ms())

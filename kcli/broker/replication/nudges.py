@@ -1,4 +1,4 @@
-"""What followers have open with this leader: fetches that wait, to be answered early; sessions, to be forgotten."""
+"""The open requests and fetch sessions of followers: their waiting Fetches, to be answered early; their trackers."""
 
 from __future__ import annotations
 
@@ -7,39 +7,40 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 if TYPE_CHECKING:
-    from kcli.broker.replication.serving import Tracker
+    from kcli.broker.fetching.tracker import FollowerTracker
 
 Watcher = Callable[[], object]
 
 
 class Waiting:
-    """By follower."""
+    """The waiting Fetches, by the follower's broker id. Each is represented by the callback that answers it."""
 
     def __init__(self) -> None:
         self._by_replica: dict[int, dict[Watcher, None]] = {}
 
     def add(self, replica_id: int, nudge: Watcher) -> None:
-        """One more."""
+        """Add a waiting Fetch. nudge: answers it at once."""
         self._by_replica.setdefault(replica_id, {})[nudge] = None
 
     def discard(self, replica_id: int, nudge: Watcher) -> None:
-        """One less."""
+        """Remove a Fetch that was answered."""
         self._by_replica.get(replica_id, {}).pop(nudge, None)
 
     def nudge(self, replica_id: int) -> None:
-        """Answer those of a follower now."""
+        """Answer the waiting Fetches of one follower now."""
         for each in list(self._by_replica.get(replica_id, ())):
             each()
 
 
 class Trackers:
-    """The sessions, by follower. One of an earlier life of its broker watches for nobody."""
+    """The trackers of followers' fetch sessions, by the follower's broker id. A tracker with an older broker epoch is
+    closed when the follower begins a session with a newer one."""
 
     def __init__(self) -> None:
-        self._by_replica: dict[int, WeakSet[Tracker]] = {}
+        self._by_replica: dict[int, WeakSet[FollowerTracker]] = {}
 
-    def add(self, replica_id: int, tracker: Tracker) -> None:
-        """A new session."""
+    def add(self, replica_id: int, tracker: FollowerTracker) -> None:
+        """Add the tracker of a new session, and close those of the follower's older broker epochs."""
         known = self._by_replica.setdefault(replica_id, WeakSet())
         for each in list(known):
             if each.broker_epoch < tracker.broker_epoch:

@@ -1,24 +1,24 @@
-"""Which replica a consumer is to read from: one in its own rack, where there is one (KIP-392).
+"""The preferred read replica of a consumer: one in the consumer's rack, where there is one (KIP-392).
 
-Only where replica.selector.class is RackAwareReplicaSelector; else, and without a rack, the leader. Of several the one
-that has most, then the one that had all the last. Source: RackAwareReplicaSelector, ReplicaManager.
+Only where replica.selector.class is RackAwareReplicaSelector; else, and for a consumer without a rack, it is the
+leader. Of several replicas in the rack it is the one with the largest log end offset, then the one that was caught up
+last. Source: RackAwareReplicaSelector, ReplicaManager.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kcli.broker.logs.partitions import Partition
+    from kcli.broker.partition.partitions import Partition
     from kcli.metadata.image import MetadataImage
-
-RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def nearest_replica(
     image: MetadataImage, partition: Partition, rack: str, offset: int, listener: str, now_ms: int
 ) -> int | None:
-    """The follower in sync that is as near as can be and has the offset; None: the leader."""
+    """Return the id of the follower in the ISR that is in `rack` and has the record at `offset`; None for the
+    leader."""
     leadership = partition.leadership
     if leadership is None or not rack or _rack(image, partition.node_id, listener) == rack:
         return None

@@ -1,145 +1,124 @@
-"""A follower's fetch, as its leader answers it: to the end of the log, and each fetch says what the follower has.
+"""The leader's response to a follower's Fetch, which reads to the log end offset and acknowledges what the follower
+has.
 
-    read       the partitions that the request names, and those of its session with news since the last answer: an idle
-               session of thousands costs nothing
-    rest       a partition of which the follower has all is not looked at until its log grows or its state changes;
-               while the follower is not in sync each of its fetches is a chance to get there
-    wait       until one of them does, or the leader begins to lead more partitions of this follower (it asks at once
-               for those, then), or replica.fetch.wait.max.ms is over
+    read       the partitions that the request names, and those of its session that have changed since the last
+               response: an idle session of thousands of partitions costs nothing
+    rest       a partition with which the follower has caught up is not read until its log grows or its state changes;
+               a follower outside the ISR does not rest, as each of its Fetches may let it join the ISR
+    wait       until a partition has records or an error, or this broker begins to lead more partitions of the follower
+               (which then fetches them at once), or the request's max_wait is over
 
-Not served: a follower that is not among the replicas, one of an earlier life of its broker (KIP-903).
+Refused: a broker that has no replica of the partition, and one whose broker epoch is outdated (KIP-903).
 Source: ReplicaManager.fetchMessages, Partition.fetchRecords, FetchSession; KIP-227, KIP-595 (diverging epochs).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING
-from uuid import UUID
 
-from kcli.broker.fetch_sessions import NO_SESSION, Key, Session, Wanted, topic_key
-from kcli.broker.logs.partitions import EndWatcher, Partition, Watcher
-from kcli.broker.network.connection import Laid, Later
-from kcli.broker.network.fetch_layout import UNKNOWN, PartitionAnswer, lay_out
-from kcli.broker.network.messages import Call, ErrorCode
-from kcli.log.live_segments import LogRead
-from kcli.log.partition_log import Isolation, LogFailed, OffsetOutOfRange, PartitionLog
+from kcli.broker.fetching.sessions import FULL_MAX, NO_SESSION, FetchedPartition, Session
+from kcli.broker.fetching.tracker import FollowerTracker, Key
+from kcli.broker.partition.partitions import Partition
+from kcli.broker.process.turns import LONG_ITEMS, Parts, at_once
+from kcli.broker.wire.answers import Laid, Later
+from kcli.broker.wire.fetch_layout import UNKNOWN, FetchFrame, PartitionAnswer
+from kcli.log.live.partition_log import Isolation, LogFailed, OffsetOutOfRange, PartitionLog
+from kcli.log.live.segments import LogRead
+from kcli.protocol.error_code import ErrorCode
 
 if TYPE_CHECKING:
-    from kcli.broker.replication.leadership import Follower
+    from kcli.broker.partition.leadership import Follower
+    from kcli.broker.replication.manager import ReplicaManager
+    from kcli.broker.wire.types.fetch import FetchCall
 
 Found = dict[Key, PartitionAnswer]
 
 
-class Tracker:
-    """The partitions of one follower's session: which have news. broker_epoch: of the follower; fetched_ms: when it
-    asked last."""
+def serve(
+    call: FetchCall,
+    replica: tuple[int, int],
+    session: Session | None,
+    requested: list[FetchedPartition],
+    replicas: ReplicaManager,
+) -> Parts[Laid | Later]:
+    """Answer a follower's Fetch, one of many partitions in parts.
 
-    def __init__(self, broker_epoch: int = UNKNOWN) -> None:
-        self.broker_epoch = broker_epoch
-        self.fetched_ms = 0
-        self.dirty: dict[Key, None] = {}
-        self.wake: Watcher | None = None
-        self._watched: dict[Key, tuple[Partition, EndWatcher]] = {}
-
-    def watch(self, key: Key, partition: Partition) -> None:
-        """Hear of its changes."""
-        known = self._watched.get(key)
-        if known is not None and known[0] is partition:
-            return
-        self.unwatch(key)
-        watcher = partial(self._changed, key)
-        partition.watch_end(watcher)
-        self._watched[key] = partition, watcher
-
-    def unwatch(self, key: Key) -> None:
-        """No more."""
-        known = self._watched.pop(key, None)
-        if known is not None:
-            known[0].unwatch_end(known[1])
-
-    def _changed(self, key: Key, is_urgent: bool) -> None:
-        self.dirty[key] = None
-        if is_urgent and self.wake is not None:
-            self.wake()
-
-    def close(self) -> None:
-        """The session is over."""
-        for key in list(self._watched):
-            self.unwatch(key)
-
-
-def serve(call: Call, replica: tuple[int, int], session: Session | None, wanted: list[Wanted]) -> Laid | Later:
-    """Answer a fetch. replica: its broker, and the epoch of that. Errors of a partition as in api/fetch.py, and
-    UNKNOWN_LEADER_EPOCH for who is not among the replicas."""
+    replica: the follower's broker id and broker epoch. requested: the partitions of a Fetch without session. Errors of
+    a partition as in api/fetch.py, and UNKNOWN_LEADER_EPOCH for a broker that has no replica of it.
+    """
     call.is_exempt = True
-    return _Fetch(call, replica, session, wanted).begin()
+    return _Fetch(call, replica, session, requested, replicas).begin()
 
 
 class _Fetch:
-    """One request."""
+    """One Fetch of a follower."""
 
-    def __init__(self, call: Call, replica: tuple[int, int], session: Session | None, wanted: list[Wanted]) -> None:
+    def __init__(
+        self,
+        call: FetchCall,
+        replica: tuple[int, int],
+        session: Session | None,
+        requested: list[FetchedPartition],
+        replicas: ReplicaManager,
+    ) -> None:
+        self.replicas = replicas
         self.call = call
         self.replica_id, self.broker_epoch = replica
         self.session = session
         request = call.request
         self.is_incremental = session is not None and call.get("session_epoch", 0) > 0
-        self.max_bytes = min(request.max_bytes, call.broker.config.fetch_max_bytes)
+        self.max_bytes = min(request.max_bytes, replicas.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.max_wait_s = request.max_wait.total_seconds()
-        self.throttle = call.broker.replicas.leader_throttle
+        self.throttle = replicas.leader_throttle
         if session is None:
-            self.tracker = Tracker()
-            self.partitions = {(each.topic, each.index): each for each in wanted}
+            self.partitions = {(each.topic, each.index): each for each in requested}
+            self.tracker = FollowerTracker(dirty=self.partitions)
         else:
-            if session.tracker is None:
-                session.tracker = Tracker(self.broker_epoch)
-                call.broker.replicas.trackers.add(self.replica_id, session.tracker)
-            self.tracker = session.tracker
             self.partitions = session.partitions
+            self.tracker = self._tracker_of(session)
         self.tracker.fetched_ms = call.now_ms
-        if self.is_incremental:
-            self._note_changes()
-        else:
-            self.asked: dict[Key, None] = dict.fromkeys(self.partitions)
+        self._is_in_parts = False
 
-    def _note_changes(self) -> None:
-        request = self.call.request
-        self.asked = {(topic_key(topic), each.partition): None for topic in request.topics for each in topic.partitions}
-        for topic in request.forgotten_topics_data:
-            name = topic_key(topic)
-            for index in topic.partitions:
-                self.tracker.unwatch((name, index))
-                self.tracker.dirty.pop((name, index), None)
+    def _tracker_of(self, session: Session) -> FollowerTracker:
+        known = session.tracker
+        if isinstance(known, FollowerTracker):
+            return known
+        if known is not None:  # the session was a consumer's before
+            known.close()
+        session.tracker = tracker = FollowerTracker(self.broker_epoch, session.partitions)
+        self.replicas.trackers.add(self.replica_id, tracker)
+        return tracker
 
-    def begin(self) -> Laid | Later:
-        """Answer now, or when there is something."""
-        dirty = self.tracker.dirty
-        for key in self.asked:
-            dirty[key] = None
-        found = self._read(update=True)
+    def begin(self) -> Parts[Laid | Later]:
+        """Answer now, or once there are min_bytes of records, an error, or max_wait is over."""
+        found = yield from self._read(list(self._to_read), update=True)
         if self.max_wait_s <= 0 or self._is_enough(found):
-            return self._answer(found)
+            return (yield from self._answer(found))
         return self._wait()
+
+    @property
+    def _to_read(self) -> Iterable[Key]:
+        return self.tracker.dirty if self.is_incremental else self.partitions
 
     def _wait(self) -> Later:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Found | None] = loop.create_future()
-        replicas = self.call.broker.replicas
+        replicas = self.replicas
         is_due = False
 
         def end(found: Found | None) -> None:
             if not future.done():
                 future.set_result(found)
 
-        def look() -> None:
+        def read_changed() -> None:
             nonlocal is_due
             is_due = False
             if not future.done():
-                found = self._read(update=False)
+                found = at_once(self._read(list(self._to_read), update=False))
                 if self._is_enough(found):
                     end(found)
 
@@ -147,11 +126,12 @@ class _Fetch:
             nonlocal is_due
             if not (is_due or future.done()):
                 is_due = True
-                loop.call_soon(look)
+                loop.call_soon(read_changed)
 
         def ended(_: object) -> None:
             timer.cancel()
-            self.tracker.wake = None
+            if self.tracker.wake is wake:
+                self.tracker.wake = None
             replicas.waiting.discard(self.replica_id, nudge)
             if self.session is None or future.cancelled():
                 self._leave()
@@ -164,107 +144,103 @@ class _Fetch:
         return Later(future, self._finish)
 
     def _leave(self) -> None:
-        """Without a session, or with its connection, nobody asks for news any more."""
+        """Close the tracker of a Fetch without session: no later Fetch uses it."""
         if self.session is None:
             self.tracker.close()
 
     def _finish(self, future: asyncio.Future[Found | None]) -> Laid:
         found = future.result()
-        return self._answer(self._read(update=False) if found is None else found)
+        if found is None:
+            found = at_once(self._read(list(self._to_read), update=False))
+        return at_once(self._answer(found))
 
     # reading
 
-    def _read(self, *, update: bool) -> Found:
-        """What there is now. update: the request has just come, and says what the follower has."""
-        left, first = self.max_bytes, True
+    def _read(self, keys: Iterable[Key], *, update: bool) -> Parts[Found]:
+        """Read partitions of the Fetch. update: note the offsets that the Fetch acknowledges, which is done once, at
+        its arrival."""
+        left, full = self.max_bytes, 0
         found: Found = {}
-        tracker = self.tracker
-        for key in list(tracker.dirty if self.is_incremental else self.partitions):
-            wanted = self.partitions.get(key)
-            if wanted is None:
-                del tracker.dirty[key]
+        dirty = self.tracker.dirty
+        for i, key in enumerate(keys):
+            if i and not i % LONG_ITEMS:
+                self._is_in_parts = True
+                yield
+            fetched = self.partitions.get(key)
+            if fetched is None:
+                dirty.pop(key, None)
                 continue
-            limit = min(wanted.max_bytes, max(left, 0))
-            answer, rests = self._read_partition(key, wanted, limit, first=first, update=update)
+            limit = min(fetched.max_bytes, max(left, 0)) if full < FULL_MAX else 0
+            answer, rests = self._read_partition(key, fetched, limit, first=not full, update=update)
             if answer.size:
-                first = False
+                full += 1
                 left -= answer.size
-            if not self.is_incremental or self._is_news(wanted, answer):
+            if not self.is_incremental or fetched.is_news(answer):
                 found[key] = answer
             elif rests:
-                del tracker.dirty[key]
+                dirty.pop(key, None)
         return found
 
-    def _is_news(self, wanted: Wanted, answer: PartitionAnswer) -> bool:
-        return (
-            answer.region is not None
-            or answer.error_code != 0
-            or answer.diverging is not None
-            or answer.high_watermark != wanted.told_high_watermark
-            or answer.log_start_offset != wanted.told_log_start
-        )
-
-    def _partition(self, wanted: Wanted) -> Partition | ErrorCode:
-        topic = wanted.topic
-        if isinstance(topic, UUID):
-            known = self.call.broker.image.topics_by_id.get(topic)
-            if known is None:
-                return ErrorCode.unknown_topic_id
-            topic = known.name
-        return self.call.broker.partitions.look_up(topic, wanted.index)
-
     def _read_partition(
-        self, key: Key, wanted: Wanted, max_bytes: int, *, first: bool, update: bool
+        self, key: Key, fetched: FetchedPartition, max_bytes: int, *, first: bool, update: bool
     ) -> tuple[PartitionAnswer, bool]:
-        """What is found, and whether the follower may rest until there is more."""
-        partition = self._partition(wanted)
+        """Return the partition's response, and whether the follower has caught up and may rest (see
+        `Follower.rest`)."""
+        partition = self.replicas.partitions.look_up(fetched.topic, fetched.index)
         if isinstance(partition, ErrorCode):
             self.tracker.unwatch(key)
-            return PartitionAnswer(wanted.index, partition.value), False
+            return PartitionAnswer(fetched.index, partition.value), False
         self.tracker.watch(key, partition)
         try:
-            follower = partition.check_leader_epoch(wanted.leader_epoch) or self._follower(partition, wanted)
+            follower = partition.check_leader_epoch(fetched.leader_epoch) or self._follower(partition, fetched)
             if isinstance(follower, ErrorCode):
-                return PartitionAnswer(wanted.index, follower.value), False
-            return self._read_log(partition, follower, wanted, max_bytes, first=first, update=update)
+                return PartitionAnswer(fetched.index, follower.value), False
+            return self._read_log(partition, follower, fetched, max_bytes, first=first, update=update)
         except OffsetOutOfRange:
-            return PartitionAnswer(wanted.index, ErrorCode.offset_out_of_range.value), False
+            return PartitionAnswer(fetched.index, ErrorCode.OFFSET_OUT_OF_RANGE.value), False
         except (OSError, LogFailed) as failure:
             partition.failed(failure)
-            return PartitionAnswer(wanted.index, ErrorCode.kafka_storage_error.value), False
+            return PartitionAnswer(fetched.index, ErrorCode.KAFKA_STORAGE_ERROR.value), False
 
-    def _follower(self, partition: Partition, wanted: Wanted) -> Follower | ErrorCode:
-        """Raises LogFailed."""
+    def _follower(self, partition: Partition, fetched: FetchedPartition) -> Follower | ErrorCode:
+        """The leader's state of the follower, or the error with which the follower is refused. Raises LogFailed."""
         partition.open()
         leadership = partition.leadership
         follower = None if leadership is None else leadership.followers.get(self.replica_id)
-        if follower is None and wanted.leader_epoch != UNKNOWN:  # it may know of a reassignment that is new here
-            return ErrorCode.unknown_leader_epoch
-        if follower is None or self.call.broker.replicas.is_stale(self.replica_id, self.broker_epoch):
-            return ErrorCode.not_leader_or_follower
+        if follower is None and fetched.leader_epoch != UNKNOWN:  # a reassignment may not have reached this broker yet
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if follower is None or self.replicas.is_stale(self.replica_id, self.broker_epoch):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return follower
 
     def _read_log(
-        self, partition: Partition, follower: Follower, wanted: Wanted, max_bytes: int, *, first: bool, update: bool
+        self,
+        partition: Partition,
+        follower: Follower,
+        fetched: FetchedPartition,
+        max_bytes: int,
+        *,
+        first: bool,
+        update: bool,
     ) -> tuple[PartitionAnswer, bool]:
         log = partition.log
-        diverging = divergence(log, wanted) if wanted.last_fetched_epoch != UNKNOWN else None
+        diverging = divergence(log, fetched) if fetched.last_fetched_epoch != UNKNOWN else None
         read = LogRead(None)
         leadership = partition.leadership
         assert leadership is not None, "it has followers"
         if diverging is None:
             is_held = self.throttle.holds(partition) and self.replica_id not in leadership.isr
             if not is_held:
-                read = log.read(wanted.offset, max_bytes, Isolation.LOG_END, min_one_batch=first)
-            elif not log.log_start_offset <= wanted.offset <= log.log_end_offset:
-                raise OffsetOutOfRange(f"{partition}: offset {wanted.offset}")
+                read = log.read(fetched.offset, max_bytes, Isolation.LOG_END, min_one_batch=first)
+            elif not log.log_start_offset <= fetched.offset <= log.log_end_offset:
+                raise OffsetOutOfRange(f"{partition}: offset {fetched.offset}")
             if update:
-                partition.fetched(follower, wanted.offset, wanted.log_start, self.broker_epoch)
-        rests = diverging is None and wanted.offset >= log.log_end_offset and self.replica_id in leadership.isr
+                partition.fetched(follower, fetched.offset, fetched.log_start, self.broker_epoch)
+        rests = diverging is None and fetched.offset >= log.log_end_offset and self.replica_id in leadership.isr
         if rests:
             follower.rest(self.tracker)
         answer = PartitionAnswer(
-            wanted.index,
+            fetched.index,
             0,
             log.high_watermark,
             log.last_stable_offset,
@@ -290,34 +266,44 @@ class _Fetch:
 
     # answering
 
-    def _answer(self, found: Found) -> Laid:
-        call, session, tracker = self.call, self.session, self.tracker
+    def _answer(self, found: Found) -> Parts[Laid]:
+        """The response. Where it is made in parts, records are read again at its end: a file may have been
+        deleted since."""
+        frame, full = FetchFrame(self.call.messages), []
+        for i, (key, answer) in enumerate(found.items()):
+            if i and not i % LONG_ITEMS:
+                yield
+            if self._is_in_parts and answer.region is not None:
+                full.append(key)
+            else:
+                self._add(frame, key, answer)
+        for key, answer in at_once(self._read(full, update=False)).items():
+            self._add(frame, key, answer)
+        session = self.session
         if session is None:
             self._leave()
-            session_id = NO_SESSION
-        else:
-            session_id = session.id
-            for key, answer in found.items():
-                wanted = self.partitions.get(key)
-                if wanted is not None:
-                    wanted.told_log_start = answer.log_start_offset
-                    wanted.told_high_watermark = UNKNOWN if answer.error_code else answer.high_watermark
-                    if answer.size:  # others come first next time
-                        tracker.dirty.pop(key, None)
-                        tracker.dirty[key] = None
-        by_topic = groupby(found.items(), key=lambda each: each[0][0])
-        topics = [(topic, [answer for _, answer in group]) for topic, group in by_topic]
-        return lay_out(call.messages, call.header.correlation_id, session_id, topics)
+        return frame.whole(self.call.header.correlation_id, NO_SESSION if session is None else session.id)
+
+    def _add(self, frame: FetchFrame, key: Key, answer: PartitionAnswer) -> None:
+        """Add a partition to the response, and keep its offsets in the session."""
+        fetched = self.partitions.get(key)
+        if self.session is not None and fetched is not None:
+            fetched.note_sent(answer)
+            if answer.size:  # the next response begins with other partitions
+                self.tracker.dirty.pop(key, None)
+                self.tracker.dirty[key] = None
+        frame.add(key[0], answer)
 
 
-def divergence(log: PartitionLog, wanted: Wanted) -> tuple[int, int] | None:
-    """Where the log of a follower left the leader's: the epoch and its end, as far as both have it.
+def divergence(log: PartitionLog, fetched: FetchedPartition) -> tuple[int, int] | None:
+    """Where the follower's log diverges from the leader's: the leader's largest epoch that is at most the follower's
+    last fetched one, and the end offset of that epoch. None where the logs agree.
 
     Raises OffsetOutOfRange.
     """
-    epoch, end = log.offset_for_leader_epoch(wanted.last_fetched_epoch)
+    epoch, end = log.offset_for_leader_epoch(fetched.last_fetched_epoch)
     if UNKNOWN in (epoch, end):
-        raise OffsetOutOfRange(f"the log does not know leader epoch {wanted.last_fetched_epoch}")
-    if wanted.offset < log.log_start_offset:
-        raise OffsetOutOfRange(f"offset {wanted.offset:,} lies before the log start {log.log_start_offset:,}")
-    return (epoch, end) if epoch < wanted.last_fetched_epoch or end < wanted.offset else None
+        raise OffsetOutOfRange(f"the log does not know leader epoch {fetched.last_fetched_epoch}")
+    if fetched.offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"offset {fetched.offset:,} lies before the log start {log.log_start_offset:,}")
+    return (epoch, end) if epoch < fetched.last_fetched_epoch or end < fetched.offset else None

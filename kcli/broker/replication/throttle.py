@@ -1,11 +1,11 @@
-"""Replication quotas: how fast replicas that are being moved may be sent and fetched.
+"""Replication quotas: the rate at which replicas that are being reassigned are sent and fetched.
 
-    leader.replication.throttled.rate, follower.replication.throttled.rate         a broker's: bytes a second
-    leader.replication.throttled.replicas, follower.replication.throttled.replicas a topic's: partition:broker, ... or *
+    leader.replication.throttled.rate, follower.replication.throttled.rate          per broker: bytes a second
+    leader.replication.throttled.replicas, follower.replication.throttled.replicas  per topic: partition:broker,... or *
 
-A replica that is named counts against the rate; above it, it gets nothing, unless it is in sync: nobody is to fall out
-of the ISR for a quota. The rate is that over the last windows (replication.quota.window.num of
-replication.quota.window.size.seconds). Source: ReplicationQuotaManager; KIP-73.
+The records of a throttled replica count against the rate. While the rate is exceeded, such a replica gets no records
+unless it is in the ISR: a quota removes no replica from the ISR. The rate is the average over
+replication.quota.window.num windows of replication.quota.window.size.seconds. Source: ReplicationQuotaManager; KIP-73.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kcli.broker.quotas import Rate
-from kcli.java_values import java_integer
+from kcli.broker.quotas.rates import Rate
+from kcli.java.values import java_integer
 
 if TYPE_CHECKING:
-    from kcli.broker.logs.partitions import Partition
+    from kcli.broker.partition.partitions import Partition
 
 UNLIMITED: Final = 2**63 - 1
 ALL: Final = "*"
 
 
 class ReplicationThrottle:
-    """One of the two sides. replicas(topic): what the topic's configuration names."""
+    """The replication quota of the leader's or of the follower's side.
+
+    rate(): bytes a second. replicas(topic): the topic's configuration *.replication.throttled.replicas.
+    windows: their number, and the length of each in ms.
+    """
 
     def __init__(
         self,
@@ -44,33 +48,36 @@ class ReplicationThrottle:
 
     @property
     def is_active(self) -> bool:
-        """Is there a limit at all?"""
+        """Whether a rate is configured."""
         return self._limit != UNLIMITED
 
     def reconfigured(self) -> None:
-        """A configuration has changed."""
+        """Read the rate and the topics' configurations again."""
         self._limit = self._rate_of()
         self._topics.clear()
 
     def names(self, partition: Partition) -> bool:
-        """Does this broker's replica count?"""
+        """Whether this broker's replica of the partition is throttled."""
         if partition.topic not in self._topics:
             self._topics[partition.topic] = named(self._replicas_of(partition.topic), self._node_id)
         numbers = self._topics[partition.topic]
         return numbers is None or partition.number in numbers
 
     def holds(self, partition: Partition) -> bool:
-        """Is it to wait?"""
+        """Whether the partition's replica is throttled and the rate is exceeded."""
         return self.is_active and self.names(partition) and self._rate.throttle_ms(self._limit, self._now_ms()) > 0
 
     def sent(self, partition: Partition, size: int) -> None:
-        """Bytes went one way or the other."""
+        """Count `size` bytes of records that were sent or received."""
         if size and self.is_active and self.names(partition):
             self._rate.add(size, self._now_ms())
 
 
 def named(replicas: str, node_id: int) -> frozenset[int] | None:
-    """The partitions whose replica on that broker is named; None: all."""
+    """Return the numbers of the partitions whose replica on that broker is throttled; None for all partitions.
+
+    replicas: the value of *.replication.throttled.replicas.
+    """
     if replicas.strip() == ALL:
         return None
     pairs = (each.strip().partition(":") for each in replicas.split(",") if each.strip())

@@ -2,10 +2,10 @@
 
     spec = DecoderSpec.parse("avro:http://registry:8081")
     known = survey(spec, payloads) | survey(spec, more)      # only where spec.infers
-    decoder = make_decoder(spec, known)                      # on the driver; picklable, goes to the workers
-    values, reasons = decoder.decode(payloads)               # values: of decoder.type; reasons: why not, else null
+    decoder = make_decoder(spec, known)                      # on the driver; picklable, sent to the workers
+    values, reasons = decoder.decode(payloads)               # values: of decoder.type; reasons: texts, null if decoded
 
-Pure functions over Arrow: nothing here knows Spark.
+Payloads, values and reasons are Arrow arrays. This package does not import Spark.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = ["Decoder", "DecoderSpec", "RegistryError", "SchemaError", "Survey", "
 
 
 def make_decoder(spec: DecoderSpec | str, known: Survey | None = None) -> Decoder:
-    """The decoder for payloads as `spec` says; known: what a survey of them found, needed where `spec.infers`.
+    """Return the decoder that `spec` describes. known: the survey of the payloads, needed where `spec.infers`.
 
-    Raises UsageError, SchemaError, RegistryError, UnreadableInput (a schema file that is not there).
+    Raises UsageError, NotInstalled, SchemaError, RegistryError, UnreadableInput (a schema file cannot be read).
     """
     if isinstance(spec, str):
         spec = DecoderSpec.parse(spec)
@@ -81,7 +81,8 @@ def _language(name: str) -> Language:
 
 
 def _is_file(schema: str) -> bool:
-    """Whether a type for JSON is in a file. One in Spark's words has a space or a bracket, or is one word."""
+    """Whether the argument of `json:` names a file: by its suffix, or because it cannot be a type in Spark's DDL, which
+    is one word or contains a space, bracket or colon."""
     return Path(schema).suffix in {".json", ".ddl"} or not (schema.isidentifier() or re.search(r"[\s<(`:]", schema))
 
 

@@ -1,19 +1,19 @@
-"""Avro schemas as types, and as programs of the kernel.
+"""Avro schemas as Arrow types, and as programs of the kernel that decodes Avro.
 
     null                              string (always null)
-    boolean, int, long, float, double, bytes, string     the same; fixed: binary
+    boolean, int, long, float, double, bytes, string     the same type; fixed: binary
     enum                              string
     array, map, record                list, map, struct
-    union of null and one other       the other
+    union of null and one other type  the other type
     union of int and long             long; of float and double: double
-    any other union                   struct of member0, member1, ..: one of them is not null, as in Spark
-    a record within itself, or without fields            binary: its bytes in Avro's encoding
+    any other union                   struct of member0, member1, ..: only one of them is not null, as in Spark
+    a record within itself, or without fields            binary: the record in Avro's encoding
     date, decimal, uuid               date, decimal (above 38 digits: binary), string
     timestamp-millis, -micros         timestamp (UTC); local-timestamp-*: without a zone
-    other logical types               what they are written as
+    other logical types               the type of their encoding
 
-All values may be null: a field that the writer's schema has not is null. Source: the Avro 1.12 specification, Spark's
-SchemaConverters. Schemas are read by fastavro, which tests hold the kernel equal to.
+All values may be null: a field that the writer's schema lacks is null. Source: the Avro 1.12 specification, Spark's
+SchemaConverters. fastavro parses the schemas; tests compare the kernel's values with fastavro's.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.types as pt
 
-from formats.kernels import payload as kernel
+from formats.kernels.payload import avro as kernel
+from formats.kernels.payload.payloads import SCHEMA_ID
 from kcli.export.decoding.ddl import TIMESTAMP, TIMESTAMP_NTZ
 from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.shapes import COLUMNS_MAX, Node, shape
 from kcli.export.decoding.sources import SchemaSource
 
 language = "AVRO"
-header = kernel.SCHEMA_ID
+header = SCHEMA_ID
 
 _SIMPLE: dict[str, tuple[int, pa.DataType]] = {
     "null": (kernel.AVRO_NULL, pa.null()),
@@ -59,10 +60,10 @@ Schema: TypeAlias = dict[str, Any] | list[Any] | str
 
 
 class AvroSchema:
-    """One schema, its named types by their full names."""
+    """One Avro schema. named: its named types by full name, with those of its imports."""
 
     def __init__(self, source: SchemaSource) -> None:
-        """Raises SchemaError."""
+        """Parse the schema after its imports. Raises SchemaError."""
         from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
         self.named: dict[str, dict[str, Any]] = {}
@@ -76,7 +77,8 @@ class AvroSchema:
             raise SchemaError(f"not an Avro schema: {type(error).__name__}: {error}") from error
 
     def look_up(self, schema: Schema) -> tuple[str, dict[str, Any]]:
-        """(kind, schema) of what is no union; names stand for what they name."""
+        """Return (kind, schema) of a schema, with a name replaced by the named type; ("union", {"members": ...}) of a
+        union."""
         if isinstance(schema, str):
             if schema in _SIMPLE:
                 return schema, {}
@@ -89,7 +91,7 @@ class AvroSchema:
         return self.look_up(kind)
 
     def type_of(self, schema: Schema, path: tuple[str, ...] = ()) -> pa.DataType:
-        """The type that values of this schema have. path: the records that it is within."""
+        """Return the Arrow type for values of a schema. path: the names of the records that contain it."""
         kind, parts = self.look_up(schema)
         if kind == "union":
             return self._union_type(parts["members"], path)
@@ -130,7 +132,7 @@ def _simple_type(kind: str, parts: Mapping[str, Any]) -> pa.DataType:
 
 
 def _decimal(parts: Mapping[str, Any]) -> tuple[int, int] | None:
-    """(precision, scale) of a decimal that fits into 38 digits. One that is not as it must be is no decimal."""
+    """Return (precision, scale) of a decimal of at most 38 digits; None for other types and for invalid decimals."""
     precision, scale = parts.get("precision"), parts.get("scale", 0)
     if parts.get("logicalType") != "decimal" or not isinstance(precision, int) or not isinstance(scale, int):
         return None
@@ -138,18 +140,18 @@ def _decimal(parts: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def prepare(source: SchemaSource) -> SchemaSource:
-    """Avro schemas are read where they are needed."""
+    """Return the source unchanged: each worker parses Avro schemas itself."""
     return source
 
 
 @lru_cache(maxsize=256)
 def parse(source: SchemaSource) -> AvroSchema:
-    """The schema of a source. Raises SchemaError."""
+    """Return the parsed schema of a source. Raises SchemaError."""
     return AvroSchema(source)
 
 
-def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001
-    """The type of values with this schema. Raises SchemaError."""
+def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001 (one signature for all languages)
+    """Return the Arrow type for values with this schema. Raises SchemaError."""
     schema = parse(source)
     try:
         return schema.type_of(schema.root)
@@ -158,7 +160,10 @@ def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001
 
 
 def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> kernel.AvroProgram:
-    """The program that reads values of all these schemas, by their headers, into the columns of one type."""
+    """Return the kernel's program that decodes values of several schemas into the columns of one type.
+
+    sources: schemas by the header of their payloads; header: the kind of header, as the kernel numbers it.
+    """
     compiler = _Compiler()
     roots = {}
     for start, source in sources.items():
@@ -170,7 +175,7 @@ def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> k
 
 
 class _Compiler:
-    """Makes ops of schemas; a node is the column that a value goes to, None where it is passed over."""
+    """Compiles schemas to the kernel's ops. In its methods `node` is the column for a value, None to skip the value."""
 
     def __init__(self) -> None:
         self.schema: AvroSchema

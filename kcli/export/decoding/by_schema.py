@@ -1,4 +1,5 @@
-"""Payloads with a schema: one for all, or one by its id in a registry before each payload (Confluent's wire format)."""
+"""Decoders of payloads with a schema: one schema for all, or the schema whose id in a registry is in each payload's
+header (Confluent's wire format)."""
 
 from __future__ import annotations
 
@@ -7,60 +8,64 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from formats.kernels import payload as kernel
+from formats.kernels.payload.payloads import NO_HEADER
 from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.programs import Program, ProgramDecoder
 from kcli.export.decoding.shapes import Node, kernel_payloads, run
 from kcli.export.decoding.sources import Registry, SchemaSource, UnknownSchema, resolve
 from kcli.export.decoding.unify import settle, unify, unify_all
 
-# Ids that the registry has not: so many are asked for, then no more, for they are no ids but other payloads' bytes.
+# After this many unknown ids no further id is requested: such payloads have no header, and their ids are other bytes.
 UNKNOWN_MAX = 1000
 
 
 class Language(Protocol):
-    """Avro, Protobuf or JSON: what each makes of a schema. The modules of these names are such."""
+    """The interface of the modules avro, protobuf and json_schema: types and programs from schemas.
+
+    language: AVRO, PROTOBUF or JSON, as a registry names it. header: the kind of Confluent header.
+    """
 
     language: str
     header: int
 
     def prepare(self, source: SchemaSource) -> SchemaSource:
-        """What workers get: all that takes a compiler or a file is done. Raises SchemaError."""
+        """Return the source for the workers, with all that needs a compiler or a file done. Raises SchemaError."""
         ...
 
     def type_of(self, source: SchemaSource, header: bytes) -> pa.DataType:
-        """The type of values with this schema behind this header. Raises SchemaError."""
+        """Return the Arrow type for values with this schema and header. Raises SchemaError."""
         ...
 
     def program(self, root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> Program:
-        """What reads values with these schemas, by header, into one type's columns."""
+        """Return the kernel's program that decodes values of these schemas, by header, into the columns of one type."""
         ...
 
 
 class SchemaDecoder(ProgramDecoder):
-    """Payloads that all have one schema, and no header."""
+    """Decodes payloads that all have one schema, and no header."""
 
     def __init__(self, language: Language, source: SchemaSource) -> None:
-        """Raises SchemaError."""
+        """Prepare the schema and its program. Raises SchemaError."""
         self.language = Named(language)
         self.source = language.prepare(source)
         super().__init__(settle(language.type_of(self.source, b"")))
         _ = self.program
 
     def make_program(self) -> Program:
-        """See ProgramDecoder."""
-        return self.language.module.program(self.root, {b"": self.source}, kernel.NO_HEADER)
+        """Return the kernel's program for the one schema."""
+        return self.language.module.program(self.root, {b"": self.source}, NO_HEADER)
 
 
 class RegistryDecoder(ProgramDecoder):
-    """Payloads with Confluent's header, of any of the schemas that a registry has.
+    """Decodes payloads with Confluent's header, with schemas from a registry.
 
-    The type is what the schemas that were seen have in common. A schema that comes up later is asked for; its payloads
-    decode if they fit the type, else the reason tells what does not.
+    The type is the common type of the schemas in the survey's headers. A schema that is first met while decoding is
+    requested from the registry; its payloads decode if its type fits, else they have a reason.
+    sources: schemas by header. refused: reasons by header.
     """
 
     def __init__(self, language: Language, registry: Registry, headers: frozenset[bytes]) -> None:
-        """headers: those that were seen. Raises SchemaError, RegistryError."""
+        """headers: the distinct headers of the surveyed payloads. Raises SchemaError, RegistryError."""
         self.language = Named(language)
         self.registry = registry
         self.sources: dict[bytes, SchemaSource] = {}
@@ -85,12 +90,15 @@ class RegistryDecoder(ProgramDecoder):
         _ = self.program
 
     def make_program(self) -> Program:
-        """See ProgramDecoder; anew when a schema is added."""
+        """Return the kernel's program for all schemas in `sources`; made anew after a schema is added."""
         module = self.language.module
         return module.program(self.root, self.sources, module.header)
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
-        """Decode a column of payloads. Raises RegistryError where it does not answer for a schema not seen before."""
+        """Decode a column of payloads: (values, reasons), as Decoder.decode.
+
+        Raises RegistryError where the registry does not answer a request for a new schema.
+        """
         before = len(self.sources)
         for header in kernel_payloads(payloads).headers(self.language.module.header):
             if header not in self.sources and header not in self.refused and len(self.refused) < UNKNOWN_MAX:
@@ -119,11 +127,11 @@ class RegistryDecoder(ProgramDecoder):
         for header, reason in self.refused.items():
             if payload.startswith(header):
                 return reason
-        return f"schema {schema_id(payload)}: so many ids are not in {self.registry.name} that no more were asked for"
+        return f"schema {schema_id(payload)}: so many ids are not in {self.registry.name} that no more were requested"
 
 
 class Named:
-    """A module that a pickle names."""
+    """A picklable reference to a language's module: the pickle has the module's name."""
 
     def __init__(self, module: Any) -> None:
         self.module: Language = module
@@ -139,5 +147,5 @@ def _named(name: str) -> Named:
 
 
 def schema_id(header: bytes) -> int:
-    """The id in Confluent's header."""
+    """Return the schema id in Confluent's header (bytes 1 to 4)."""
     return int.from_bytes(header[1:5])

@@ -1,7 +1,7 @@
-"""Types in Spark's words: `id BIGINT, tags ARRAY<STRING>, total DECIMAL(10,2)`, or one type alone: `ARRAY<INT>`.
+"""Types in Spark's DDL: `id BIGINT, tags ARRAY<STRING>, total DECIMAL(10,2)`, or one type alone: `ARRAY<INT>`.
 
-Source: Spark SQL's reference, "Data Types". Columns may say NOT NULL and COMMENT 'text'; both are read and have no
-effect on what decodes: a value that is missing is null.
+Source: Spark SQL's reference, "Data Types". Columns may have NOT NULL and COMMENT 'text', which are parsed without
+effect: a missing value decodes to null.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|
 
 
 def parse_ddl(text: str) -> pa.DataType:
-    """The Arrow type that columns or one type in Spark's words stand for. Raises SchemaError."""
+    """Return the Arrow type of columns (a struct) or of one type in Spark's DDL. Raises SchemaError."""
     parser = _Parser(text)
     alone = len(parser.tokens) == 1 or (len(parser.tokens) > 1 and parser.tokens[1] in {"<", "("})
     found = parser.type() if alone else parser.columns(end=None)

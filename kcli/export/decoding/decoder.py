@@ -1,4 +1,4 @@
-"""What a decoder is: payloads in, typed values out, and beside each payload that does not decode the reason."""
+"""The interface of decoders: payloads to values of one type, and a reason for each payload that does not decode."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ import pyarrow as pa
 
 
 class Decoder(Protocol):
-    """Turns payloads into values of one type. Picklable; holds no connection and no open file."""
+    """Converts payloads to values of one type. A decoder is picklable: it holds no connection and no open file."""
 
     @property
     def type(self) -> pa.DataType:
-        """The type of all values, whatever the payloads are."""
+        """The Arrow type of all values."""
         ...
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
         """Decode a column of payloads: (values, reasons), both as long as the payloads.
 
-        A null payload (a tombstone) is a null value. A payload that does not decode is a null value with a reason.
+        The value of a null payload (a tombstone) is null, without a reason. The value of a payload that does not decode
+        is null, and its reason says why.
         """
         ...
 
 
 def no_reasons(count: int) -> pa.StringArray:
-    """Reasons for payloads that all decoded."""
+    """Return `count` null reasons, for payloads that all decode."""
     return pa.nulls(count, pa.string())

@@ -1,4 +1,4 @@
-"""What stops a decoder from being made. What stops one record from being decoded is a text beside that record."""
+"""Errors with which no decoder can be made. A payload that does not decode raises no error, but has a reason (text)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from kcli.errors import KcliError
 
 
 class SchemaError(KcliError):
-    """A schema that cannot be read, is not well formed, or does not fit another one."""
+    """A schema cannot be read, is not well formed, or does not fit another schema of the same column."""
 
     exit_status = 2
 
 
 class RegistryError(KcliError):
-    """A schema registry that does not answer, or answers with an error.
+    """A schema registry does not answer, or answers with an error.
 
-    status: of HTTP; None where there was no answer.
+    status: the HTTP status, None without an answer.
     """
 
     exit_status = 2

@@ -1,11 +1,11 @@
-"""The type of JSON values, from the values: what Spark's reader would infer.
+"""The type of JSON texts, inferred from their values as Spark's JSON reader does.
 
     true, 3, 3.5, "text"    boolean, bigint (double beyond 64 bits), double, string
-    [..], {..}              array of what its items have in common, struct of all fields seen, sorted by name
-    null, {}, []            nothing is known: where nothing else is ever seen, a string
+    [..], {..}              array of the common type of all items, struct of all fields, sorted by name
+    null, {}, []            unknown; where no other value occurs, a string
 
-Integers in a place where fractions were seen too are doubles, from 2^53 on the nearest, as in Spark.
-Where values have nothing in common (3 here, "x" there) the type is string, and shows each value's own JSON.
+Integers and fractions in one place become double, from 2^53 on the nearest double, as in Spark.
+Values without a common type (3 and "x") become string; each string is the JSON text of its value.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ DEPTH_MAX = 64
 
 
 def infer_json(payloads: Iterable[bytes | None]) -> pa.DataType:
-    """The type of these JSON texts, with null where nothing is known; those that are not JSON do not count."""
+    """Return the common type of JSON texts, null where unknown; payloads that are not JSON are ignored."""
     return json_type(_values(payloads))
 
 
 def json_type(values: Iterable[Any]) -> pa.DataType:
-    """What these values have in common."""
-    seen = _Seen()
+    """Return the common type of values as `json.loads` returns them; null where unknown."""
+    shape = _JsonShape()
     for value in values:
-        seen.add(value, DEPTH_MAX)
-    return seen.type()
+        shape.add(value, DEPTH_MAX)
+    return shape.type()
 
 
 def by_name(found: pa.DataType) -> pa.DataType:
-    """The type with the fields of all structs sorted by name, so that it is the same in whatever order records come."""
+    """Return the type with the fields of all structs sorted by name, so that the order of records does not matter."""
     if pt.is_list(found):
         return pa.list_(by_name(found.value_type))
     if pt.is_struct(found):
@@ -52,15 +52,16 @@ def _values(payloads: Iterable[bytes | None]) -> Iterator[Any]:
             yield value
 
 
-class _Seen:
-    """What was seen in one place: which kinds of values, and what was seen within them."""
+class _JsonShape:
+    """The values at one place of the JSON texts: their kinds, the fields of their objects and the items of their
+    arrays."""
 
     __slots__ = ("fields", "items", "kinds")
 
     def __init__(self) -> None:
         self.kinds: set[type] = set()
-        self.fields: dict[str, _Seen] = {}
-        self.items: _Seen | None = None
+        self.fields: dict[str, _JsonShape] = {}
+        self.items: _JsonShape | None = None
 
     def add(self, value: Any, depth_left: int) -> None:
         kind = type(value)
@@ -69,11 +70,11 @@ class _Seen:
             for name, item in value.items():
                 inner = fields.get(name)
                 if inner is None:
-                    inner = fields[name] = _Seen()
+                    inner = fields[name] = _JsonShape()
                 inner.add(item, depth_left - 1)
         elif kind is list and depth_left:
             if self.items is None:
-                self.items = _Seen()
+                self.items = _JsonShape()
             for item in value:
                 self.items.add(item, depth_left - 1)
         elif kind is int and not -(2**63) <= value < 2**63:

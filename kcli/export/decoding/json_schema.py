@@ -1,14 +1,14 @@
-"""JSON schemas as types: what a value must have to become a column; what else a schema demands is not looked at.
+"""JSON schemas as Arrow types. Keywords that do not change the type (`required`, `minimum`, ...) are ignored.
 
-    object with properties            struct; without, with additionalProperties of one schema: map
+    object with properties            struct; without, but with additionalProperties of one schema: map
     array with items                  list
     integer, number, boolean          bigint, double, boolean
     string                            string; with format date or date-time: date, timestamp (UTC)
-    several types, anyOf, oneOf       what they have in common besides null, else string
-    allOf                             all fields together
-    const, enum                       the type of what is listed
-    $ref                              what it points to, in this schema or one that it refers to
-    anything else, and a schema within itself            string, which shows the value's own JSON
+    several types, anyOf, oneOf       their common type without null, else string
+    allOf                             a struct of the fields of all
+    const, enum                       the common type of the listed values
+    $ref                              the type of its target, in this schema or one of its references
+    other schemas, and a schema within itself            string: the JSON text of the value
 
 Source: JSON Schema 2020-12 and draft 7.
 """
@@ -23,7 +23,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from formats.kernels import payload as kernel
+from formats.kernels.payload.json import JsonProgram
+from formats.kernels.payload.payloads import SCHEMA_ID
 from kcli.export.decoding.ddl import TIMESTAMP
 from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.inference import json_type
@@ -33,7 +34,7 @@ from kcli.export.decoding.sources import SchemaSource
 from kcli.export.decoding.unify import unify_all
 
 language = "JSON"
-header = kernel.SCHEMA_ID
+header = SCHEMA_ID
 
 DEPTH_MAX = 64
 
@@ -42,13 +43,13 @@ _FORMATS = {"date": pa.date32(), "date-time": TIMESTAMP}
 
 
 def prepare(source: SchemaSource) -> SchemaSource:
-    """JSON schemas are read where they are needed."""
+    """Return the source unchanged: each worker parses JSON schemas itself."""
     return source
 
 
 @lru_cache(maxsize=256)
-def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001
-    """The type of values with this schema. Raises SchemaError."""
+def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001 (one signature for all languages)
+    """Return the Arrow type for values with this schema. Raises SchemaError."""
     try:
         documents = {name: json.loads(text) for name, text in source.imports}
         root = json.loads(source.text)
@@ -59,8 +60,8 @@ def type_of(source: SchemaSource, header: bytes) -> pa.DataType:  # noqa: ARG001
     return _Reader(root, documents).type_of(root, root, ())
 
 
-def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> kernel.JsonProgram:
-    """What reads JSON behind these headers; all of it is read as the one type."""
+def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> JsonProgram:
+    """Return the kernel's program that decodes JSON texts behind these headers, all of them to the one type."""
     return json_program(root, strict=False, headers=tuple(sources), header=header)
 
 
@@ -70,7 +71,10 @@ class _Reader:
         self.documents = documents
 
     def type_of(self, schema: Any, document: Any, path: tuple[int, ...]) -> pa.DataType:
-        """path: the schemas that this one is within, by id(); document: the one that its references are of."""
+        """Return the Arrow type of a schema.
+
+        document: the document in which its references are looked up. path: id() of the schemas that contain it.
+        """
         if not isinstance(schema, dict) or id(schema) in path or len(path) > DEPTH_MAX:
             return pa.string()
         path = (*path, id(schema))
@@ -109,7 +113,7 @@ class _Reader:
         return pa.string()
 
     def look_up(self, reference: str, document: Any) -> tuple[Any, Any]:
-        """(schema, its document) of a reference. Raises SchemaError."""
+        """Return the schema that a reference names, and the document with that schema. Raises SchemaError."""
         name, _, pointer = reference.partition("#")
         if name:
             if name not in self.documents:

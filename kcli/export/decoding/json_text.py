@@ -1,4 +1,4 @@
-"""JSON texts as values of one type, or as VARIANT. What becomes what: formats/kernels/payload_json.pxi."""
+"""Decoders of JSON texts to values of one type, or to VARIANT. formats/kernels/payload/json.pyx lists conversions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import random
 import pyarrow as pa
 import pyarrow.types as pt
 
-from formats.kernels import payload as kernel
+from formats.kernels.payload.json import JsonProgram
+from formats.kernels.payload.payloads import NO_HEADER
+from formats.kernels.payload.variant import VariantDecoding
 from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.programs import ProgramDecoder
 from kcli.export.decoding.shapes import Node, run, shape, tree
 
-# As Spark passes VARIANT to and from Python: readers see a struct of two binaries.
+# Spark passes VARIANT to and from Python as this struct; other readers see a struct of two binaries.
 VARIANT = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
@@ -22,38 +24,42 @@ VARIANT = pa.struct(
 
 
 class JsonDecoder(ProgramDecoder):
-    """JSON, one text a payload. strict: a field that the type has not is a reason not to decode."""
+    """Decodes payloads of one JSON text each to one type. strict: a text with a field that is not in the type fails."""
 
     def __init__(self, kind: pa.DataType, *, strict: bool) -> None:
-        """Raises SchemaError for a type that JSON has not."""
+        """Raises SchemaError for a type that JSON does not have."""
         super().__init__(kind)
         self.strict = strict
         _ = self.program
 
-    def make_program(self) -> kernel.JsonProgram:
-        """See ProgramDecoder."""
+    def make_program(self) -> JsonProgram:
+        """Return the kernel's program for JSON of the decoder's type."""
         return json_program(self.root, strict=self.strict)
 
 
 def json_program(
-    root: Node, *, strict: bool, headers: tuple[bytes, ...] = (b"",), header: int = kernel.NO_HEADER
-) -> kernel.JsonProgram:
-    """The kernel's program for JSON of this type. Raises SchemaError for a map whose keys are no strings."""
+    root: Node, *, strict: bool, headers: tuple[bytes, ...] = (b"",), header: int = NO_HEADER
+) -> JsonProgram:
+    """Return the kernel's program for JSON texts of this type.
+
+    strict: fields that are not in the type are faults. headers: the headers before the texts; header: their kind, as
+    the kernel numbers it. Raises SchemaError for a map whose keys are not strings.
+    """
     names = []
     for node in root.walk():
         if pt.is_map(node.type) and not pt.is_string(node.type.key_type):
             raise SchemaError(f"JSON has no {node.type}: its keys are strings")
         names.append([name.encode() for name in node.names])
-    return kernel.JsonProgram(shape(root), names, strict, dict.fromkeys(headers, 0), header)
+    return JsonProgram(shape(root), names, strict, dict.fromkeys(headers, 0), header)
 
 
 class VariantDecoder:
-    """JSON, one text a payload, each kept as VARIANT: its own type and fields, whatever the others have."""
+    """Decodes payloads of one JSON text each to VARIANT, in which each value keeps its own type and fields."""
 
     type: pa.DataType = VARIANT
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
-        """Decode a column of JSON texts."""
+        """Decode a column of JSON texts: (values, reasons), as Decoder.decode."""
         root = tree(VARIANT)
-        decoding = kernel.VariantDecoding(shape(root), random.getrandbits(64))
+        decoding = VariantDecoding(shape(root), random.getrandbits(64))
         return run(decoding.decode, root, payloads)

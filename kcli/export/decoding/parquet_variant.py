@@ -1,9 +1,9 @@
-"""Mark columns of a Parquet file as VARIANT: pyarrow writes the two binaries, but not what they are.
+"""The logical type VARIANT in Parquet files: pyarrow writes the two binary columns, but not their logical type.
 
 A Parquet file ends with its footer, the footer's length (4 bytes, little endian) and "PAR1". The footer is Thrift's
 compact encoding of FileMetaData, whose field 2 is the schema: a list of elements, each with its number of children
-(field 5), name (4) and logical type (10). A logical type is a union, of which VARIANT is member 16, and that a struct
-of the version of the encoding (field 1), 1. Everything else is written back as it was read.
+(field 5), name (4) and logical type (10). A logical type is a union; its member 16, VARIANT, is a struct with the
+version of the encoding (field 1), 1. All other parts of the footer are written back as they were read.
 
     field     byte: what to add to the field's number (or 0, and the number behind it as a zigzag varint) << 4 | type
     types     1, 2: true, false; 3: byte; 4 to 6: zigzag varint; 7: double; 8: length and bytes; 9, 10: list; 12: struct
@@ -29,9 +29,10 @@ Struct = dict[int, tuple[int, Any]]  # field -> (type, value), in the order of t
 
 
 def mark_variants(path: Path, columns: Sequence[str]) -> None:
-    """Say in the file's footer that these columns, structs of `value` and `metadata` at the top, are VARIANT.
+    """Set the logical type of these top-level columns, structs of `value` and `metadata`, to VARIANT in the file's
+    footer.
 
-    The file is not synced. Raises OSError; ValueError for what is no Parquet file, or has no such column.
+    The file is not synced. Raises OSError; ValueError for a file that is no Parquet file, or lacks a column.
     """
     with path.open("r+b") as file:
         end = file.seek(0, os.SEEK_END)
@@ -51,24 +52,24 @@ def mark_variants(path: Path, columns: Sequence[str]) -> None:
 def _marked(footer: bytes, columns: Sequence[str]) -> bytes:
     reader = _Reader(footer)
     metadata = reader.struct()
-    wanted = {name.encode() for name in columns}
+    unmarked = {name.encode() for name in columns}
     elements: list[Struct] = metadata[SCHEMA][1][1]
     at = 1
     while at < len(elements):
         element = elements[at]
-        if element[NAME][1] in wanted:
-            wanted.discard(element[NAME][1])
+        if element[NAME][1] in unmarked:
+            unmarked.discard(element[NAME][1])
             element[LOGICAL_TYPE] = STRUCT, {VARIANT: (STRUCT, {VERSION: (BYTE, 1)})}
         at = _behind(elements, at)
-    if wanted:
-        raise ValueError(f"no column {b', '.join(sorted(wanted)).decode()}")
+    if unmarked:
+        raise ValueError(f"no column {b', '.join(sorted(unmarked)).decode()}")
     out = bytearray()
     _write_struct(out, metadata)
     return bytes(out)
 
 
 def _behind(elements: list[Struct], at: int) -> int:
-    """The element behind this one and all below it."""
+    """Return the index of the element behind element `at` and all its descendants."""
     left = 1
     while left:
         left += elements[at].get(CHILDREN, (I32, 0))[1] - 1
@@ -108,7 +109,7 @@ class _Reader:
         while head := self.byte():
             number = number + (head >> 4) if head >> 4 else self.zigzag()
             kind = head & 15
-            # a field's boolean is its type, an item's a byte
+            # a field's boolean is in its type; a list's booleans are bytes
             found[number] = kind, None if kind < BYTE else self.value(kind)
         return found
 

@@ -1,4 +1,4 @@
-"""Payloads as they are: bytes, or UTF-8 text."""
+"""Decoders without a schema: `raw` (bytes) and `string` (UTF-8 text)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from kcli.export.decoding.decoder import no_reasons
 
 
 class RawDecoder:
-    """Bytes stay bytes."""
+    """Returns payloads unchanged, as bytes."""
 
     type: pa.DataType = pa.binary()
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
-        """Every payload decodes."""
+        """Return the payloads, with no reasons."""
         return payloads, no_reasons(len(payloads))
 
 
 class StringDecoder:
-    """UTF-8 text."""
+    """Decodes payloads as UTF-8 text."""
 
     type: pa.DataType = pa.string()
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
-        """Whole columns at a time; one by one only where one of them is not UTF-8."""
+        """Decode a column: (values, reasons). Payloads are tried one by one only where the column has one that is
+        not UTF-8."""
         try:
             return pc.cast(payloads, pa.string()), no_reasons(len(payloads))
         except pa.ArrowInvalid:

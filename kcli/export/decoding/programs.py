@@ -1,4 +1,4 @@
-"""Decoders that are a program of the kernel: made from a type and schemas, again in each process."""
+"""The base class of decoders that run a program of the kernel, which each process makes from a type and schemas."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from formats.kernels import payload as kernel
+from formats.kernels.payload import payloads as kernel
 from kcli.export.decoding.shapes import Node, run, tree
 
 
 class Program(Protocol):
-    """What the kernel's programs have in common."""
+    """The interface of the kernel's programs."""
 
     def decode(self, payloads: kernel.Payloads) -> kernel.Decoded:
-        """Columns and faults."""
+        """Decode payloads to columns, and to faults for the payloads that do not decode."""
         ...
 
 
 class ProgramDecoder(ABC):
-    """A decoder whose program does not travel: a pickle has only what it is made of."""
+    """A decoder that runs a kernel program. Its pickle has type and schemas, but not the program made from them."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.type = kind
 
     @cached_property
     def root(self) -> Node:
-        """The type's columns."""
+        """The tree of the type's columns."""
         return tree(self.type)
 
     @cached_property
     def program(self) -> Program:
-        """Made where it is used."""
+        """The kernel's program, made at its first use in each process."""
         return self.make_program()
 
     @abstractmethod
     def make_program(self) -> Program:
-        """Make it of what a pickle has. Raises SchemaError."""
+        """Return a new program, made from the pickled attributes. Raises SchemaError."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in {"root", "program"}}
 
     def decode(self, payloads: pa.BinaryArray) -> tuple[pa.Array, pa.StringArray]:
-        """Decode a column of payloads."""
+        """Decode a column of payloads: (values, reasons), as Decoder.decode."""
         return run(self.program.decode, self.root, payloads)

@@ -1,18 +1,19 @@
-"""Protobuf descriptors as types, and as programs of the kernel.
+"""Protobuf descriptors as Arrow types, and as programs of the kernel that decodes Protobuf.
 
-    double, float, bool, string, bytes             the same
-    int32, sint32, sfixed32; the same of 64        int, bigint
+    double, float, bool, string, bytes             the same type
+    int32, sint32, sfixed32                        int
+    int64, sint64, sfixed64                        bigint
     uint32, fixed32                                bigint
     uint64, fixed64                                decimal(20)
-    enum                                           string; a number without a symbol is shown as it is
-    message                                        struct; one within itself, or without fields: binary, its bytes
+    enum                                           string: the symbol, or the number where it has no symbol
+    message                                        struct; a message within itself, or without fields: binary
     repeated, map                                  list, map
     google.protobuf.Timestamp                      timestamp (UTC)
-    google.protobuf.Int64Value and the like        what they wrap
+    google.protobuf.Int64Value, other wrappers     the type of their field `value`
 
-What was not written is zero or empty where the schema cannot tell the two apart (implicit presence: plain fields of
-proto3), else null. .proto files are compiled by protoc, from grpcio-tools; tests hold the kernel equal to protobuf's
-Python runtime. Source: protobuf.dev, "Encoding", "Field Presence"; Confluent's wire format for the message's indexes.
+A field that is not in a payload is null; with implicit presence (plain fields of proto3) it is zero or empty. protoc
+from grpcio-tools compiles .proto files; tests compare the kernel's values with those of protobuf's Python runtime.
+Source: protobuf.dev, "Encoding", "Field Presence"; Confluent's wire format for the message's indexes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from formats.kernels import payload as kernel
+from formats.kernels.payload import protobuf as kernel
+from formats.kernels.payload.payloads import SCHEMA_MESSAGE
 from kcli.export.decoding.ddl import TIMESTAMP
 from kcli.export.decoding.errors import SchemaError
 from kcli.export.decoding.shapes import COLUMNS_MAX, Node, shape
@@ -39,12 +41,12 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 
 language = "PROTOBUF"
-header = kernel.SCHEMA_MESSAGE
+header = SCHEMA_MESSAGE
 
 PROTOC_TIMEOUT_S = 60
 MAIN = "payload.proto"
 
-# What Confluent's serializers know without a reference. Only names and numbers matter.
+# Files that schemas of Confluent's serializers import without a reference, with the field names and numbers needed.
 CONFLUENT = {
     "confluent/meta.proto": 'syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";'
     "message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }"
@@ -90,7 +92,7 @@ _WRAPPERS = frozenset(
 
 
 def prepare(source: SchemaSource) -> SchemaSource:
-    """The source with its descriptors, compiled. Raises SchemaError."""
+    """Return the source with its compiled descriptors, so that workers need no protoc. Raises SchemaError."""
     if source.compiled is not None:
         return source
     return replace(source, compiled=_compile(source), folder=None)
@@ -98,7 +100,10 @@ def prepare(source: SchemaSource) -> SchemaSource:
 
 @lru_cache(maxsize=256)
 def _compile(source: SchemaSource) -> bytes:
-    """Run protoc over the text and what it imports: a FileDescriptorSet, the main file last."""
+    """Compile a schema and its imports with protoc; return a FileDescriptorSet, with the schema's own file last.
+
+    Raises SchemaError.
+    """
     with TemporaryDirectory(prefix="kcli-proto-") as folder:
         main = _write(folder, MAIN, source.text)
         for name, text in CONFLUENT.items():
@@ -108,11 +113,11 @@ def _compile(source: SchemaSource) -> bytes:
                 raise SchemaError(f"a Protobuf schema imports {name!r}, which is no path within it")
             _write(folder, name, text)
         result = Path(folder, "descriptors")
-        # protoc finds google/protobuf/*.proto beside itself; what a file imports beside that file
+        # protoc has google/protobuf/*.proto of its own; a schema file's other imports are beside that file
         places = [f"-I{folder}", *([f"-I{source.folder}"] if source.folder else [])]
         command = [sys.executable, "-m", "grpc_tools.protoc", *places, "--include_imports"]
         try:
-            ran = subprocess.run(  # noqa: S603
+            ran = subprocess.run(  # noqa: S603 (this interpreter, without a shell)
                 [*command, f"--descriptor_set_out={result}", str(main)],
                 capture_output=True,
                 text=True,
@@ -136,12 +141,12 @@ def _write(folder: str, name: str, text: str) -> Path:
 def _complaint(stderr: str) -> str:
     lines = [line for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "warning" not in line]
-    return (errors or lines or ["protoc says nothing"])[0].removeprefix(f"{MAIN}:")
+    return (errors or lines or ["protoc gives no reason"])[0].removeprefix(f"{MAIN}:")
 
 
 @lru_cache(maxsize=256)
 def _main_file(compiled: bytes) -> FileDescriptor:
-    """The last file of a descriptor set. Raises SchemaError."""
+    """Return the last file of a FileDescriptorSet. Raises SchemaError."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message import DecodeError
@@ -157,14 +162,14 @@ def _main_file(compiled: bytes) -> FileDescriptor:
 
 
 def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
-    """The message that payloads with this header are. Raises SchemaError."""
+    """Return the message type of payloads with the header `start`, b"" for payloads without one. Raises SchemaError."""
     assert source.compiled is not None
     file = _main_file(source.compiled)
     if start:
         found: Any = file
         for index in _indexes(start):
             inner = found.message_types_by_name if found is file else found.nested_types_by_name
-            # as the file declares them: protoc adds the entries of maps
+            # without the entry messages of maps, which protoc adds to those of the file
             messages = [message for message in inner.values() if not message.GetOptions().map_entry]
             if not 0 <= index < len(messages):
                 raise SchemaError(f"the schema has no message {index}")
@@ -185,7 +190,7 @@ def message_of(source: SchemaSource, start: bytes = b"") -> Descriptor:
 
 
 def _indexes(start: bytes) -> Sequence[int]:
-    """Which message: the indexes behind the id in Confluent's header."""
+    """Return the message indexes behind the schema id in Confluent's header, outermost message first."""
     numbers: list[int] = []
     value = shift = 0
     for byte in start[5:]:
@@ -199,7 +204,7 @@ def _indexes(start: bytes) -> Sequence[int]:
 
 @lru_cache(maxsize=256)
 def type_of(source: SchemaSource, header: bytes) -> pa.DataType:
-    """The type of the message behind this header. Raises SchemaError."""
+    """Return the Arrow type of the message of payloads with this header. Raises SchemaError."""
     message = message_of(source, header)
     if not message.fields:
         raise SchemaError(f"message {message.full_name} has no fields")
@@ -242,7 +247,10 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def program(root: Node, sources: Mapping[bytes, SchemaSource], header: int) -> kernel.ProtoProgram:
-    """The program that reads the messages of all these schemas, by their headers, into the columns of one type."""
+    """Return the kernel's program that decodes messages of several schemas into the columns of one type.
+
+    sources: schemas by the header of their payloads; header: the kind of header, as the kernel numbers it.
+    """
     compiler = _Compiler()
     roots = {start: compiler.message(message_of(source, start), root) for start, source in sources.items()}
     messages: list[kernel.ProtoMessage] = [(one[0], one[1], one[2], one[3]) for one in compiler.messages]
@@ -255,7 +263,10 @@ class _Compiler:
         self.symbols: list[tuple[int, bytes]] = []
 
     def message(self, message: Descriptor, node: Node, *, label: int | None = None) -> int:
-        """A message whose fields go to a struct's columns. label: of all fields, where it is an entry of a map."""
+        """Add a message whose fields are decoded to the columns of a struct, `node`; return its number.
+
+        label: the label for all fields of a map's entry message; None: each field's own.
+        """
         made: list[Any] = [node.column, len(message.oneofs), [], []]
         self.messages.append(made)
         number = len(self.messages) - 1
@@ -280,7 +291,8 @@ class _Compiler:
         return field.number, code, node.column, label, inner, oneof, first, count
 
     def value(self, field: FieldDescriptor, node: Node) -> tuple[int, int, int, int]:
-        """(code, message, first symbol, count of symbols)"""
+        """Return the parts of a field that its type decides: (code, message's number, first symbol, count of
+        symbols)."""
         message = field.message_type
         if message is None:
             if field.type != _ENUM:
@@ -302,7 +314,8 @@ class _Compiler:
         return code, self.message(message, node, label=kernel.DEFAULT if _is_map(field) else None), 0, 0
 
     def timestamp(self) -> int:
-        """Seconds and nanoseconds, which the kernel puts together."""
+        """Add the message google.protobuf.Timestamp, whose seconds and nanoseconds the kernel combines; return its
+        number."""
         fields = [
             (1, kernel.PROTO_INT64, -1, kernel.DEFAULT, 0, -1, 0, 0),
             (2, kernel.PROTO_INT32, -1, kernel.DEFAULT, 0, -1, 0, 0),

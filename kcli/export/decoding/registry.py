@@ -1,15 +1,15 @@
-"""Schema registries: over HTTP as Confluent's (Karapace, Apicurio and Redpanda speak the same), or dumped into files.
+"""Schema registries: over HTTP, with Confluent's API (also of Karapace, Apicurio and Redpanda), or a dump in files.
 
-A dump is a file or a directory of them, of any of these, at any depth:
+A dump is one file, or a directory with files of these kinds at any depth:
 
-    *.json   what `curl REGISTRY/schemas` gives: an array of {"id", "subject", "version", "schemaType", "references",
+    *.json   the output of `curl REGISTRY/schemas`: an array of {"id", "subject", "version", "schemaType", "references",
              "schema"}, of which "id" and "schema" are needed; references are found by subject and version
-             or what `curl REGISTRY/subjects/S/versions/V` gives: one such object
-             or 17.json, what `curl REGISTRY/schemas/ids/17` gives: one such object whose id is the file's name
-    17.avsc, 17.proto, 17.json   a schema itself, its id as the name
-    other *.avsc, *.proto        schemas that others refer to by this path in the dump
+             or the output of `curl REGISTRY/subjects/S/versions/V`: one such object
+             or 17.json, the output of `curl REGISTRY/schemas/ids/17`: one such object whose id is the file's name
+    17.avsc, 17.proto, 17.json   a schema's text, with its id as the file's name
+    other *.avsc, *.proto        schemas to which other schemas refer by this path in the dump
 
-Source: the reference of Confluent's Schema Registry API. schemaType is AVRO where none is said.
+Source: the reference of Confluent's Schema Registry API. A schema without a schemaType is AVRO.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _SUFFIXES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 
 
 def open_registry(place: str) -> Registry:
-    """The registry at a URL, or the dump at a path. Raises UsageError, UnreadableInput, SchemaError."""
+    """Return the registry at a URL, or the dump at a path. Raises UsageError, UnreadableInput, SchemaError."""
     return HttpRegistry(place) if "://" in place else DumpedRegistry(place)
 
 
 class HttpRegistry:
-    """A registry over HTTP or HTTPS; each schema is asked for once. User and password may be part of the URL."""
+    """A registry over HTTP or HTTPS, with a cache of its schemas. The URL may contain user and password."""
 
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
-        """Raises UsageError for a URL that is none. Nothing is asked yet."""
+        """Make no request yet. Raises UsageError for an invalid URL."""
         try:
             parts = urlsplit(url)
             host, _ = parts.hostname, parts.port
@@ -66,22 +66,22 @@ class HttpRegistry:
         self._found: dict[str, RegisteredSchema] = {}
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """Ask for the schema with this id. Raises UnknownSchema, RegistryError."""
+        """Return the schema with this id. Raises UnknownSchema, RegistryError."""
         return self._schema(f"/schemas/ids/{schema_id}", f"schema {schema_id}")
 
     def referred(self, reference: Reference) -> RegisteredSchema:
-        """Ask for this version of a subject. Raises UnknownSchema, RegistryError."""
+        """Return the schema at a reference's subject and version. Raises UnknownSchema, RegistryError."""
         path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
         return self._schema(path, f"version {reference.version} of {reference.subject}")
 
-    def _schema(self, path: str, what: str) -> RegisteredSchema:
+    def _schema(self, path: str, name: str) -> RegisteredSchema:
         if path not in self._found:
             try:
                 answer = json.loads(self._get(path))
                 registered = _registered(answer)
             except RegistryError as error:
                 if error.status == 404:
-                    raise UnknownSchema(f"{self.name} has no {what}") from error
+                    raise UnknownSchema(f"{self.name} has no {name}") from error
                 raise
             except (ValueError, RecursionError) as error:
                 raise RegistryError(f"{self.name}{path} does not answer with a schema: {error}") from error
@@ -89,7 +89,7 @@ class HttpRegistry:
         return self._found[path]
 
     def _get(self, path: str) -> bytes:
-        request = Request(self.name + path, headers={"Accept": MEDIA_TYPES})  # noqa: S310
+        request = Request(self.name + path, headers={"Accept": MEDIA_TYPES})  # noqa: S310 (http or https, as __init__ checks)
         if self._login:
             request.add_unredirected_header("Authorization", self._login)
         for attempt in range(1, TRIES + 1):
@@ -104,13 +104,13 @@ class HttpRegistry:
 
     def _try(self, request: Request) -> bytes:
         try:
-            with urlopen(request, timeout=self.timeout_s) as response:  # noqa: S310
+            with urlopen(request, timeout=self.timeout_s) as response:  # noqa: S310 (http or https, as __init__ checks)
                 body: bytes = response.read(RESPONSE_MAX + 1)
         except HTTPError as error:
             with error:
-                said = _message(error.read(4096))
+                message = _message(error.read(4096))
             raise RegistryError(
-                f"{request.full_url} answers {error.code} {said or error.reason}", error.code
+                f"{request.full_url} answers {error.code} {message or error.reason}", error.code
             ) from error
         except (URLError, http.client.HTTPException, OSError) as error:
             reason = error.reason if isinstance(error, URLError) else error
@@ -129,23 +129,23 @@ def _message(body: bytes) -> str:
 
 
 def _registered(answer: Any) -> RegisteredSchema:
-    """A schema as the registry tells it. Raises ValueError."""
+    """Return the schema in a JSON answer of a registry. Raises ValueError."""
     if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
-        raise ValueError("no text under 'schema'")  # noqa: TRY004
+        raise ValueError("no text under 'schema'")  # noqa: TRY004 (a bad answer, not a bad argument)
     language = answer.get("schemaType") or "AVRO"
     references = []
     for reference in answer.get("references") or []:
         if not isinstance(reference, dict):
-            raise ValueError("a reference that is no object")  # noqa: TRY004
+            raise ValueError("a reference that is no object")  # noqa: TRY004 (a bad answer, not a bad argument)
         name, subject, version = (reference.get(key) for key in ("name", "subject", "version"))
         if not (isinstance(name, str) and isinstance(subject, str) and isinstance(version, int)):
-            raise ValueError("a reference without name, subject and version")  # noqa: TRY004
+            raise ValueError("a reference without name, subject and version")  # noqa: TRY004 (a bad answer, not a bad argument)
         references.append(Reference(name, subject, version))
     return RegisteredSchema(str(language), answer["schema"], tuple(references))
 
 
 class DumpedRegistry:
-    """A registry's schemas from files. See the module for what they are."""
+    """A registry's schemas, read from a dump in files; the module docstring lists the kinds of files."""
 
     def __init__(self, place: str) -> None:
         """Read the whole dump. Raises UnreadableInput, SchemaError."""
@@ -161,19 +161,19 @@ class DumpedRegistry:
                         raise SchemaError(f"{path}: more than {FILE_MAX:,} bytes are no dump of schemas")
                     self._add_file(path, path.relative_to(root).as_posix())
         except OSError as error:
-            raise UnreadableInput(str(error.filename or place), error.strerror or str(error)) from error
+            raise UnreadableInput.of(error.filename or place, error) from error
         if not self._by_id:
             raise SchemaError(f"{place}: no schema with an id in this dump")
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """The schema with this id. Raises UnknownSchema."""
+        """Return the schema with this id. Raises UnknownSchema."""
         try:
             return self._by_id[schema_id]
         except KeyError:
             raise UnknownSchema(f"{self.name} has no schema {schema_id}") from None
 
     def referred(self, reference: Reference) -> RegisteredSchema:
-        """The schema that a reference names. Raises UnknownSchema."""
+        """Return the schema at a reference's subject and version, else at its name as a path. Raises UnknownSchema."""
         found = self._by_version.get((reference.subject, reference.version)) or self._by_path.get(reference.name)
         if found is None:
             raise UnknownSchema(f"{self.name} has no version {reference.version} of {reference.subject}")
@@ -205,7 +205,10 @@ class DumpedRegistry:
 
 
 def _answers(value: Any, own_id: int | None) -> Iterator[dict[str, Any]]:
-    """What a registry said of schemas, each with its id; nothing for a JSON schema itself."""
+    """Yield the registry's answers in a JSON file of a dump, each with its id; none where the file is a JSON schema.
+
+    own_id: the id in the file's name. Raises ValueError.
+    """
     if isinstance(value, dict):
         if not isinstance(value.get("schema"), str):
             return
@@ -214,5 +217,5 @@ def _answers(value: Any, own_id: int | None) -> Iterator[dict[str, Any]]:
         return
     for answer in value:
         if not isinstance(answer, dict) or not isinstance(answer.get("id"), int):
-            raise ValueError("a schema without an id")  # noqa: TRY004
+            raise ValueError("a schema without an id")  # noqa: TRY004 (a bad answer, not a bad argument)
         yield answer

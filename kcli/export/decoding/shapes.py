@@ -1,17 +1,22 @@
-"""Arrow types as the kernel's trees of columns, and the kernel's columns as Arrow arrays."""
+"""Conversion of Arrow types to the kernel's trees of columns, and of the kernel's columns to Arrow arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from formats.kernels import payload as kernel
+from formats.kernels.payload import columns as kernel
+from formats.kernels.payload.payloads import Payloads
 from kcli.export.decoding.decoder import no_reasons
 from kcli.export.decoding.errors import SchemaError
+
+if TYPE_CHECKING:
+    from formats.kernels.payload.payloads import Decoded
 
 COLUMNS_MAX = 20_000
 SHOWN_MAX = 40
@@ -36,7 +41,11 @@ _KINDS: list[tuple[Callable[[pa.DataType], bool], int, int]] = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One column: its type, its number in the tree, its parts (of a map: one struct of key and value), their names."""
+    """One column of a tree.
+
+    column: its number in the tree. children: its parts; of a map one struct of key and value. names: of a struct's
+    fields, else ().
+    """
 
     type: pa.DataType
     column: int
@@ -44,18 +53,18 @@ class Node:
     names: tuple[str, ...] = ()
 
     def walk(self) -> Iterator[Node]:
-        """All columns of the tree, in the kernel's order."""
+        """Yield all columns of the tree, in the order of their numbers."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def child(self, name: str) -> Node | None:
-        """The column of a struct's field, None where there is none."""
+        """Return the column of a struct's field, None where the struct lacks the field."""
         return self.children[self.names.index(name)] if name in self.names else None
 
 
 def tree(kind: pa.DataType) -> Node:
-    """The columns of a type. Raises SchemaError for one that no payload decodes to, or that has very many parts."""
+    """Return the tree of a type's columns. Raises SchemaError for a type of more than COLUMNS_MAX columns."""
     return _tree(kind, count())
 
 
@@ -75,7 +84,7 @@ def _tree(kind: pa.DataType, numbers: count[int]) -> Node:
 
 
 def shape(root: Node) -> kernel.Shape:
-    """The tree as the kernel takes it."""
+    """Return the tree in the kernel's form. Raises SchemaError for a type that no payload decodes to."""
     return kernel.Shape([_row(node) for node in root.walk()])
 
 
@@ -91,12 +100,15 @@ def _row(node: Node) -> kernel.ShapeRow:
 
 
 def run(
-    decode: Callable[[kernel.Payloads], kernel.Decoded],
+    decode: Callable[[Payloads], Decoded],
     root: Node,
     payloads: pa.BinaryArray,
     header_reason: Callable[[bytes], str] = lambda header: header.hex(),
 ) -> tuple[pa.Array, pa.StringArray]:
-    """Decode a column: (values, reasons). header_reason: what is wrong with a payload whose header is not known."""
+    """Decode a column of payloads with a kernel program's `decode`: (values, reasons), as Decoder.decode.
+
+    root: the tree of the values' type. header_reason: returns the reason for a payload with an unknown header.
+    """
     columns, faults = decode(kernel_payloads(payloads))
     values = _array(root, columns)
     if not faults:
@@ -114,30 +126,30 @@ def run(
 
 
 def _shown(payload: pa.Buffer, position: int) -> str:
-    """A short line of the payload from this byte on."""
+    """Return the text of at most 40 characters of a payload from byte `position` on, quoted, for a reason."""
     rest = payload[position : position + SHOWN_MAX + 1].to_pybytes().decode(errors="replace")
     return repr(rest) if len(rest) <= SHOWN_MAX else f"{rest[:SHOWN_MAX]!r}..."
 
 
-def kernel_payloads(payloads: pa.BinaryArray) -> kernel.Payloads:
-    """A column as the kernel reads it, without a copy."""
+def kernel_payloads(payloads: pa.BinaryArray) -> Payloads:
+    """Return a column in the form that the kernel reads, without a copy of its data."""
     if not pt.is_binary(payloads.type):
         payloads = payloads.cast(pa.binary())
     rows = len(payloads)
     _, offsets, data = payloads.buffers()
     if not rows or offsets is None:
-        return kernel.Payloads(memoryview(bytes(4)).cast("i"), b"", b"")
+        return Payloads(memoryview(bytes(4)).cast("i"), b"", b"")
     places = memoryview(offsets).cast("B").cast("i")[payloads.offset : payloads.offset + rows + 1]
     if payloads.null_count:
         valid = memoryview(payloads.is_valid().cast(pa.uint8()).buffers()[1]).cast("B")[:rows]
     else:
         valid = memoryview(b"\1" * rows)
-    return kernel.Payloads(places, b"" if data is None else memoryview(data).cast("B"), valid)
+    return Payloads(places, b"" if data is None else memoryview(data).cast("B"), valid)
 
 
 def _array(node: Node, columns: list[kernel.FinishedColumn], *, nullable: bool = True) -> pa.Array:
     rows, nulls, validity, data, offsets = columns[node.column]
-    if not nullable:  # null only where its struct is: Parquet's writer wants it not to be null even there
+    if not nullable:  # Parquet's writer refuses nulls here, even where the struct itself is null
         nulls, validity = 0, None
     buffers = [None if validity is None else pa.py_buffer(validity)]
     buffers += [pa.py_buffer(part) for part in (offsets, data) if part is not None]

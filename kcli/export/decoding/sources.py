@@ -1,4 +1,4 @@
-"""Schemas as text: where they come from, and what of other schemas they need."""
+"""Schemas as text, from files and registries, together with the schemas that they refer to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ REFERENCES_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A schema that another one needs. name: as it is called there: a type's full name, or a file to import."""
+    """A reference from one schema to another.
+
+    name: as the referring schema names it: a type's full name, or a file to import. subject, version: of the other one.
+    """
 
     name: str
     subject: str
@@ -24,7 +27,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """What a registry knows of a schema. language: AVRO, PROTOBUF or JSON."""
+    """A schema in a registry. language: AVRO, PROTOBUF or JSON."""
 
     language: str
     text: str
@@ -33,11 +36,11 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaSource:
-    """A schema with all that it needs: plain text, so that workers need no registry for it.
+    """A schema with the text of all schemas that it refers to, so that workers need no registry for it.
 
-    imports: (name, text), each behind those that it needs itself. folder: where else to look for what a file imports,
-    on this machine. compiled: of Protobuf, its descriptors, once made.
-    message: which one of a Protobuf file, where it is told.
+    imports: (name, text) of these schemas, each one behind those that it refers to itself. folder: a directory of this
+    machine with further imports of a schema file. compiled: Protobuf's FileDescriptorSet. message: the name of the
+    Protobuf message to decode, None where the spec names none.
     """
 
     text: str = ""
@@ -48,28 +51,31 @@ class SchemaSource:
 
 
 class Registry(Protocol):
-    """Schemas by id, and by subject and version. Both raise UnknownSchema and RegistryError."""
+    """Returns schemas by id, and by subject and version. Its methods raise UnknownSchema and RegistryError."""
 
     @property
     def name(self) -> str:
-        """What to call it in an error."""
+        """The registry's name in errors."""
         ...
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """The schema with this id."""
+        """Return the schema with this id."""
         ...
 
     def referred(self, reference: Reference) -> RegisteredSchema:
-        """The schema that a reference names."""
+        """Return the schema that a reference names."""
         ...
 
 
 class UnknownSchema(SchemaError):
-    """The registry has no such schema."""
+    """The registry has no schema of this id, version or language."""
 
 
 def resolve(registry: Registry, schema_id: int, language: str) -> SchemaSource:
-    """The schema with this id and all that it refers to. Raises UnknownSchema, SchemaError, RegistryError."""
+    """Return the schema with this id and all schemas that it refers to.
+
+    Raises UnknownSchema, also for a schema in another language, SchemaError and RegistryError.
+    """
     registered = registry.schema(schema_id)
     if registered.language != language:
         raise UnknownSchema(f"schema {schema_id} of {registry.name} is {registered.language}, not {language}")
@@ -92,15 +98,15 @@ def _add_imports(
 
 
 def read_schema_file(path: str) -> bytes:
-    """The bytes of a schema file. Raises UnreadableInput."""
+    """Return the bytes of a schema file. Raises UnreadableInput."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise UnreadableInput(path, error.strerror or str(error)) from error
+        raise UnreadableInput.of(path, error) from error
 
 
 def schema_text(data: bytes, path: str) -> str:
-    """The text of a schema file. Raises UnreadableInput."""
+    """Return the text of a schema file, given by its bytes. Raises UnreadableInput."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

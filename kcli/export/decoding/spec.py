@@ -1,15 +1,15 @@
-"""How keys or values are to be decoded, as people write it.
+"""The argument of --key-format and --value-format: how keys or values are decoded.
 
-raw                              the bytes as they are
+raw                              bytes, unchanged
 string                           UTF-8 text
 json                             JSON, its type inferred from the records
 json:variant                     JSON, each value kept as VARIANT
-json:id BIGINT, tags ARRAY<STRING>   JSON of this type, as Spark writes types (also from a file)
-json:order.json                  JSON of the type that a JSON schema in a file tells
-avro:order.avsc                  Avro, each payload one value of this schema, no header
-protobuf:order.proto#shop.Order  Protobuf, each payload one such message; also a descriptor set (protoc -o)
+json:id BIGINT, tags ARRAY<STRING>   JSON of this type, in Spark's DDL (also from a file)
+json:order.json                  JSON of the type that a JSON schema in a file describes
+avro:order.avsc                  Avro, each payload one value of this schema, without a header
+protobuf:order.proto#shop.Order  Protobuf, each payload one such message; also with a descriptor set (protoc -o)
 avro:http://registry:8081        Avro behind Confluent's header, schemas by id from a registry; also json, protobuf
-avro:dump/                       the same from a dump of a registry: a directory, or one file (see registry.py)
+avro:dump/                       the same, with schemas from a registry's dump: a directory or a file (registry.py)
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ FORMATS = ("raw", "string", "json", "avro", "protobuf")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecoderSpec:
-    """One way to decode payloads. Everything is plain text, so that it travels to Spark's workers.
+    """How to decode payloads. All attributes are plain values, which can be sent to Spark's workers.
 
-    format: one of FORMATS. schema: where it is: a file, or for JSON a type in Spark's words. registry: a URL, or where
-    a dump is. message: the full name of a Protobuf message. variant: keep JSON as VARIANT.
+    format: one of FORMATS. schema: the path of a schema file or, for JSON, a type in Spark's DDL. registry: the URL of
+    a registry, or the path of a dump. message: the full name of a Protobuf message. variant: decode JSON to VARIANT.
     """
 
     format: str
@@ -38,7 +38,7 @@ class DecoderSpec:
 
     @classmethod
     def parse(cls, text: str) -> DecoderSpec:
-        """Read FORMAT[:ARGUMENT][#MESSAGE]. Raises UsageError."""
+        """Return the spec that FORMAT[:ARGUMENT][#MESSAGE] describes. Raises UsageError."""
         name, _, argument = text.partition(":")
         if name not in FORMATS:
             raise UsageError(f"{name!r} is no format of payloads: {', '.join(FORMATS)}")
@@ -61,12 +61,12 @@ class DecoderSpec:
 
     @property
     def infers(self) -> bool:
-        """Whether records must be looked at before the type is known: see `survey`."""
+        """Whether the type depends on the payloads, so that a survey of them is needed (survey.py)."""
         return self.registry is not None or (self.format == "json" and self.schema is None and not self.variant)
 
 
 def is_dump(path: Path) -> bool:
-    """Whether this is a dump of a registry: a directory, or a file with an array of schemas that have ids."""
+    """Whether a path is a registry's dump: a directory, or a .json file with an array of schemas that have ids."""
     try:
         if path.is_dir():
             return True

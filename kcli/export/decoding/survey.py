@@ -1,7 +1,7 @@
-"""What must be known of the payloads themselves before there is a type for them.
+"""Surveys: what the payloads themselves say about their type, where the spec does not name it.
 
-A survey of some payloads is small, picklable, and two of them make one (`|`): workers survey what they have, the driver
-puts it together and makes the decoder.
+A survey is small and picklable, and `|` combines two of them: each worker surveys its own payloads, and the driver
+combines their surveys and makes the decoder.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from formats.kernels import payload as kernel
+from formats.kernels.payload.payloads import SCHEMA_ID, SCHEMA_MESSAGE
 from kcli.export.decoding.inference import infer_json
 from kcli.export.decoding.shapes import kernel_payloads
 from kcli.export.decoding.spec import DecoderSpec
@@ -19,21 +19,21 @@ from kcli.export.decoding.unify import unify
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """headers: all different ones of Confluent's. json: the type that JSON texts have in common."""
+    """The survey of some payloads. headers: their distinct Confluent headers. json: the common type of JSON texts."""
 
     headers: frozenset[bytes] = frozenset()
     json: pa.DataType = field(default_factory=pa.null)
 
     def __or__(self, other: Survey) -> Survey:
-        """What is known of both."""
+        """Return the survey of the payloads of both."""
         return Survey(self.headers | other.headers, unify(self.json, other.json, text=True))
 
 
 def survey(spec: DecoderSpec, payloads: pa.BinaryArray) -> Survey:
-    """Look at a column of payloads; at once where the spec infers nothing (`spec.infers`)."""
+    """Return the survey of a column of payloads; an empty one, without reading them, where not `spec.infers`."""
     if not spec.infers:
         return Survey()
     if spec.registry is not None:
-        header = kernel.SCHEMA_MESSAGE if spec.format == "protobuf" else kernel.SCHEMA_ID
+        header = SCHEMA_MESSAGE if spec.format == "protobuf" else SCHEMA_ID
         return Survey(headers=frozenset(kernel_payloads(payloads).headers(header)))
     return Survey(json=infer_json(payloads.to_pylist()))

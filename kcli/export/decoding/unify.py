@@ -1,13 +1,13 @@
-"""One type for values of several types: of schemas of different versions, or of records without a schema.
+"""One type for values of several types: of versions of a schema, or of JSON texts without a schema.
 
-    a field that one of them lacks    is in the result (all fields may be null)
-    int and long, float and double    the wider one; a whole number and a floating one: double
-    null and another                  the other
-    decimals                          as many digits before and behind the point as the largest of each
+    a field of only one struct        is in the result (all fields may be null)
+    int and long, float and double    the wider type; an integer and a floating-point type: double
+    null and another type             the other type
+    decimals                          the larger number of digits before the point, and of digits behind it
     lists, maps, structs              member by member
 
-Anything else does not fit: SchemaError names the field. Where `text` is said, it becomes a string instead, which JSON
-can always be shown as.
+Other types have no common type: SchemaError names the field. With `text` their common type is string, because every
+JSON value has a text.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kcli.export.decoding.errors import SchemaError
 
 
 def unify_all(types: Iterable[pa.DataType], *, text: bool = False) -> pa.DataType:
-    """The one type for all of these; null for none. Raises SchemaError, never where `text` is said."""
+    """Return the common type of all types, null for no types. Raises SchemaError, but not with `text`."""
     return reduce(lambda one, other: unify(one, other, text=text), types, pa.null())
 
 
 def unify(one: pa.DataType, other: pa.DataType, *, text: bool = False, path: str = "") -> pa.DataType:
-    """The one type for both. path: the field that they are of, for the error."""
+    """Return the common type of both. path: of their field, for errors. Raises SchemaError, but not with `text`."""
     if one == other or pt.is_null(other):
         return one
     if pt.is_null(one):
@@ -48,7 +48,7 @@ def unify(one: pa.DataType, other: pa.DataType, *, text: bool = False, path: str
 
 
 def settle(found: pa.DataType) -> pa.DataType:
-    """The type with strings where nothing is known but null, and where a struct has no fields: tables want columns."""
+    """Return the type with string for null types and for structs without fields, which a table cannot have."""
     if pt.is_null(found):
         return pa.string()
     if pt.is_map(found):
@@ -65,9 +65,11 @@ def _unify_structs(one: pa.StructType, other: pa.StructType, *, text: bool, path
     fields = []
     for field in one:
         match = theirs.pop(field.name, None)
-        if match is not None:
-            field = field.with_type(unify(field.type, match.type, text=text, path=f"{path}.{field.name}"))  # noqa: PLW2901
-        fields.append(field)
+        if match is None:
+            fields.append(field)
+        else:
+            unified = unify(field.type, match.type, text=text, path=f"{path}.{field.name}")
+            fields.append(field.with_type(unified))
     return pa.struct([*fields, *theirs.values()])
 
 

@@ -1,1 +1,2 @@
-"""Classic groups: members join, one of them leads and assigns, all are in one generation (KIP-62, KIP-345, KIP-394)."""
+"""Classic groups: members join a generation, and the leader among them computes the assignment (KIP-62, KIP-345,
+KIP-394)."""

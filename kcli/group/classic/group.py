@@ -1,13 +1,13 @@
-"""A classic group: its members, its generation, and which of these states it is in.
+"""A classic group: its members, its generation, and its state.
 
-    state                from                                       what happens
-    Empty                PreparingRebalance                         no members; offsets may be committed by anyone
-    PreparingRebalance   Empty, CompletingRebalance, Stable         members join, those of the last generation again
-    CompletingRebalance  PreparingRebalance                         all have joined; the leader assigns
-    Stable               CompletingRebalance                        members work, and send heartbeats
+    state                from                                       meaning
+    Empty                PreparingRebalance                         no members; clients without membership may commit
+    PreparingRebalance   Empty, CompletingRebalance, Stable         waits for all members to join or join again
+    CompletingRebalance  PreparingRebalance                         all have joined; waits for the leader's assignment
+    Stable               CompletingRebalance                        members have assignments and send heartbeats
 
-Kafka's fifth state, Dead, is what a group is called that is not there. Nothing here waits, writes or answers: that is
-what the modules beside this one do. Source: ClassicGroup, ClassicGroupState.
+Kafka's fifth state, Dead, is the state that describes a group which does not exist. This module sets no timers, appends
+no records and answers no requests: join, sync, leave and rebalance do. Source: ClassicGroup, ClassicGroupState.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from typing import Final
 from kcli.group.classic.member import Member
 from kcli.group.classic.subscription import subscribed_topics
 from kcli.group.committed import CommittedOffset
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.requests import CommitOffsets, JoinedMember, Protocols
-from kcli.java import hash_map_order
+from kcli.java.hashing import hash_map_order
+from kcli.protocol.error_code import ErrorCode
 
 CONSUMER: Final = "consumer"
-"""The protocol type of consumers."""
+"""The protocol type of consumers' groups."""
 
 
 class State(Enum):
-    """See above."""
+    """The states of a classic group, by their names in Kafka."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -46,10 +47,13 @@ _FROM: Final = {
 
 
 class ClassicGroup:
-    """See above.
+    """A classic group.
 
-    pending: ids given to members that have not come with them yet. pending_sync: members of this generation that have
-    not asked for their assignment. new_member_added: in the first rebalance, one more came during the delay.
+    leader: id of the member that computes assignments. static: member ids by instance id.
+    pending: ids given with MEMBER_ID_REQUIRED to members that have not joined with them yet.
+    pending_sync: ids of the members of this generation that have not sent SyncGroup.
+    topics: the topics that the members subscribe to, None where they are unknown.
+    new_member_added: whether a member has joined during the current initial rebalance delay.
     """
 
     type_name = "classic"
@@ -72,32 +76,35 @@ class ClassicGroup:
         self._joining = 0
         self._supported: Counter[str] = Counter()
 
-    # as other kinds of groups
+    # the interface of all types of groups
 
     @property
     def state_name(self) -> str:
-        """As lists show it."""
+        """The group's state in ListGroups."""
         return self.state.value
 
     @property
     def listed_protocol_type(self) -> str:
-        """As lists show it."""
+        """The group's protocol type in ListGroups, "" for none."""
         return self.protocol_type or ""
 
     @property
     def is_empty(self) -> bool:
-        """Has it no members?"""
+        """Whether the group is in state Empty."""
         return self.state is State.EMPTY
 
     @property
     def is_simple(self) -> bool:
-        """Is it but a name under which offsets are committed?"""
+        """Whether the group is only an id for committed offsets: no members, no pending member ids, no protocol
+        type."""
         return self.is_empty and self.protocol_type is None and not self.pending
 
     def check_commit(self, request: CommitOffsets) -> None:
-        """Members commit in their generation and outside of rebalances; anyone commits to an empty group.
+        """Raises GroupError where the request may not commit offsets to the group now.
 
-        In a transaction the producer was checked, so one that names no member may commit as well (KIP-447).
+        A member commits in its current generation, and not while the group is in CompletingRebalance; a client without
+        membership commits to an empty group only. A transactional commit may name no member, and may come in
+        CompletingRebalance (KIP-447).
         """
         is_transactional = request.producer_id >= 0
         if request.generation < 0 and self.is_empty:
@@ -112,22 +119,26 @@ class ClassicGroup:
             raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_delete_offsets(self) -> None:
-        """Of consumers it is known which topics they read; other members might read any."""
+        """Raises GroupError NON_EMPTY_GROUP where the group has members that are not consumers: their topics are
+        unknown."""
         if not self.is_empty and self.protocol_type != CONSUMER:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
-        """Only without members."""
+        """Raises GroupError NON_EMPTY_GROUP where the group has members."""
         if not self.is_empty:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Does a member read that topic, or may it?"""
+        """Whether a member subscribes to the topic; True for any topic where consumers' subscriptions are unknown."""
         return self.protocol_type == CONSUMER if self.topics is None else topic in self.topics
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
-        """Since the last member left; since the commit in a group that never had any, and for topics that no member
-        reads any more (KIP-211)."""
+        """When the offset's retention begins, in milliseconds since 1970; None while it must not expire (KIP-211).
+
+        In a group that never had members: at the commit. In an empty group: when the group became empty. In a stable
+        group of consumers: at the commit, which matters for topics that no member subscribes to.
+        """
         if self.protocol_type is None:
             return offset.commit_timestamp_ms
         if self.is_empty:
@@ -139,7 +150,7 @@ class ClassicGroup:
     # members
 
     def add(self, member: Member) -> None:
-        """One more member, whose protocols are supported."""
+        """Add a member, whose protocols `supports` has accepted."""
         assert member.id not in self.members, "a member once"
         if member.instance_id is not None:
             assert member.instance_id not in self.static, "a static member once"
@@ -154,7 +165,7 @@ class ClassicGroup:
         self.pending.discard(member.id)
 
     def remove(self, member_id: str) -> None:
-        """A member goes, if it is one, or is not expected any more; another one leads where it did."""
+        """Remove a member, or a pending member id; where it was the leader, another member becomes the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supported.subtract(name for name, _ in member.protocols)
@@ -167,7 +178,7 @@ class ClassicGroup:
         self.pending_sync.discard(member_id)
 
     def rename(self, member: Member, member_id: str) -> None:
-        """A static member has come back under a new id."""
+        """Give a static member that has joined again its new member id."""
         assert member.instance_id is not None, "static"
         assert member.join_token is None, "answered"
         del self.members[member.id]
@@ -179,34 +190,35 @@ class ClassicGroup:
         self.static[member.instance_id] = member_id
 
     def update(self, member: Member, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
-        """A member has come again, and says what it can do now."""
+        """Replace a member's protocols and timeouts (ms) by those of its new JoinGroup."""
         self._supported.subtract(name for name, _ in member.protocols)
         self._supported.update(name for name, _ in protocols)
         member.protocols = protocols
         member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms, session_timeout_ms
 
     def await_join(self, member: Member, token: int | None) -> None:
-        """The member waits for the rebalance's end; None: not any more."""
+        """Set the member's pending JoinGroup, which is answered at the end of the rebalance. token: None for none."""
         self._joining += (token is not None) - (member.join_token is not None)
         member.join_token = token
 
     @property
     def joining(self) -> int:
-        """How many members wait for the rebalance's end."""
+        """The number of members with a pending JoinGroup."""
         return self._joining
 
     @property
     def has_all_joined(self) -> bool:
-        """Is nobody missing?"""
+        """Whether all members have a pending JoinGroup, and no member id is pending."""
         return self._joining == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the slowest member may take to join again."""
+        """The largest rebalance timeout of the members, in milliseconds; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
-        """Is it one? Raises GroupError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID where its instance has come back."""
+        """Raises GroupError UNKNOWN_MEMBER_ID where there is no such member, FENCED_INSTANCE_ID where the instance id
+        now belongs to another member id."""
         if instance_id is not None:
             known = self.static.get(instance_id)
             if known is not None and known != member_id:
@@ -217,12 +229,12 @@ class ClassicGroup:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def check_generation(self, generation: int) -> None:
-        """Is it this one? Raises GroupError."""
+        """Raises GroupError ILLEGAL_GENERATION for any but the current generation."""
         if generation != self.generation:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION)
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """What the leader is told."""
+        """The group's members with their metadata under the chosen protocol, for the leader's JoinGroup answer."""
         assert self.protocol is not None, "chosen"
         return tuple(
             JoinedMember(member_id=member.id, instance_id=member.instance_id, metadata=member.metadata(self.protocol))
@@ -232,19 +244,22 @@ class ClassicGroup:
     # protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Has such a member a protocol with all others in common?"""
+        """Whether a member with these protocols can join: it shares the protocol type and a protocol with all
+        members."""
         if self.is_empty:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self._supported[name] == len(self.members) for name in names)
 
     def choose_protocol(self) -> str:
-        """The one with most votes of those that all members have; among equals Java's hash map decides."""
+        """Return the protocol with the most votes among those that all members support. Of several with equal votes,
+        the first in the order of Java's HashMap wins, as in Kafka."""
         candidates = {name for name, count in self._supported.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(hash_map_order(votes), key=votes.__getitem__)
 
     def find_topics(self) -> frozenset[str] | None:
-        """The topics that consumers read; None where that is not known."""
+        """The topics that the members subscribe to; None where they are not consumers, or their metadata is
+        unreadable."""
         if self.protocol_type != CONSUMER:
             return None
         if not self.members:
@@ -256,23 +271,23 @@ class ClassicGroup:
     # states
 
     def load(self) -> None:
-        """The group is as the log has it."""
+        """Set state and topics of a group whose members were read from the log."""
         self.state = State.STABLE if self.members else State.EMPTY
         self.topics = self.find_topics()
 
     @property
     def can_rebalance(self) -> bool:
-        """Can a rebalance begin? Not while one is prepared."""
+        """Whether a rebalance can begin: not in state PreparingRebalance."""
         return self.state in _FROM[State.PREPARING_REBALANCE]
 
     def move(self, state: State, now_ms: int) -> None:
-        """Into another state."""
+        """Enter another state."""
         assert self.state in _FROM[state], f"{self.id} from {self.state} to {state}"
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
     def elect(self) -> bool:
-        """Is the leader among those who have joined, or another one of them in its place? False: nobody has joined."""
+        """Where the leader has not joined again, make a member that has the leader. False: no member has joined."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is None:
@@ -283,7 +298,8 @@ class ClassicGroup:
         return True
 
     def begin_generation(self, now_ms: int) -> None:
-        """All have joined, or all have gone."""
+        """Begin the next generation with the present members, in state CompletingRebalance; without members, in
+        Empty."""
         self.generation += 1
         self.protocol = self.choose_protocol() if self.members else None
         self.topics = self.find_topics()

@@ -1,17 +1,20 @@
-"""JoinGroup: a member comes.
+"""JoinGroup: a member joins a classic group.
 
-    new, dynamic      told its id, to come again with it; clients before version 4 are in at once
-    new, static       in at once; where its instance was there before, it takes that one's place under a new id, and the
-                      old id is fenced: without a rebalance, if the group is stable and its protocol stays
-    again             in a rebalance: waits for its end; else where it leads, or says something new: begins one;
-                      else told once more what the generation is
+    new dynamic member    gets MEMBER_ID_REQUIRED and a member id, with which it joins again; a client before version 4
+                          of JoinGroup becomes a member at once
+    new static member     becomes a member at once; where its instance id is in the group, it replaces that member under
+                          a new member id, and the old id is fenced; without a rebalance where the group is Stable and
+                          its protocol does not change
+    known member          in state PreparingRebalance: waits for the end of the rebalance; where its protocols have
+                          changed, or it is the leader of a Stable group: begins a rebalance; else gets the current
+                          generation again
 
 Source: GroupMetadataManager.classicGroupJoin; KIP-345, KIP-394, KIP-814.
 """
 
 from __future__ import annotations
 
-from kcli.coordinator import Token
+from kcli.coordinator.machine import Token
 from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.classic.member import Member
 from kcli.group.classic.rebalance import (
@@ -25,17 +28,21 @@ from kcli.group.classic.rebalance import (
     rebalance,
     session_key,
 )
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.records import classic_group_record, new_classic_group_record
 from kcli.group.requests import JoinAnswer, JoinGroup, SyncAnswer
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 UNKNOWN_MEMBER = ""
 
 
 def join(turn: Turn, token: Token, request: JoinGroup) -> None:
-    """Answered at once, or when the rebalance ends. Errors: UNKNOWN_MEMBER_ID, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID,
-    INCONSISTENT_GROUP_PROTOCOL, GROUP_MAX_SIZE_REACHED."""
+    """Handle JoinGroup, which is answered at once or at the end of the rebalance.
+
+    Errors: UNKNOWN_MEMBER_ID, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID, INCONSISTENT_GROUP_PROTOCOL,
+    GROUP_MAX_SIZE_REACHED, UNKNOWN_SERVER_ERROR.
+    """
     shard = turn.shard
     is_new_group = request.group_id not in shard.groups
     if is_new_group and request.member_id != UNKNOWN_MEMBER:
@@ -63,7 +70,8 @@ def _refuse(turn: Turn, token: Token, error: ErrorCode, member_id: str = UNKNOWN
 
 
 def _has_room(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
-    """In a rebalance the first that join are in, whoever was a member before."""
+    """Whether the group has room for the member under group.max.size. In PreparingRebalance the first members to join
+    have it, whether or not they were members of the last generation."""
     size_max = turn.shard.config.classic_group_max_size
     member = group.members.get(member_id)
     if group.is_empty:
@@ -100,17 +108,17 @@ def _join_known(turn: Turn, token: Token, request: JoinGroup, group: ClassicGrou
         _refuse(turn, token, refused.code, member_id)
         return
     member = group.members[member_id]
-    says_new = member.protocols != request.protocols
+    has_new_protocols = member.protocols != request.protocols
     if group.state is State.STABLE:
-        begins = says_new or group.leader == member_id
+        begins = has_new_protocols or group.leader == member_id
     else:
-        begins = says_new or group.state is State.PREPARING_REBALANCE
+        begins = has_new_protocols or group.state is State.PREPARING_REBALANCE
     if begins:
         _update(token, request, group, member)
         rebalance(turn, group)
     else:
-        tells_members = group.state is State.COMPLETING_REBALANCE and group.leader == member_id
-        turn.answer(token, joined(group, member_id, tells_members=tells_members))
+        lists_members = group.state is State.COMPLETING_REBALANCE and group.leader == member_id
+        turn.answer(token, joined(group, member_id, lists_members=lists_members))
 
 
 def _update(token: Token, request: JoinGroup, group: ClassicGroup, member: Member) -> None:
@@ -139,7 +147,7 @@ def _add(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, memb
 
 
 def _replace(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, member_id: str) -> None:
-    """A static member has restarted."""
+    """Let a static member that has restarted take the place of its old member id, which is fenced."""
     assert request.instance_id is not None, "static"
     old_id, old_leader = group.static[request.instance_id], group.leader
     member = group.members[old_id]
@@ -170,7 +178,7 @@ def _replace(turn: Turn, token: Token, request: JoinGroup, group: ClassicGroup, 
 
 
 def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
-    """The group's record is too much for one batch: the member stays as it was, under its old id."""
+    """The answer where the group's record does not fit into one batch, so that the member keeps its old id."""
     return JoinAnswer(
         error=ErrorCode.UNKNOWN_SERVER_ERROR,
         generation=group.generation,
@@ -181,8 +189,12 @@ def _not_written(group: ClassicGroup, leader: str | None) -> JoinAnswer:
 
 
 def _unchanged(request: JoinGroup, group: ClassicGroup, member_id: str, old_leader: str | None) -> JoinAnswer:
-    """The generation goes on. A leader that cannot be told to skip its assignment is told of a leader that is gone."""
-    told = joined(group, member_id, tells_members=request.can_skip_assignment and group.leader == member_id)
+    """The answer to a static member that has rejoined without a rebalance: the generation continues.
+
+    A leader whose client does not know `skip_assignment` (KIP-814) gets the old leader's id as the leader, so that it
+    does not compute an assignment.
+    """
+    answer = joined(group, member_id, lists_members=request.can_skip_assignment and group.leader == member_id)
     if request.can_skip_assignment:
-        return told._replace(skip_assignment=group.leader == member_id)
-    return told._replace(leader=old_leader or "")
+        return answer._replace(skip_assignment=group.leader == member_id)
+    return answer._replace(leader=old_leader or "")

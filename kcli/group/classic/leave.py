@@ -1,4 +1,4 @@
-"""LeaveGroup: members go by themselves, or are removed by a tool, which names static ones by their instance.
+"""LeaveGroup: members leave, or an admin client removes them and names static members by their instance ids.
 
 Source: GroupMetadataManager.classicGroupLeave; KIP-345 (batches).
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcli.coordinator import Token
+from kcli.coordinator.machine import Token
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.rebalance import answer_join, answer_sync, rebalance, session_key
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.requests import JoinAnswer, LeaveAnswer, LeaveGroup, Leaver, SyncAnswer
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def leave(turn: Turn, token: Token, request: LeaveGroup) -> None:
-    """Errors, of each member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Handle LeaveGroup; a group that still has members rebalances. Errors, by member: UNKNOWN_MEMBER_ID,
+    FENCED_INSTANCE_ID."""
     group = turn.shard.classic(request.group_id)
     if group is None:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID

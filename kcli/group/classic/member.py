@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from kcli.coordinator import Token
+from kcli.coordinator.machine import Token
 from kcli.group.requests import DescribedMember, Protocols
 
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """join_token, sync_token: the request that waits for an answer. is_new: it has never been in a generation."""
+    """A member of a classic group. join_token, sync_token: its pending JoinGroup and SyncGroup, None for none. is_new:
+    whether the member has not yet been part of a generation."""
 
     id: str
     instance_id: str | None
@@ -27,15 +28,15 @@ class Member:
     is_new: bool = False
 
     def metadata(self, protocol: str) -> bytes:
-        """What it said under that protocol, one of its own."""
+        """The member's metadata for one of its protocols."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Container[str]) -> str:
-        """The one that it likes best of protocols that all members have."""
+        """The member's most preferred protocol among the candidates, which all members support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def describe(self, protocol: str | None) -> DescribedMember:
-        """The member as tools show it. protocol: None leaves out its metadata."""
+        """The member as DescribeGroups shows it. protocol: whose metadata to give, None for none."""
         return DescribedMember(
             member_id=self.id,
             instance_id=self.instance_id,

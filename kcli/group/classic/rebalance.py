@@ -1,10 +1,11 @@
-"""From one generation to the next: who is missing is waited for, then the group goes on without.
+"""The rebalance of a classic group, from one generation to the next, and the sessions of its members.
 
-    prepare      members are told to join again (by their heartbeats), and have the rebalance time-out for it
-    first one    an empty group waits group.initial.rebalance.delay.ms for more members, again and again as long as one
-                 came meanwhile, up to the rebalance time-out (KIP-134)
-    complete     dynamic members that have not come are out, static ones stay; the leader is told all members
-    pending sync whoever does not ask for its assignment within the rebalance time-out is out (KIP-747)
+    prepare      heartbeats are answered with REBALANCE_IN_PROGRESS; members have the rebalance timeout to join again
+    first one    an empty group waits group.initial.rebalance.delay.ms for more members, and waits again as long as a
+                 member has joined during the delay, up to the rebalance timeout (KIP-134)
+    complete     dynamic members that have not joined again are removed, static members stay; the next generation
+                 begins, and the pending JoinGroups are answered
+    pending sync members that do not send SyncGroup within the rebalance timeout are removed (KIP-747)
 
 Source: GroupMetadataManager (prepareRebalance, completeClassicGroupJoin, expirePendingSync).
 """
@@ -15,24 +16,24 @@ from functools import partial
 
 from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.classic.member import Member
-from kcli.group.errors import ErrorCode
 from kcli.group.records import classic_group_record
 from kcli.group.requests import JoinAnswer, SyncAnswer
 from kcli.group.turn import TimerKey, Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def join_key(group_id: str) -> TimerKey:
-    """The end of a rebalance."""
+    """The key of the timer that ends a rebalance."""
     return ("join", group_id)
 
 
 def sync_key(group_id: str) -> TimerKey:
-    """The end of waiting for members to ask for their assignments."""
+    """The key of the timer that ends the wait for SyncGroups."""
     return ("sync", group_id)
 
 
 def session_key(group_id: str, member_id: str) -> TimerKey:
-    """The end of a member's session."""
+    """The key of the timer that ends a member's session."""
     return ("session", group_id, member_id)
 
 
@@ -40,20 +41,20 @@ def session_key(group_id: str, member_id: str) -> TimerKey:
 
 
 def answer_join(turn: Turn, group: ClassicGroup, member: Member, answer: JoinAnswer) -> None:
-    """Answer the member's JoinGroup, where it waits."""
+    """Answer the member's pending JoinGroup, if there is one."""
     turn.answer(member.join_token, answer)
     group.await_join(member, None)
 
 
 def answer_sync(turn: Turn, member: Member, answer: SyncAnswer) -> bool:
-    """Answer the member's SyncGroup. False: it does not wait."""
+    """Answer the member's pending SyncGroup. Return whether there was one."""
     token, member.sync_token = member.sync_token, None
     turn.answer(token, answer)
     return token is not None
 
 
 def answer_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode = ErrorCode.NONE) -> None:
-    """Answer all who wait for their assignment, and see them alive."""
+    """Answer all pending SyncGroups, with assignments or with the error, and extend those members' sessions."""
     for member in group.members.values():
         if error:
             answer = SyncAnswer(error=error, assignment=member.assignment)
@@ -65,17 +66,18 @@ def answer_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode = ErrorCode.N
             extend_session(turn, group, member)
 
 
-def joined(group: ClassicGroup, member_id: str, *, tells_members: bool | None = None) -> JoinAnswer:
-    """What a member is told of the generation; who its members are, by default, where it leads."""
-    if tells_members is None:
-        tells_members = group.leader == member_id
+def joined(group: ClassicGroup, member_id: str, *, lists_members: bool | None = None) -> JoinAnswer:
+    """The answer to a member's JoinGroup in the current generation. lists_members: whether the answer lists the
+    members; by default, whether the member is the leader."""
+    if lists_members is None:
+        lists_members = group.leader == member_id
     return JoinAnswer(
         member_id=member_id,
         generation=group.generation,
         protocol_type=group.protocol_type,
         protocol=group.protocol,
         leader=group.leader or "",
-        members=group.joined_members() if tells_members else (),
+        members=group.joined_members() if lists_members else (),
     )
 
 
@@ -83,7 +85,7 @@ def joined(group: ClassicGroup, member_id: str, *, tells_members: bool | None = 
 
 
 def rebalance(turn: Turn, group: ClassicGroup) -> None:
-    """Something has changed: begin a rebalance, or, where one is prepared, see whether all have joined."""
+    """Begin a rebalance; where one is being prepared, complete it if all members have joined."""
     if group.can_rebalance:
         prepare(turn, group)
     else:
@@ -91,7 +93,7 @@ def rebalance(turn: Turn, group: ClassicGroup) -> None:
 
 
 def prepare(turn: Turn, group: ClassicGroup) -> None:
-    """Begin a rebalance."""
+    """Begin a rebalance: enter PreparingRebalance and set its timer."""
     if group.state is State.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
@@ -111,7 +113,7 @@ def prepare(turn: Turn, group: ClassicGroup) -> None:
 
 
 def complete_if_joined(turn: Turn, group: ClassicGroup) -> None:
-    """End the rebalance where nobody is missing, but for a first one, whose delay counts."""
+    """Complete the rebalance if all members have joined; not the first one of a group, whose delay must pass."""
     is_prepared = group.state is State.PREPARING_REBALANCE and group.previous_state is not State.EMPTY
     if is_prepared and group.has_all_joined:
         complete(turn, group)
@@ -140,7 +142,10 @@ def _complete(group_id: str, turn: Turn) -> None:
 
 
 def complete(turn: Turn, group: ClassicGroup) -> None:
-    """End the rebalance with those who are there."""
+    """Complete the rebalance with the members that have joined, and the static ones.
+
+    Where no member has joined, but static members are left, wait for another rebalance timeout.
+    """
     turn.cancel(join_key(group.id))
     missing = [each.id for each in group.members.values() if each.join_token is None and each.instance_id is None]
     for member_id in missing:
@@ -176,13 +181,13 @@ def _sync_over(group_id: str, generation: int, turn: Turn) -> None:
 
 
 def extend_session(turn: Turn, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
-    """The member is alive."""
+    """Restart the member's session timer. timeout_ms: None for the member's session timeout."""
     delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
     turn.after(session_key(group.id, member.id), delay_ms, partial(_session_over, group.id, member.id))
 
 
 def await_pending(turn: Turn, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-    """A member was told its id: it is expected with it."""
+    """Wait up to `timeout_ms` for the member that was given this id to join with it."""
     group.pending.add(member_id)
     turn.after(session_key(group.id, member_id), timeout_ms, partial(_session_over, group.id, member_id))
 
@@ -212,5 +217,6 @@ def _complete_without(turn: Turn, group: ClassicGroup) -> None:
 
 
 def _is_waiting(member: Member) -> bool:
-    """One that waits for us sends no heartbeats; a new one is not waited with for ever."""
+    """Whether the member's session must not expire: it has a pending request, so it sends no heartbeats. The session of
+    a new member does expire, so that it cannot wait for ever."""
     return not member.is_new and (member.join_token is not None or member.sync_token is not None)

@@ -1,6 +1,6 @@
-"""The topics that members of consumers' groups say they read: ConsumerProtocolSubscription, in the members' metadata.
+"""The topics that consumers subscribe to, from the ConsumerProtocolSubscription in their JoinGroup metadata.
 
-    metadata   version int16, message of that version; only its topics are looked at, so version 0 is read
+    metadata   version int16, message of that version; parsed as version 0, which has the topics and begins all versions
 
 Source: ConsumerProtocol, ClassicGroup.computeSubscribedTopics.
 """
@@ -16,7 +16,10 @@ VERSION_BYTES = 2
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that the members read; None where one of them does not say it as consumers do."""
+    """Return the topics that any member subscribes to; None where a member's metadata is no subscription.
+
+    metadata: of each member.
+    """
     topics: set[str] = set()
     for each in metadata:
         if len(each) < VERSION_BYTES:

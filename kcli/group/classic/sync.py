@@ -1,22 +1,26 @@
-"""SyncGroup and Heartbeat: the leader's assignment reaches the members, and they say that they live.
+"""SyncGroup, which brings the leader's assignment to the members of a classic group, and Heartbeat.
 
 Source: GroupMetadataManager (classicGroupSync, classicGroupHeartbeat); KIP-559 (protocol type and name).
 """
 
 from __future__ import annotations
 
-from kcli.coordinator import Token
+from kcli.coordinator.machine import Token
 from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.classic.rebalance import answer_syncs, extend_session, rebalance, sync_key
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.records import classic_group_record
 from kcli.group.requests import Heartbeat, SyncAnswer, SyncGroup
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def sync(turn: Turn, token: Token, request: SyncGroup) -> None:
-    """Answered when the leader has assigned. Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION,
-    INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS."""
+    """Handle SyncGroup, which is answered once the leader's SyncGroup has brought the assignment.
+
+    Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
+    REBALANCE_IN_PROGRESS, UNKNOWN_SERVER_ERROR.
+    """
     try:
         group = _checked(turn, request)
     except GroupError as refused:
@@ -49,13 +53,17 @@ def _checked(turn: Turn, request: SyncGroup) -> ClassicGroup:
     return group
 
 
-def _differ(theirs: str | None, ours: str | None) -> bool:
-    return theirs is not None and ours is not None and theirs != ours
+def _differ(requested: str | None, current: str | None) -> bool:
+    return requested is not None and current is not None and requested != current
 
 
 def _assign(turn: Turn, group: ClassicGroup, request: SyncGroup) -> None:
-    """The group is stable once its record is written; members that the leader has not thought of get nothing. What is
-    too much for one record is refused: UNKNOWN_SERVER_ERROR."""
+    """Append the group's record with the leader's assignments, answer the pending SyncGroups, and make the group
+    Stable.
+
+    A member that the leader's request does not name gets an empty assignment. Where the record does not fit into one
+    batch, the SyncGroups are answered with UNKNOWN_SERVER_ERROR and the group rebalances.
+    """
     assignments = {member_id: request.assignments.get(member_id, b"") for member_id in group.members}
     record = classic_group_record(group, assignments)
     if not turn.fits([record]):
@@ -70,7 +78,8 @@ def _assign(turn: Turn, group: ClassicGroup, request: SyncGroup) -> None:
 
 
 def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
-    """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS: join again."""
+    """Handle Heartbeat: extend the member's session. Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION;
+    REBALANCE_IN_PROGRESS, on which the member joins again."""
     turn.answer(token, _heartbeat(turn, request))
 
 

@@ -1,12 +1,15 @@
-"""Consumer groups of KIP-848: members heartbeat, the coordinator assigns; partitions move one by one.
+"""Consumer groups of KIP-848: members send heartbeats, the coordinator assigns, and partitions move one by one.
 
-member              what a member has said, and which partitions it has, at which epochs
-group               the members of a group, its epoch, its target assignment: only records change it
-records             from the group to records, and back
-reconcile           one member's next step from what it has to what it shall have
-target              who shall have what
-heartbeat           joining, staying, leaving
-regex               subscriptions by regular expression
-classic_members     who still speaks JoinGroup and SyncGroup
-upgrade, downgrade  groups change their kind, with their members
+member              a member's subscription, its epochs, and the partitions that it owns
+group               a group's members, its epochs, its target assignment: only records change it
+records             the group's state to records, and back
+find                the member that sends a request, and the check of its epoch
+steps               what a heartbeat or JoinGroup does: note the subscription, refresh the topics, reconcile the member
+reconcile           one member's next step from its current to its target assignment
+target              the target assignment of the group, made by one of the assignors
+fence               removal of members, and the timers that lead to it
+heartbeat           ConsumerGroupHeartbeat: joining, staying, leaving
+regex, topic_regex  subscriptions by regular expression
+classic_members     members that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+upgrade, downgrade  a classic group becomes a consumer group, and the reverse, while it has members
 """

@@ -1,8 +1,9 @@
 """Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-The coordinator assigns, so nobody leads, and nobody waits: a join is answered with the member's epoch as generation, a
-sync with its partitions; each rebalance is told with REBALANCE_IN_PROGRESS, and the member joins again to take its next
-step. Source: GroupMetadataManager (classicGroup...ToConsumerGroup); KIP-848.
+The coordinator assigns, so there is no leader, and every request is answered at once: JoinGroup with the member's epoch
+as the generation, SyncGroup with the member's partitions. A heartbeat answered with REBALANCE_IN_PROGRESS makes the
+member join again, which takes its next step towards its target assignment. Source: GroupMetadataManager
+(classicGroup...ToConsumerGroup); KIP-848.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from formats.errors import FormatError
-from kcli.coordinator import Pair, Token
+from kcli.coordinator.machine import Pair, Token
 from kcli.group.classic.group import CONSUMER
 from kcli.group.consumer.downgrade import can_downgrade_with, downgrade
 from kcli.group.consumer.embedded import Subscription, read_subscription, version_of, with_ids, write_assignment
@@ -28,7 +29,7 @@ from kcli.group.consumer.member import ClassicProtocol, ConsumerMember, MemberSt
 from kcli.group.consumer.regex import RegexChange, update_regex
 from kcli.group.consumer.steps import note, reconcile, refresh
 from kcli.group.consumer.target import Target, update_target
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.requests import (
     Heartbeat,
     JoinAnswer,
@@ -40,11 +41,15 @@ from kcli.group.requests import (
     SyncGroup,
 )
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def join(turn: Turn, token: Token, request: JoinGroup, group: ConsumerGroup) -> None:
-    """Errors: MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID,
-    FENCED_INSTANCE_ID; for metadata that cannot be read: UNKNOWN_SERVER_ERROR."""
+    """Handle the JoinGroup of a classic member.
+
+    Errors: MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID,
+    FENCED_INSTANCE_ID, UNKNOWN_SERVER_ERROR where the member's metadata cannot be read.
+    """
     try:
         answer = _join(turn, request, group)
     except GroupError as refused:
@@ -68,7 +73,8 @@ def _join(turn: Turn, request: JoinGroup, group: ConsumerGroup) -> JoinAnswer:
     subscription = _subscription(request)
     member = _updated(old, request, subscription)
     has_changed = note(group, old, member, records)
-    has_changed |= update_regex(turn, group, old, member, records) is not RegexChange.NONE
+    regex_change = update_regex(turn, group, old, member, records, request.describable)
+    has_changed |= regex_change is not RegexChange.NONE
     epoch, is_homogeneous = group.epoch, None
     if has_changed or group.needs_refresh(turn.now_ms):
         epoch, is_homogeneous = refresh(turn, group, old, member, records, has_changed=has_changed)
@@ -119,8 +125,8 @@ def _updated(member: ConsumerMember, request: JoinGroup, subscription: Subscript
 
 
 def sync(turn: Turn, token: Token, request: SyncGroup, group: ConsumerGroup) -> None:
-    """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL,
-    REBALANCE_IN_PROGRESS."""
+    """Answer the SyncGroup of a classic member with its partitions. Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+    ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS."""
     try:
         answer = _sync(turn, request, group)
     except GroupError as refused:
@@ -143,7 +149,8 @@ def _sync(turn: Turn, request: SyncGroup, group: ConsumerGroup) -> SyncAnswer:
 
 
 def heartbeat(turn: Turn, token: Token, request: Heartbeat, group: ConsumerGroup) -> None:
-    """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS: join again."""
+    """Extend the session of a classic member. Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION;
+    REBALANCE_IN_PROGRESS, on which the member joins again."""
     try:
         member, _ = _member(group, request.member_id, request.instance_id, request.generation)
     except GroupError as refused:
@@ -175,8 +182,8 @@ def _member(
 
 
 def leave(turn: Turn, token: Token, request: LeaveGroup, group: ConsumerGroup) -> None:
-    """Members of either protocol go. Errors, of each member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; of all, where they
-    are too many for one batch: UNKNOWN_SERVER_ERROR."""
+    """Remove members of either protocol. Errors, by member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; of the request:
+    UNKNOWN_SERVER_ERROR where the records do not fit into one batch."""
     leaving: dict[str, ConsumerMember] = {}
     answers = []
     for each in request.members:

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a consumer group seen from outside.
+"""ConsumerGroupDescribe.
 
 Source: ConsumerGroup.asDescribedGroup; KIP-848, KIP-1043.
 """
@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from kcli.coordinator import Token
+from kcli.coordinator.machine import Token
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember
-from kcli.group.errors import ErrorCode
 from kcli.group.metadata import Metadata
 from kcli.group.requests import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup
 from kcli.group.turn import Turn
-from kcli.java import hash_map_order
+from kcli.java.hashing import hash_map_order
+from kcli.protocol.error_code import ErrorCode
 
 
 def describe(turn: Turn, token: Token, request: DescribeConsumerGroup) -> None:
-    """Error: GROUP_ID_NOT_FOUND, where there is no group of that name, or one of another kind."""
+    """Answer with a consumer group and its members. Error: GROUP_ID_NOT_FOUND where there is no group of that id, or
+    the group is no consumer group."""
     group = turn.shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
         turn.answer(token, _described(turn, group))

@@ -1,5 +1,6 @@
-"""A consumer group whose members all speak the classic protocol becomes a classic group, as group.consumer.migration.
-policy allows: its epoch is the generation, its target assignment the members'. KIP-848.
+"""A consumer group whose members all speak the classic protocol becomes a classic group, where
+group.consumer.migration.policy allows it: the group epoch becomes the generation, the target assignment of each member
+its assignment. KIP-848.
 
 Source: GroupMetadataManager (validateOnlineDowngrade..., convertToClassicGroup), ClassicGroup.fromConsumerGroup.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from formats.errors import FormatError
-from kcli.coordinator import Pair
+from kcli.coordinator.machine import Pair
 from kcli.group.classic.group import CONSUMER, ClassicGroup
 from kcli.group.classic.member import Member
 from kcli.group.classic.rebalance import extend_session, prepare
@@ -17,19 +18,21 @@ from kcli.group.consumer.embedded import version_of, write_assignment
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember
 from kcli.group.consumer.records import group_tombstones
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.records import classic_group_record
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def can_downgrade(turn: Turn, group: ConsumerGroup, leaving: Sequence[ConsumerMember]) -> bool:
-    """Once these are gone, may it, and does it have to?"""
+    """Whether the group must become a classic group once these members have left: only classic members remain, at
+    least one, and the configuration allows it."""
     left = len(group.members) - len(leaving)
     return group.are_others_classic(leaving) and left > 0 and _is_allowed(turn, left)
 
 
 def can_downgrade_with(turn: Turn, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-    """Once a classic member has taken this one's place?"""
+    """Whether the group must become a classic group once a classic member replaces this one, its last other member."""
     is_last = replaced.classic is None and group.are_others_classic([replaced])
     return is_last and _is_allowed(turn, len(group.members))
 
@@ -48,19 +51,23 @@ def downgrade(
     joining: ConsumerMember | None = None,
     must_rebalance: bool,
 ) -> None:
-    """Append the records of it, behind these; the group itself is a classic one at once. joining: takes the place of
-    the member that has its instance id. Raises GroupError: GROUP_ID_NOT_FOUND, for members whose metadata cannot be
-    read; UNKNOWN_SERVER_ERROR, where it is too much for one batch."""
-    gone = {member.id for member in leaving}
+    """Replace the consumer group by a classic group, and append the records of that.
+
+    records: go before the downgrade's own, in the same batch. leaving: members that do not become members of the
+    classic group. joining: a classic member that replaces the member with its instance id. must_rebalance: whether the
+    classic group rebalances at once. Raises GroupError GROUP_ID_NOT_FOUND where a member's metadata cannot be read,
+    UNKNOWN_SERVER_ERROR where the records do not fit into one batch.
+    """
+    removed = {member.id for member in leaving}
     replaced = None if joining is None else group.static_member(joining.instance_id)
     renamed = {}
     if joining is not None and replaced is not None:
-        gone.add(replaced.id)
+        removed.add(replaced.id)
         renamed[replaced.id] = joining.id
     classic = ClassicGroup(group.id, turn.now_ms)
     classic.generation = group.epoch
     for member in (*group.members.values(), *(() if joining is None else (joining,))):
-        if member.id not in gone or member is joining:
+        if member.id not in removed or member is joining:
             classic.add(_classic_member(member))
     classic.protocol = classic.choose_protocol()
     old_ids = {new: old for old, new in renamed.items()}

@@ -1,6 +1,6 @@
-"""What consumers put into the classic protocol: their subscription in JoinGroup, their assignment in SyncGroup.
+"""The consumers' embedded protocol: ConsumerProtocolSubscription in JoinGroup, ConsumerProtocolAssignment in SyncGroup.
 
-    subscription, assignment   version int16, message of that version; newer ones are read as the newest known
+    subscription, assignment   version int16, message of that version; a newer version is read as the newest known one
 
 Source: ConsumerProtocol.
 """
@@ -22,7 +22,7 @@ NEWEST = 3
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Topics by name; what the member has, by name as well; its rack."""
+    """A member's subscription. topics: by name. owned: the partitions that the member owns, by topic name."""
 
     topics: frozenset[str]
     owned: Mapping[str, tuple[int, ...]]
@@ -30,7 +30,7 @@ class Subscription:
 
 
 def version_of(data: bytes) -> int:
-    """The version of either. Raises FormatError."""
+    """Return the version of a subscription or an assignment, at most NEWEST. Raises FormatError."""
     if len(data) < VERSION_BYTES:
         raise Truncated("no version", 0)
     version = int.from_bytes(data[:VERSION_BYTES], signed=True)
@@ -40,7 +40,7 @@ def version_of(data: bytes) -> int:
 
 
 def read_subscription(data: bytes) -> Subscription:
-    """Raises FormatError."""
+    """Parse a ConsumerProtocolSubscription. Raises FormatError."""
     value, _ = reader("ConsumerProtocolSubscription", version_of(data))(data, VERSION_BYTES)
     owned = value.get("ownedPartitions") or ()
     return Subscription(
@@ -51,7 +51,8 @@ def read_subscription(data: bytes) -> Subscription:
 
 
 def read_assignment(data: bytes, metadata: Metadata) -> tuple[dict[UUID, frozenset[int]], bool]:
-    """Partitions of the topics that there are; is there user data too? Raises FormatError."""
+    """Parse a ConsumerProtocolAssignment: the assigned partitions of existing topics, by topic id, and whether the
+    assignment has user data. Raises FormatError."""
     if not data:
         return {}, False
     value, _ = reader("ConsumerProtocolAssignment", version_of(data))(data, VERSION_BYTES)
@@ -60,13 +61,13 @@ def read_assignment(data: bytes, metadata: Metadata) -> tuple[dict[UUID, frozens
 
 
 def with_ids(named: Mapping[str, Iterable[int]], metadata: Metadata) -> dict[UUID, frozenset[int]]:
-    """Partitions of the topics that there are, by id."""
+    """Return the partitions by topic id instead of name, without topics that do not exist."""
     found = ((metadata.topic_id(name), numbers) for name, numbers in named.items())
     return {topic_id: frozenset(numbers) for topic_id, numbers in found if topic_id is not None}
 
 
 def write_assignment(partitions: Mapping[UUID, Iterable[int]], version: int, metadata: Metadata) -> bytes:
-    """Of the topics that there are."""
+    """Return a ConsumerProtocolAssignment of these partitions, without topics that do not exist."""
     topics = [
         {"topic": name, "partitions": sorted(numbers)}
         for topic_id, numbers in partitions.items()

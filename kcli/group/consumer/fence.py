@@ -1,10 +1,11 @@
-"""Members that are out, by themselves or because they were too late. The rest goes on with a new group epoch, or, where
-only classic members are left, as a classic group.
+"""Removal of members that leave a consumer group or miss a deadline. The group gets a new group epoch, or, where only
+classic members remain, becomes a classic group.
 
-    session   for its heartbeats
-    revoke    to give away what it must: its rebalance time-out
-    join      a classic member: to join again, once it was told of a rebalance
-    sync      a classic member: to ask for its assignment, once it has joined
+    timer     the member must
+    session   send a heartbeat within its session timeout
+    revoke    confirm within its rebalance timeout that it has revoked partitions
+    join      classic member: join again within its rebalance timeout after REBALANCE_IN_PROGRESS
+    sync      classic member: send SyncGroup within its rebalance timeout after JoinGroup
 
 Source: GroupMetadataManager (consumerGroupFenceMembers, schedule...Timeout).
 """
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from kcli.coordinator import Pair
+from kcli.coordinator.machine import Pair
 from kcli.group.classic.rebalance import session_key
 from kcli.group.consumer.downgrade import can_downgrade, downgrade
 from kcli.group.consumer.group import ConsumerGroup
@@ -28,7 +29,8 @@ from kcli.group.turn import Shard, TimerKey, Turn
 
 
 def fence(turn: Turn, group: ConsumerGroup, members: Sequence[ConsumerMember]) -> None:
-    """They are out. Raises GroupError: UNKNOWN_SERVER_ERROR, where that is too much for one batch."""
+    """Remove these members and cancel their timers. Raises GroupError UNKNOWN_SERVER_ERROR where the records do not fit
+    into one batch."""
     if not members:
         return
     if can_downgrade(turn, group, members):
@@ -55,7 +57,8 @@ def _remove(turn: Turn, group: ConsumerGroup, members: Sequence[ConsumerMember])
 
 
 def hash_topics(shard: Shard, subscriptions: Subscriptions) -> int:
-    """The hash of what is known of the topics that the group reads."""
+    """Return the metadata hash of the topics that are subscribed to (`metadata_hash`); topic hashes are cached in the
+    shard."""
     hashes = {}
     for name in subscriptions.topics():
         topic_id = shard.metadata.topic_id(name)
@@ -68,7 +71,7 @@ def hash_topics(shard: Shard, subscriptions: Subscriptions) -> int:
     return group_hash(hashes)
 
 
-# who is too late
+# timers
 
 
 def _revoke_key(group_id: str, member_id: str) -> TimerKey:
@@ -84,7 +87,7 @@ def _sync_key(group_id: str, member_id: str) -> TimerKey:
 
 
 def extend_session(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """The member is alive."""
+    """Restart the member's session timer."""
     if member.classic is None:
         timeout_ms = turn.shard.metadata.settings(group_id).session_timeout_ms
     else:
@@ -93,53 +96,55 @@ def extend_session(turn: Turn, group_id: str, member: ConsumerMember) -> None:
 
 
 def load(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """The member was read from the log: its time begins now, and is the group's, whatever protocol it speaks."""
+    """Start the timers of a member that was read from the log. Its first session has the group's session timeout, also
+    where the member speaks the classic protocol."""
     extend_session(turn, group_id, replace(member, classic=None))
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         await_revocation(turn, group_id, member)
 
 
 def await_revocation(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """It must leave its epoch in time."""
+    """Start the timer within which the member must revoke partitions and so leave its member epoch."""
     key = _revoke_key(group_id, member.id)
     turn.after(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, member.epoch))
 
 
 def stop_awaiting_revocation(turn: Turn, group_id: str, member_id: str) -> None:
-    """It has."""
+    """Cancel the revocation timer."""
     turn.cancel(_revoke_key(group_id, member_id))
 
 
 def await_join(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """It was told to join again; the first time that it was counts."""
+    """Start the timer within which a classic member must join again, unless it is running: the time counts from the
+    member's first REBALANCE_IN_PROGRESS."""
     key = _join_key(group_id, member.id)
     turn.after_if_absent(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, None))
 
 
 def stop_awaiting_join(turn: Turn, group_id: str, member_id: str) -> None:
-    """It has joined again."""
+    """Cancel the join timer."""
     turn.cancel(_join_key(group_id, member_id))
 
 
 def await_sync(turn: Turn, group_id: str, member: ConsumerMember) -> None:
-    """It has joined, and has to ask for its assignment."""
+    """Start the timer within which a classic member that has joined must send SyncGroup."""
     key = _sync_key(group_id, member.id)
     turn.after(key, member.rebalance_timeout_ms, partial(_too_late, group_id, member.id, None))
 
 
 def stop_awaiting_sync(turn: Turn, group_id: str, member_id: str) -> None:
-    """It has asked."""
+    """Cancel the sync timer."""
     turn.cancel(_sync_key(group_id, member_id))
 
 
 def cancel_all(turn: Turn, group_id: str, member_id: str) -> None:
-    """Nothing is expected of it any more."""
+    """Cancel all timers of the member."""
     for key in (session_key, _revoke_key, _join_key, _sync_key):
         turn.cancel(key(group_id, member_id))
 
 
 def _too_late(group_id: str, member_id: str, epoch: int | None, turn: Turn) -> None:
-    """The member is out, if it is still there, and at that epoch."""
+    """Remove the member, if it is in the group and at that member epoch. epoch: None for any."""
     group = turn.shard.consumer(group_id)
     member = None if group is None else group.members.get(member_id)
     if group is not None and member is not None and epoch in (None, member.epoch):

@@ -1,5 +1,5 @@
-"""Which member of a group sends a request: a new one, one that is known, or one that takes another's place under its
-instance id.
+"""The member that sends a request to a consumer group: a new member, a known one, or a static member that replaces the
+one with its instance id.
 
 Source: GroupMetadataManager (getOrMaybeSubscribe...ConsumerGroupMember, throwIf...); KIP-345 (instance ids).
 """
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcli.coordinator import Pair
+from kcli.coordinator.machine import Pair
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import JOINING, LEAVING_STATIC, ConsumerMember, Epochs
 from kcli.group.consumer.reconcile import Owned
 from kcli.group.consumer.records import current_record, member_record, member_tombstones, target_record
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def check_room(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
-    """Raises GroupError: GROUP_MAX_SIZE_REACHED."""
+    """Raises GroupError GROUP_MAX_SIZE_REACHED where a new member would exceed group.consumer.max.size."""
     size_max = turn.shard.config.consumer_group_max_size
     if len(group.members) >= size_max and member_id not in group.members:
         message = f"The consumer group has reached its maximum capacity of {size_max} members."
@@ -26,7 +27,8 @@ def check_room(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
 
 
 def find_dynamic(group: ConsumerGroup, member_id: str, *, may_join: bool) -> ConsumerMember:
-    """Raises GroupError: UNKNOWN_MEMBER_ID."""
+    """Return the dynamic member of that id; where there is none and it may join, a new one. Raises GroupError
+    UNKNOWN_MEMBER_ID."""
     if may_join and member_id not in group.members:
         return ConsumerMember(id=member_id)
     return group.member(member_id)
@@ -35,7 +37,12 @@ def find_dynamic(group: ConsumerGroup, member_id: str, *, may_join: bool) -> Con
 def find_static(
     group: ConsumerGroup, member_id: str, instance_id: str, records: list[Pair], *, may_join: bool, is_classic: bool
 ) -> ConsumerMember:
-    """Raises GroupError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID."""
+    """Return the static member of that instance id.
+
+    A member that joins replaces the one that has its instance id, where that has left or either of them is classic; the
+    records of the replacement are added to `records`. is_classic: whether the joining member is classic.
+    Raises GroupError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID.
+    """
     existing = group.static_member(instance_id)
     if not may_join:
         return check_static(existing, member_id, instance_id)
@@ -56,7 +63,8 @@ def find_static(
 
 
 def check_static(existing: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """The member of that instance id, which is this one. Raises GroupError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Return `existing`, the member of that instance id. Raises GroupError UNKNOWN_MEMBER_ID where there is none,
+    FENCED_INSTANCE_ID where it has another member id."""
     if existing is None:
         raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if existing.id != member_id:
@@ -68,8 +76,11 @@ def check_static(existing: ConsumerMember | None, member_id: str, instance_id: s
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
-    """Is it the member's? The one before is fine as well, as long as it has nothing but its own: the answer to its last
-    heartbeat was lost. Raises GroupError: FENCED_MEMBER_EPOCH."""
+    """Raises GroupError FENCED_MEMBER_EPOCH where the request's epoch is not the member's.
+
+    The previous member epoch is accepted too, where all partitions that the member owns are assigned to it: then the
+    answer to its last heartbeat was lost.
+    """
     if epoch in (JOINING, member.epoch):
         return
     if epoch == member.previous_epoch and epoch < member.epoch and _has_only(owned, member.assigned):

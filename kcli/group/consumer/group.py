@@ -1,17 +1,17 @@
-"""A consumer group: its members, three kinds of epochs, and in which of these states it is.
+"""A consumer group: its members, its epochs, and its state.
 
     group epoch        grows when a member, a subscription or a topic has changed
-    assignment epoch   the group epoch that the target assignment was made for
-    member epoch       the assignment epoch that the member is at
+    assignment epoch   the group epoch for which the target assignment was made
+    member epoch       the assignment epoch that the member has reconciled to
 
     state         when
     Empty         there are no members
-    Assigning     the target assignment is older than the group
-    Reconciling   a member has not its target assignment yet
-    Stable        all members have theirs
+    Assigning     the group epoch is newer than the assignment epoch
+    Reconciling   a member does not have its target assignment yet
+    Stable        all members have their target assignments
 
-Kafka's fifth state, Dead, is what a group is called that is not there. Only records change a group
-(`kcli.group.consumer.records.replay`), but for when it looks at topics again.
+Kafka's fifth state, Dead, is the state that describes a group which does not exist. Only records change a group
+(`kcli.group.consumer.records.replay`), except for the time of its next metadata refresh, which is kept in memory only.
 
 Source: ConsumerGroup, ModernGroup; KIP-848.
 """
@@ -27,19 +27,26 @@ from formats.message import uuid_bytes
 from kcli.group.committed import CommittedOffset
 from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember, MemberState, Partitions
 from kcli.group.consumer.subscriptions import ResolvedRegex, Subscriptions, subtract
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.requests import CommitOffsets
-from kcli.java import hash_map_order
+from kcli.java.hashing import hash_map_order
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicIdPartition
 
 CONSUMER = "consumer"
 MEMBER_EPOCHS_SINCE = 9
-"""The version of OffsetCommit that has them."""
+"""The first version of OffsetCommit that carries member epochs."""
 FOREVER_MS = 2**31 - 1
 
 
 class ConsumerGroup:
-    """See above. target: what each member shall have. static: members by instance id. has_partition_metadata: a record
-    of versions before 4.1 is in the log, and has to go."""
+    """A consumer group.
+
+    target: the target assignment, by member id. static: member ids by instance id. resolved: the topics that each
+    regular expression matches. classic_members: the number of members that speak the classic protocol.
+    has_partition_metadata: the log has a ConsumerGroupPartitionMetadata record of Kafka before 4.1, which needs a
+    tombstone.
+    """
 
     type_name = CONSUMER
 
@@ -58,14 +65,14 @@ class ConsumerGroup:
         self.classic_members = 0
         self._assignors: Counter[str] = Counter()
         self._protocols: Counter[str] = Counter()
-        self._owned: dict[tuple[UUID, int], int] = {}
+        self._owned: dict[TopicIdPartition, int] = {}
         self._refresh_ms, self._refresh_epoch = 0, 0
 
-    # as other kinds of groups
+    # the interface of all types of groups
 
     @property
     def state_name(self) -> str:
-        """As lists show it."""
+        """The group's state in ListGroups."""
         if not self.members:
             return "Empty"
         if self.epoch > self.assignment_epoch:
@@ -76,17 +83,21 @@ class ConsumerGroup:
 
     @property
     def listed_protocol_type(self) -> str:
-        """As lists show it."""
+        """The group's protocol type in ListGroups."""
         return CONSUMER
 
     @property
     def is_empty(self) -> bool:
-        """Has it no members?"""
+        """Whether the group has no members."""
         return not self.members
 
     def check_commit(self, request: CommitOffsets) -> None:
-        """Members commit at their epoch, or at an older one for partitions that they had then already; anyone commits
-        to an empty group, and a transaction that names no member to any (KIP-447, KIP-1251)."""
+        """Raises GroupError where the request may not commit offsets to the group.
+
+        A member commits with its member epoch, or with an older one for partitions that it has owned since. A client
+        without membership commits to an empty group only; a transactional commit may name no member (KIP-447,
+        KIP-1251).
+        """
         is_transactional = request.producer_id >= 0
         epoch = request.generation
         if epoch < 0 and self.is_empty:
@@ -104,7 +115,7 @@ class ConsumerGroup:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION if is_old else ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """May this member read offsets? Who names none, may. Raises GroupError."""
+        """Raises GroupError where the member may not fetch offsets at this epoch; a request without a member may."""
         if member_id is None and epoch < 0:
             return
         member = self.member(member_id or "")
@@ -113,25 +124,26 @@ class ConsumerGroup:
             raise GroupError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH)
 
     def check_delete_offsets(self) -> None:
-        """Always: it is known which topics are read."""
+        """Never raises: the subscribed topics are known, so OffsetDelete is checked by topic."""
 
     def check_delete(self) -> None:
-        """Only without members."""
+        """Raises GroupError NON_EMPTY_GROUP where the group has members."""
         if not self.is_empty:
             raise GroupError(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Does a member read that topic?"""
+        """Whether a member subscribes to the topic, by name or by regular expression."""
         return topic in self.subscriptions
 
     def retention_begins_ms(self, offset: CommittedOffset) -> int | None:
-        """Since the commit, of topics that nobody reads."""
+        """When the offset's retention begins: at its commit, in milliseconds since 1970. Offsets of subscribed topics
+        are kept by the caller."""
         return offset.commit_timestamp_ms
 
-    # what there is
+    # queries
 
     def member(self, member_id: str) -> ConsumerMember:
-        """Raises GroupError: UNKNOWN_MEMBER_ID."""
+        """The member of that id. Raises GroupError UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             message = f"Member {member_id} is not a member of group {self.id}."
@@ -139,21 +151,22 @@ class ConsumerGroup:
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member that has this instance id."""
+        """The member with this instance id; None where there is none."""
         member_id = None if instance_id is None else self.static.get(instance_id)
         return None if member_id is None else self.member(member_id)
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """What it shall have; a static one, whatever its id was when that was made."""
+        """The member's target assignment; for a static member, that of the member id to which its instance id belongs
+        now."""
         member_id = member.id if member.instance_id is None else self.static.get(member.instance_id)
         return NO_PARTITIONS if member_id is None else self.target.get(member_id, NO_PARTITIONS)
 
     def is_owned(self, topic_id: UUID, partition: int) -> bool:
-        """Has a member this partition, or is about to give it away?"""
+        """Whether a member owns the partition, or has still to revoke it."""
         return (topic_id, partition) in self._owned
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Does it lack partitions of its target that others own still?"""
+        """Whether the member lacks partitions of its target assignment that other members still own."""
         return member.state is MemberState.UNRELEASED_PARTITIONS and any(
             number not in member.assigned.get(topic_id, {}) and self.is_owned(topic_id, number)
             for topic_id, numbers in self.target.get(member.id, NO_PARTITIONS).items()
@@ -161,7 +174,11 @@ class ConsumerGroup:
         )
 
     def preferred_assignor(self, old: ConsumerMember | None, new: ConsumerMember | None) -> str | None:
-        """The one that most members want, once a member has become another; among equals Java's hash map decides."""
+        """The assignor that most members prefer, once member `old` is replaced by `new`; None where no member names
+        one.
+
+        Of several with equal votes, the first in the order of Java's HashMap wins, as in Kafka.
+        """
         votes = self._assignors.copy()
         if old is not None and old.assignor is not None:
             subtract(votes, old.assignor)
@@ -170,37 +187,40 @@ class ConsumerGroup:
         return max(hash_map_order(votes), key=votes.__getitem__, default=None)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Has a classic member a protocol with all other classic ones in common?"""
+        """Whether a classic member with these protocols can join: it shares one with all classic members of the
+        group."""
         if protocol_type != CONSUMER:
             return False
         if self.is_empty:
             return any(True for _ in names)
         return any(self._protocols[name] == self.classic_members for name in names)
 
-    def are_others_classic(self, gone: Iterable[ConsumerMember]) -> bool:
-        """Do all but these speak the classic protocol?"""
-        left = list(gone)
-        return self.classic_members - sum(each.classic is not None for each in left) == len(self.members) - len(left)
+    def are_others_classic(self, leaving: Iterable[ConsumerMember]) -> bool:
+        """Whether all members except `leaving` speak the classic protocol."""
+        excepted = list(leaving)
+        classic = self.classic_members - sum(each.classic is not None for each in excepted)
+        return classic == len(self.members) - len(excepted)
 
-    # when topics are looked at again: kept in memory only
+    # the time of the next metadata refresh: kept in memory only
 
     def needs_refresh(self, now_ms: int) -> bool:
-        """Have topics changed since the group looked at them, as far as it knows?"""
+        """Whether the group must hash its topics' metadata again: topics have changed, or the epoch of the last refresh
+        was never written."""
         return now_ms >= self._refresh_ms or self.epoch < self._refresh_epoch
 
     def request_refresh(self) -> None:
-        """Topics have changed."""
+        """Have the next heartbeat refresh the metadata, as topics have changed."""
         self._refresh_ms, self._refresh_epoch = 0, 0
 
     def refreshed(self, now_ms: int, epoch: int) -> None:
-        """They were looked at, for an epoch that its record has still to begin."""
+        """Note a metadata refresh at `now_ms`. epoch: the group epoch after it, whose record may still be unwritten."""
         self._refresh_ms, self._refresh_epoch = now_ms + FOREVER_MS, epoch
 
-    # what the log says
+    # replaying the log
 
     def set_member(self, member: ConsumerMember) -> None:
-        """A new member, or a new state of one. Raises BadValue where a partition has another owner of no older
-        epoch."""
+        """Add a member, or replace its earlier state. Raises BadValue where a partition of the member has another owner
+        at the same or a newer epoch."""
         old = self.members.get(member.id)
         if old is not None:
             self._forget(old)
@@ -220,7 +240,7 @@ class ConsumerGroup:
                     self._owned[topic_id, number] = member.epoch
 
     def remove_member(self, member_id: str) -> None:
-        """A member is gone."""
+        """Remove a member."""
         member = self.members.pop(member_id)
         self._forget(member)
         if member.instance_id is not None:
@@ -240,7 +260,8 @@ class ConsumerGroup:
                         del self._owned[topic_id, number]
 
     def set_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
-        """A regular expression was resolved, or is not needed any more."""
+        """Set the topics that a regular expression matches. resolved: None where no member subscribes to it any
+        more."""
         old = self.resolved.pop(regex, None)
         if old is not None:
             self.subscriptions.unmatch(old.topics)
@@ -250,6 +271,6 @@ class ConsumerGroup:
 
 
 def _is_before(member: ConsumerMember, epoch: int, topic_id: str, partition: int) -> bool:
-    """Has it not the partition, or got it after that epoch?"""
+    """Whether the member does not own the partition, or was assigned it after that epoch."""
     since = member.epoch_of(UUID(bytes=uuid_bytes(topic_id)), partition)
     return since is None or epoch < since

@@ -1,14 +1,15 @@
-"""ConsumerGroupHeartbeat: a member joins, is alive, or leaves; what it is told to have is the group's assignment.
+"""ConsumerGroupHeartbeat: a member joins, extends its session, or leaves; the answer brings its assignment.
 
-A group begins with its first member. An empty classic group of its name gives way; one with members becomes a consumer
-group with them, where that is allowed. Source: GroupMetadataManager.consumerGroupHeartbeat; KIP-848.
+The first member to join creates the group. It replaces an empty classic group of the same id; a classic group with
+members is upgraded to a consumer group, where group.consumer.migration.policy allows it. Source:
+GroupMetadataManager.consumerGroupHeartbeat; KIP-848.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from kcli.coordinator import Pair, Token
+from kcli.coordinator.machine import Pair, Token
 from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.consumer.fence import extend_session, fence
 from kcli.group.consumer.find import check_epoch, check_room, check_static, find_dynamic, find_static
@@ -19,15 +20,20 @@ from kcli.group.consumer.regex import RegexChange, update_regex
 from kcli.group.consumer.steps import note, reconcile, refresh
 from kcli.group.consumer.target import update_target
 from kcli.group.consumer.upgrade import upgrade
-from kcli.group.errors import ErrorCode, GroupError, not_found
+from kcli.group.errors import GroupError, not_found
 from kcli.group.records import classic_group_tombstone
 from kcli.group.requests import ConsumerHeartbeat, ConsumerHeartbeatAnswer, TopicsChanged
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def heartbeat(turn: Turn, token: Token, request: ConsumerHeartbeat) -> None:
-    """Errors: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
-    GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION; too much for one batch: UNKNOWN_SERVER_ERROR."""
+    """Handle ConsumerGroupHeartbeat.
+
+    Errors: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION, UNKNOWN_SERVER_ERROR where the records do not fit into one
+    batch.
+    """
     try:
         answer = _leave(turn, request) if request.epoch in (LEAVING, LEAVING_STATIC) else _stay(turn, request)
     except GroupError as refused:
@@ -52,8 +58,9 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
     check_epoch(old, request.epoch, request.owned)
     member = _updated(old, request)
     names_changed = note(group, old, member, records)
-    regex_change = update_regex(turn, group, old, member, records)
-    # A static member that upgrades its group in the midst of a rebalance is not new in it; Kafka leaves it unassigned.
+    regex_change = update_regex(turn, group, old, member, records, request.describable)
+    # Where a static member upgrades its classic group during a rebalance, its subscription has not changed, and Kafka
+    # leaves the member without an assignment. Here the group gets a new epoch.
     is_unassigned = classic is not None and classic.state is not State.STABLE
     has_changed = names_changed or regex_change is RegexChange.RESOLVED or is_unassigned
     epoch, is_homogeneous = group.epoch, None
@@ -68,9 +75,10 @@ def _stay(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
 
 
 def find_group(turn: Turn, group_id: str, records: list[Pair], *, may_create: bool) -> ConsumerGroup:
-    """The consumer group; a new one, or one made of a classic one, is there once the records are replayed.
+    """Return the consumer group of that id, or, where `may_create`, a new one or one upgraded from a classic group.
 
-    Raises GroupError: GROUP_ID_NOT_FOUND.
+    The shard has such a group only once `records`, to which its records are added, are replayed. Raises GroupError
+    GROUP_ID_NOT_FOUND.
     """
     group = turn.shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
@@ -92,7 +100,7 @@ def _other_kind(group_id: str) -> GroupError:
 
 
 def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """What the request says nothing about stays."""
+    """The member with the fields that the request sets; its other fields stay."""
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         member,
@@ -111,11 +119,12 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 def _answer(
     turn: Turn, request: ConsumerHeartbeat, old: ConsumerMember, member: ConsumerMember
 ) -> ConsumerHeartbeatAnswer:
-    """The assignment is told where it is new, or where the member has said all that it could."""
+    """The answer. It has the assignment where the member joins, its assignment has changed, or its request sets all of
+    subscription, rebalance timeout and owned partitions."""
     subscribes = request.topics is not None or request.regex is not None
-    has_said_all = request.rebalance_timeout_ms != -1 and subscribes and request.owned is not None
+    is_full_request = request.rebalance_timeout_ms != -1 and subscribes and request.owned is not None
     assignment = None
-    if request.epoch == JOINING or has_said_all or member.assigned != old.assigned:
+    if request.epoch == JOINING or is_full_request or member.assigned != old.assigned:
         assignment = {topic_id: tuple(sorted(numbers)) for topic_id, numbers in member.assigned.items()}
     return ConsumerHeartbeatAnswer(
         member_id=member.id,
@@ -146,7 +155,7 @@ def _leave(turn: Turn, request: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """A static member that wants to come back keeps its partitions, until its session ends."""
+    """The static member after a heartbeat with epoch -2: it keeps its assigned partitions until its session expires."""
     assigned = {topic_id: dict.fromkeys(numbers, 0) for topic_id, numbers in member.assigned.items()}
     return replace(member, epoch=LEAVING_STATIC, assigned=assigned, revoking={})
 
@@ -155,7 +164,7 @@ def _away(member: ConsumerMember) -> ConsumerMember:
 
 
 def topics_changed(turn: Turn, token: Token, request: TopicsChanged) -> None:
-    """Groups that read them look at them again, each with its next heartbeat."""
+    """Have the groups that subscribe to the changed topics refresh their metadata with their next heartbeats."""
     shard = turn.shard
     for name in request.topics:
         shard.topic_hashes.pop(name, None)

@@ -1,10 +1,10 @@
-"""A member of a consumer group: what it subscribes to, and where it is on its way to its target assignment.
+"""A member of a consumer group: its subscription, and its progress towards its target assignment.
 
-    state                   its epoch is     and it
-    STABLE                  the target's     has its target assignment
-    UNREVOKED_PARTITIONS    an older one     still owns partitions that it must give away, and has not confirmed it
-    UNRELEASED_PARTITIONS   the target's     waits for partitions that others have not given away yet
-    UNKNOWN                                  was written by a newer version
+    state                   member epoch              the member
+    STABLE                  the assignment epoch      has its target assignment
+    UNREVOKED_PARTITIONS    an older one              has not confirmed yet that it has revoked partitions
+    UNRELEASED_PARTITIONS   the assignment epoch      waits for partitions that other members have not revoked yet
+    UNKNOWN                                           has a state that a newer version of Kafka wrote
 
 Source: ConsumerGroupMember, MemberState.
 """
@@ -21,18 +21,20 @@ from uuid import UUID
 from kcli.group.requests import Protocols
 
 JOINING, LEAVING, LEAVING_STATIC = 0, -1, -2
-"""Epochs that say what a member wants: to join, to leave, to leave and come back under its instance id."""
+"""Member epochs in requests with a meaning of their own: the member joins; leaves; leaves as a static member that will
+rejoin under its instance id."""
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""Partitions by topic."""
+"""Partitions by topic id."""
 Epochs = Mapping[UUID, Mapping[int, int]]
-"""Partitions by topic, with the epoch at which the member got each: offsets of older epochs are refused there."""
+"""Partitions by topic id, each with the member epoch at which it was assigned: commits with older epochs are
+refused."""
 
 NO_PARTITIONS: Final[Partitions] = MappingProxyType({})
 
 
 class MemberState(IntEnum):
-    """See above."""
+    """A member's state, by its number in records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -42,7 +44,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicProtocol:
-    """What a member that speaks the classic protocol has said in JoinGroup."""
+    """The session timeout and the protocols from the JoinGroup of a member that speaks the classic protocol."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -50,8 +52,12 @@ class ClassicProtocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """See above. regex, assignor: None, or "", for none. assigned: what it has. revoking: what it must give away first.
-    classic: only of one that speaks the classic protocol."""
+    """A member of a consumer group.
+
+    topics: subscribed to by name. regex, assignor: None or "" for none. assigned: the partitions that the member may
+    own. revoking: the partitions that it must revoke before it gets others. classic: None unless the member speaks the
+    classic protocol.
+    """
 
     id: str
     epoch: int = JOINING
@@ -70,11 +76,11 @@ class ConsumerMember:
     classic: ClassicProtocol | None = None
 
     def is_reconciled(self, epoch: int) -> bool:
-        """Has it the target assignment of that epoch?"""
+        """Whether the member has the target assignment of that assignment epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def epoch_of(self, topic_id: UUID, partition: int) -> int | None:
-        """At which epoch it got the partition, which it still has; None where it has not."""
+        """The member epoch at which the partition was assigned to the member; None where the member does not own it."""
         for epochs in (self.assigned, self.revoking):
             epoch = epochs.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -83,15 +89,15 @@ class ConsumerMember:
 
     @property
     def protocol_names(self) -> tuple[str, ...]:
-        """The classic protocols that it supports."""
+        """The names of the classic protocols that the member supports."""
         return () if self.classic is None else tuple(name for name, _ in self.classic.protocols)
 
 
 def with_epoch(partitions: Mapping[UUID, Iterable[int]], epoch: int) -> Epochs:
-    """Partitions that a member got at that epoch."""
+    """Return the partitions, each as assigned at that member epoch."""
     return {topic_id: dict.fromkeys(numbers, epoch) for topic_id, numbers in partitions.items()}
 
 
 def without_epochs(epochs: Epochs) -> Partitions:
-    """The partitions alone."""
+    """Return the partitions without the epochs of their assignment."""
     return {topic_id: frozenset(numbers) for topic_id, numbers in epochs.items()}

@@ -1,8 +1,8 @@
-"""One member's next step from the partitions that it has to those that it shall have.
+"""One member's next step from its assigned partitions to its target assignment.
 
-    1. What it shall not have any more it must give away: until it says that it has, it stays at its epoch.
-    2. Then it is at the epoch of the target, and gets what nobody else owns.
-    3. As long as others own some of the rest, it waits for them; it gets that when they have given it away.
+    1. The member revokes partitions that are not in its target; until its heartbeat confirms that, its epoch stays.
+    2. Then the member moves to the assignment epoch, and gets the partitions of its target that nobody owns.
+    3. While other members own some of the rest, the member waits; it gets those partitions once they are revoked.
 
 So no partition ever has two owners. Source: CurrentAssignmentBuilder.
 """
@@ -14,18 +14,20 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from kcli.group.consumer.member import ConsumerMember, Epochs, MemberState, Partitions
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
+from kcli.protocol.error_code import ErrorCode
 
 Owned = Mapping[UUID, Collection[int]] | None
-"""The partitions that a member says it has; None where it says nothing."""
+"""The partitions, by topic id, that a member reports as owned; None where its request has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What decides about the step.
+    """The conditions of a member's step.
 
-    epoch, target: the group's target assignment. reads: does the member subscribe to a topic? reads_any: does it
-    subscribe at all? has_changed: is its subscription another than before? is_owned: has anybody this partition?
+    epoch, target: the assignment epoch and the member's target assignment. reads(topic_id): whether the member
+    subscribes to the topic. reads_any: whether it subscribes to any topic. has_changed: whether its subscription has
+    changed. is_owned(topic_id, partition): whether any member owns the partition. owned: as the member reports.
     """
 
     epoch: int
@@ -37,7 +39,8 @@ class Step:
     owned: Owned
 
     def take(self, member: ConsumerMember) -> ConsumerMember:
-        """The member after it. Raises GroupError: FENCED_MEMBER_EPOCH, for a member in a state that is not known."""
+        """Return the member after the step. Raises GroupError FENCED_MEMBER_EPOCH where its state is unknown and it may
+        own partitions."""
         if member.state is MemberState.STABLE:
             if member.epoch != self.epoch:
                 return self._next(member, member.epoch)
@@ -56,7 +59,7 @@ class Step:
         )
 
     def _still_has(self, revoking: Epochs) -> bool:
-        """Does it own some of these, as far as is known?"""
+        """Whether the member reports one of these partitions as owned, or reports nothing."""
         if self.owned is None:
             return True
         return any(
@@ -64,7 +67,8 @@ class Step:
         )
 
     def _drop_unread(self, member: ConsumerMember) -> ConsumerMember:
-        """It has to give away at once what it does not subscribe to any more, before there is a new target."""
+        """The member without partitions of topics that it no longer subscribes to: it revokes them at once, before
+        there is a new target assignment."""
         if not self.reads_any and not member.revoking:
             kept: Epochs = {}
             dropped = member.assigned
@@ -103,7 +107,7 @@ class Step:
 
 
 def _joined(*parts: Epochs) -> dict[UUID, Mapping[int, int]]:
-    """All of them, without topics of no partition."""
+    """The union of these partitions, without topics that have none."""
     joined: dict[UUID, Mapping[int, int]] = {}
     for part in parts:
         for topic_id, numbers in part.items():

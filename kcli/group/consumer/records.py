@@ -1,15 +1,16 @@
-"""Records of consumer groups: from members and epochs to bytes, and from what is read to the group's state.
+"""Records of consumer groups: the group's state to key and value bytes, and parsed records to the group's state.
 
     type  key              value, version 0
-    3     group            its epoch, the hash of its topics' metadata
-    4     group            that metadata itself; versions before 4.1 wrote it, now it is only removed
-    5     group, member    what the member has said
-    6     group            the assignment epoch, when it was made
-    7     group, member    its target assignment
-    8     group, member    its epochs, its state, its partitions with the epoch of each
-    16    group, regex     the topics that it matches
+    3     group            the group epoch, the hash of the topics' metadata
+    4     group            the topics' metadata; Kafka before 4.1 wrote it, now only its tombstone is written
+    5     group, member    the member's subscription, client, timeout and classic protocols
+    6     group            the assignment epoch, and when the target assignment was made
+    7     group, member    the member's target assignment
+    8     group, member    the member's epochs, its state, its partitions with the epoch of each
+    16    group, regex     the topics that the regular expression matches
 
-A member goes with its records 8, 7 and 5, a group with its members', 6, 16, 4 and 3, in this order. Source:
+A member is removed by tombstones of its records 8, 7 and 5; a group by those of all its members' 8, 7, of 6, of the
+members' 5, of 16, 4 and 3, in this order. Source:
 GroupCoordinatorRecordHelpers, GroupMetadataManager (replay).
 """
 
@@ -23,7 +24,7 @@ from uuid import UUID
 from formats.errors import BadValue
 from formats.message import uuid_bytes, uuid_text
 from formats.message_writer import write
-from kcli.coordinator import Pair
+from kcli.coordinator.machine import Pair
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import (
     LEAVING,
@@ -63,16 +64,16 @@ def _of_member(kind: int, group_id: str, member_id: str, value: dict[str, Any] |
     return _pair(kind, {"groupId": group_id, "memberId": member_id}, value)
 
 
-# to bytes
+# the group's state to records
 
 
 def group_record(group_id: str, epoch: int, metadata_hash: int) -> Pair:
-    """The group has a new epoch."""
+    """Return the record of a group's new epoch and metadata hash."""
     return _pair(GROUP, {"groupId": group_id}, {"epoch": epoch, "metadataHash": metadata_hash})
 
 
 def member_record(group_id: str, member: ConsumerMember) -> Pair:
-    """What a member has said."""
+    """Return the record of a member's subscription, client, timeout and classic protocols."""
     classic = None
     if member.classic is not None:
         protocols = [{"name": name, "metadata": metadata} for name, metadata in member.classic.protocols]
@@ -92,13 +93,13 @@ def member_record(group_id: str, member: ConsumerMember) -> Pair:
 
 
 def assignment_record(group_id: str, epoch: int, timestamp_ms: int) -> Pair:
-    """The target assignment was made for an epoch."""
+    """Return the record that a target assignment was made for this group epoch at that time."""
     value = {"assignmentEpoch": epoch, "assignmentTimestamp": timestamp_ms}
     return _pair(ASSIGNMENT, {"groupId": group_id}, value)
 
 
 def target_record(group_id: str, member_id: str, target: Mapping[UUID, Iterable[int]]) -> Pair:
-    """What a member shall have."""
+    """Return the record of a member's target assignment. target: partitions by topic id."""
     topics = [
         {"topicId": uuid_text(topic_id.bytes), "partitions": sorted(numbers)} for topic_id, numbers in target.items()
     ]
@@ -106,7 +107,7 @@ def target_record(group_id: str, member_id: str, target: Mapping[UUID, Iterable[
 
 
 def current_record(group_id: str, member: ConsumerMember) -> Pair:
-    """What a member has."""
+    """Return the record of a member's current assignment: its epochs, state and partitions."""
     value = {
         "memberEpoch": member.epoch,
         "previousMemberEpoch": member.previous_epoch,
@@ -129,28 +130,29 @@ def _topics(epochs: Epochs) -> list[dict[str, Any]]:
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex) -> Pair:
-    """The topics that a regular expression matches."""
+    """Return the record of the topics that a regular expression matches."""
     value = {"topics": sorted(resolved.topics), "version": resolved.version, "timestamp": resolved.timestamp_ms}
     return _pair(REGEX, {"groupId": group_id, "regularExpression": regex}, value)
 
 
 def regex_tombstone(group_id: str, regex: str) -> Pair:
-    """Nobody subscribes to it any more."""
+    """Return the tombstone of a regular expression that no member subscribes to any more."""
     return _pair(REGEX, {"groupId": group_id, "regularExpression": regex}, None)
 
 
 def partition_metadata_tombstone(group_id: str) -> Pair:
-    """What an older version has left goes."""
+    """Return the tombstone of the metadata record (type 4) that Kafka before 4.1 wrote."""
     return _pair(PARTITION_METADATA, {"groupId": group_id}, None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Pair]:
-    """A member is gone."""
+    """Return the tombstones of a member's records."""
     return [_of_member(kind, group_id, member_id, None) for kind in (CURRENT, TARGET, MEMBER)]
 
 
 def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = None) -> list[Pair]:
-    """The group is gone, with all that it has. renamed: members whose records are under another id by now."""
+    """Return the tombstones of the group and of all that belongs to it. renamed: new member ids by old ones, for static
+    members whose records have already moved to a new id."""
     member_ids = [(renamed or {}).get(member_id, member_id) for member_id in group.members]
 
     def of_members(kind: int) -> list[Pair]:
@@ -168,23 +170,24 @@ def group_tombstones(group: ConsumerGroup, renamed: Mapping[str, str] | None = N
     ]
 
 
-# from what is read
+# parsed records to the group's state
 
 
 def replay(group: ConsumerGroup, record: Record) -> bool:
-    """Take a record in. Is there a group still? Raises BadValue for what cannot be."""
+    """Apply a record to the group. Return whether the group still exists. Raises BadValue for a record that contradicts
+    the group's state."""
     _REPLAY[record.type](group, record.key, record.value)
     return record.type != GROUP or record.value is not None
 
 
-def _replay_group(group: ConsumerGroup, key: dict[str, Any], value: dict[str, Any] | None) -> None:  # noqa: ARG001
+def _replay_group(group: ConsumerGroup, key: dict[str, Any], value: dict[str, Any] | None) -> None:  # noqa: ARG001 (all replay functions have one signature)
     if value is not None:
         group.epoch, group.metadata_hash = value["epoch"], value["metadataHash"]
     elif group.members or group.target or group.assignment_epoch != NO_EPOCH:
         raise BadValue(f"group {group.id} was removed before what is in it")
 
 
-def _replay_metadata(group: ConsumerGroup, key: dict[str, Any], value: dict[str, Any] | None) -> None:  # noqa: ARG001
+def _replay_metadata(group: ConsumerGroup, key: dict[str, Any], value: dict[str, Any] | None) -> None:  # noqa: ARG001 (all replay functions have one signature)
     group.has_partition_metadata = value is not None
 
 
@@ -218,7 +221,7 @@ def _replay_member(group: ConsumerGroup, key: dict[str, Any], value: dict[str, A
     )
 
 
-def _replay_assignment(group: ConsumerGroup, key: dict[str, Any], value: dict[str, Any] | None) -> None:  # noqa: ARG001
+def _replay_assignment(group: ConsumerGroup, key: dict[str, Any], value: dict[str, Any] | None) -> None:  # noqa: ARG001 (all replay functions have one signature)
     if value is not None:
         group.assignment_epoch = value["assignmentEpoch"]
         group.assignment_timestamp_ms = value["assignmentTimestamp"]
@@ -266,7 +269,7 @@ def _state(value: int) -> MemberState:
 
 
 def _epochs(topics: Iterable[Mapping[str, Any]], epoch: int) -> Epochs:
-    """Records of older versions have no epochs: the member's counts."""
+    """The partitions with their epochs; records of older versions have none, so the member epoch stands for each."""
     found: dict[UUID, dict[int, int]] = {}
     for topic in topics:
         numbers, epochs = topic["partitions"], topic["assignmentEpochs"]
@@ -294,4 +297,4 @@ _REPLAY: Final[dict[int, Callable[[ConsumerGroup, dict[str, Any], dict[str, Any]
     REGEX: _replay_regex,
 }
 KEYS: Final = frozenset(_REPLAY)
-"""Types of a consumer group's records."""
+"""The types of a consumer group's records."""

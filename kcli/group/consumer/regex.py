@@ -1,18 +1,20 @@
-"""Subscriptions by regular expression: the coordinator finds the topics, and writes them down.
+"""Subscriptions by regular expression: the coordinator resolves them to topics, and appends records of the result.
 
-They are looked for a moment after the request that wants it, for all of a group's expressions at once: when a new one
-comes, when there are new topics, and every group.consumer.regex.refresh.interval.ms, but never twice within ten
-seconds. Members get new topics with one of their next heartbeats.
+All regular expressions of a group are resolved together, by a timer right after the heartbeat that finds it due: when
+a member brings a new expression, when topics were created, and every group.consumer.regex.refresh.interval.ms, but
+never twice within ten seconds. Members get partitions of the new topics with one of their next heartbeats. Topics that
+the client of that heartbeat may not describe are left out, for all members of the group.
 
 Source: GroupMetadataManager (maybeUpdateRegularExpressions, handleRegularExpressionsResult), TopicRegexResolver.
 """
 
 from __future__ import annotations
 
+from collections.abc import Container
 from enum import Enum, auto
 from functools import partial
 
-from kcli.coordinator import Pair
+from kcli.coordinator.machine import Pair
 from kcli.group.consumer.fence import hash_topics
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import ConsumerMember
@@ -25,7 +27,8 @@ REFRESH_INTERVAL_MIN_MS = 10_000
 
 
 class RegexChange(Enum):
-    """What a request has changed. RESOLVED: what topics the member reads now is known already."""
+    """How a request has changed a member's regular expression. RESOLVED: changed, and the topics of the new one (or of
+    none) are known already."""
 
     NONE = auto()
     UPDATED = auto()
@@ -33,10 +36,18 @@ class RegexChange(Enum):
 
 
 def update_regex(
-    turn: Turn, group: ConsumerGroup, old: ConsumerMember, member: ConsumerMember, records: list[Pair]
+    turn: Turn,
+    group: ConsumerGroup,
+    old: ConsumerMember,
+    member: ConsumerMember,
+    records: list[Pair],
+    describable: Container[str] | None,
 ) -> RegexChange:
-    """Take note of the member's expression, and see whether it is time to look for topics. Raises GroupError:
-    INVALID_REGULAR_EXPRESSION."""
+    """Note a changed regular expression of the member, and schedule a resolution if one is due.
+
+    describable: the topics that the member's client may describe, None for all of them. Adds a tombstone to `records`
+    where no member subscribes to the old expression any more. Raises GroupError INVALID_REGULAR_EXPRESSION.
+    """
     change, is_unknown = RegexChange.NONE, False
     known = group.subscriptions.regexes
     if old.regex != member.regex:
@@ -48,7 +59,7 @@ def update_regex(
             is_unknown = True
         elif member.regex in group.resolved or (old.regex and not member.regex):
             change = RegexChange.RESOLVED
-    _look_later(turn, group, old, member, is_unknown=is_unknown)
+    _resolve_later(turn, group, old, member, describable, is_unknown=is_unknown)
     return change
 
 
@@ -56,44 +67,52 @@ def _key(group_id: str) -> TimerKey:
     return ("regex", group_id)
 
 
-def _look_later(
-    turn: Turn, group: ConsumerGroup, old: ConsumerMember, member: ConsumerMember, *, is_unknown: bool
+def _resolve_later(
+    turn: Turn,
+    group: ConsumerGroup,
+    old: ConsumerMember,
+    member: ConsumerMember,
+    describable: Container[str] | None,
+    *,
+    is_unknown: bool,
 ) -> None:
-    """Where it is time."""
+    """Schedule a resolution of the group's regular expressions, if one is due and none is scheduled."""
     shard, key = turn.shard, _key(group.id)
     if (not is_unknown and not group.subscriptions.regexes) or shard.timers.is_scheduled(key):
         return
     last = next(iter(group.resolved.values()), None)
     if last is not None and turn.now_ms <= last.timestamp_ms + REFRESH_INTERVAL_MIN_MS:
         return
-    wanted = Subscriptions(regexes=group.subscriptions.regexes.copy())
-    wanted.remove(ConsumerMember(id="", regex=old.regex))
-    wanted.add(ConsumerMember(id="", regex=member.regex))
+    subscriptions = Subscriptions(regexes=group.subscriptions.regexes.copy())
+    subscriptions.remove(ConsumerMember(id="", regex=old.regex))
+    subscriptions.add(ConsumerMember(id="", regex=member.regex))
     is_due = (
         is_unknown
         or last is None
-        or len(wanted.regexes) != len(group.resolved)
+        or len(subscriptions.regexes) != len(group.resolved)
         or last.version < shard.new_topics_version
         or turn.now_ms > last.timestamp_ms + shard.config.consumer_regex_refresh_interval_ms
     )
-    if is_due and wanted.regexes:
-        turn.after(key, 0, partial(_look, group.id, frozenset(wanted.regexes)))
+    if is_due and subscriptions.regexes:
+        turn.after(key, 0, partial(_begin_resolving, group.id, frozenset(subscriptions.regexes), describable))
 
 
-def _look(group_id: str, regexes: frozenset[str], turn: Turn) -> None:
-    """Begin to find the topics."""
+def _begin_resolving(group_id: str, regexes: frozenset[str], describable: Container[str] | None, turn: Turn) -> None:
+    """Begin to resolve the regular expressions."""
     metadata = turn.shard.metadata
-    _look_on(group_id, Search(metadata.topic_names(), sorted(regexes)), metadata.version, turn)
+    search = Search(metadata.topic_names(), sorted(regexes), describable)
+    _resolve_slice(group_id, search, metadata.version, turn)
 
 
-def _look_on(group_id: str, search: Search, version: int, turn: Turn) -> None:
-    """Find more of the topics that metadata had at `version`; with the last, write down what the group reads now."""
+def _resolve_slice(group_id: str, search: Search, version: int, turn: Turn) -> None:
+    """Run a slice of the search in the topics of metadata version `version`; after the last slice, append the resolved
+    expressions, and a new group epoch where the group's topics have changed."""
     group = turn.shard.consumer(group_id)
     if group is None:
         return
     search.go_on()
     if not search.is_over:
-        turn.after(_key(group_id), 0, partial(_look_on, group_id, search, version))
+        turn.after(_key(group_id), 0, partial(_resolve_slice, group_id, search, version))
         return
     records: list[Pair] = []
     subscriptions = group.subscriptions.copy()

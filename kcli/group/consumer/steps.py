@@ -1,10 +1,10 @@
-"""What happens when a member of a consumer group joins or sends a heartbeat, step by step, in either protocol.
+"""The steps of a member's heartbeat or JoinGroup in a consumer group, in either protocol.
 
-    note        what it says that is new
-    refresh     what the group reads: its epoch grows where that has changed
-    reconcile   the member, one step towards the target assignment
+    note        record a changed subscription
+    refresh     hash the metadata of the group's topics: the group epoch grows where they have changed
+    reconcile   move the member one step towards its target assignment
 
-Each adds to the records; the group changes when they are replayed. Source: GroupMetadataManager
+Each step adds records; the group changes when they are replayed. Source: GroupMetadataManager
 (hasMemberSubscriptionChanged, updateSubscriptionMetadata, maybeReconcile).
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from kcli.coordinator import Pair
+from kcli.coordinator.machine import Pair
 from kcli.group.consumer.fence import await_revocation, hash_topics, stop_awaiting_revocation
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import ConsumerMember, MemberState
@@ -32,7 +32,8 @@ from kcli.group.turn import Turn
 
 
 def note(group: ConsumerGroup, old: ConsumerMember, member: ConsumerMember, records: list[Pair]) -> bool:
-    """The record of what is new. Are the topics that it names other ones?"""
+    """Add the member's record to `records` where it differs from `old`. Return whether the topics that it subscribes to
+    by name have changed."""
     if member == old:
         return False
     records.append(member_record(group.id, member))
@@ -48,7 +49,11 @@ def refresh(
     *,
     has_changed: bool,
 ) -> tuple[int, bool]:
-    """The group's epoch, grown where its topics are not as they were, and whether all members then read the same."""
+    """Hash the metadata of the topics that the group subscribes to once `old` is replaced by `member`.
+
+    Return the group epoch, one higher where has_changed is set or the hash has changed, and whether all members then
+    have the same subscription. Adds the group's record to `records` where the epoch grows.
+    """
     subscriptions = group.subscriptions.copy()
     subscriptions.remove(old)
     subscriptions.add(member)
@@ -80,7 +85,11 @@ def reconcile(
     owned: Owned,
     has_changed: bool,
 ) -> ConsumerMember:
-    """The member after its next step, and its record. Raises GroupError: FENCED_MEMBER_EPOCH."""
+    """Return the member after its next step towards `target`, and add its record to `records` where it changes.
+
+    owned: the partitions that the member reports. has_changed: whether its subscription has changed. Raises GroupError
+    FENCED_MEMBER_EPOCH.
+    """
     if not has_changed and member.is_reconciled(target.epoch):
         return member
     updated = _step(turn, group, member, target, group.resolved, owned=owned, has_changed=has_changed).take(member)

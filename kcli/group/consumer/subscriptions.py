@@ -1,5 +1,5 @@
-"""What the members of a group subscribe to, counted: topics by name, and by regular expressions, of which each counts
-once for all of its members. Source: ModernGroup and ConsumerGroup (subscribedTopicNames, subscriptionType)."""
+"""Counts of the subscriptions in a consumer group: members by topic and by regular expression, and regular expressions
+by topic that they match. Source: ModernGroup and ConsumerGroup (subscribedTopicNames, subscriptionType)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kcli.group.consumer.member import ConsumerMember
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegex:
-    """The topics that a regular expression matched, when, and in which version of the metadata."""
+    """The topics that a regular expression matched. version: of the metadata it was resolved in. timestamp_ms: when."""
 
     topics: frozenset[str]
     version: int
@@ -21,48 +21,52 @@ class ResolvedRegex:
 
 @dataclass(slots=True)
 class Subscriptions:
-    """names: members by topic that they name. regexes: members by regular expression. matched: regular expressions by
-    topic that they match."""
+    """The subscriptions of a group's members. names: number of members by topic that they subscribe to by name.
+    regexes: number of members by regular expression. matched: number of regular expressions by topic that they match.
+    """
 
     names: Counter[str] = field(default_factory=Counter)
     regexes: Counter[str] = field(default_factory=Counter)
     matched: Counter[str] = field(default_factory=Counter)
 
     def copy(self) -> Subscriptions:
-        """The same, to be changed."""
+        """Return an independent copy."""
         return Subscriptions(self.names.copy(), self.regexes.copy(), self.matched.copy())
 
     def add(self, member: ConsumerMember) -> None:
-        """One more member."""
+        """Count a member's subscription; topics that its regular expression matches are counted by `match`."""
         self.names.update(member.topics)
         if member.regex:
             self.regexes[member.regex] += 1
 
     def remove(self, member: ConsumerMember) -> None:
-        """One less."""
+        """Discount a member's subscription."""
         for topic in member.topics:
             subtract(self.names, topic)
         if member.regex:
             subtract(self.regexes, member.regex)
 
     def match(self, topics: Iterable[str]) -> None:
-        """One more regular expression matches these."""
+        """Count a regular expression that matches these topics."""
         self.matched.update(topics)
 
     def unmatch(self, topics: Iterable[str]) -> None:
-        """One less."""
+        """Discount a regular expression that matched these topics."""
         for topic in topics:
             subtract(self.matched, topic)
 
     def topics(self) -> set[str]:
-        """All that anybody subscribes to, in one way or the other."""
+        """The topics that any member subscribes to, by name or by regular expression."""
         return {*self.names, *self.matched}
 
     def __contains__(self, topic: str) -> bool:
         return topic in self.names or topic in self.matched
 
     def is_homogeneous(self, members: int) -> bool:
-        """Do all members, so many, subscribe to the same, all by name or all by one regular expression?"""
+        """Whether all members have the same subscription: the same topic names, or one regular expression and no names.
+
+        members: the number of members.
+        """
         if not self.regexes:
             by_name = all(count == members for count in self.names.values())
             return by_name and not self.matched.keys() - self.names.keys()
@@ -72,7 +76,7 @@ class Subscriptions:
 
 
 def subtract(counter: Counter[str], key: str) -> None:
-    """One less; what is counted down to nothing is not in it."""
+    """Decrement the key's count, and remove the key where its count becomes zero."""
     if counter[key] > 1:
         counter[key] -= 1
     else:

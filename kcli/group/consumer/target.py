@@ -1,4 +1,4 @@
-"""Who shall have what: the target assignment of a group, made by one of the server's assignors.
+"""The target assignment of a consumer group, made by one of the server-side assignors.
 
 Source: TargetAssignmentBuilder, GroupMetadataManager.maybeUpdateTargetAssignment.
 """
@@ -9,28 +9,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from kcli.coordinator import Pair
+from kcli.coordinator.machine import Pair
 from kcli.group.consumer.assignors import ASSIGNORS, MemberSubscription
 from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.consumer.member import NO_PARTITIONS, ConsumerMember, Partitions
 from kcli.group.consumer.records import assignment_record, target_record
 from kcli.group.consumer.subscriptions import ResolvedRegex
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.metadata import Metadata
 from kcli.group.turn import Turn
-from kcli.java import hash_map_order
+from kcli.java.hashing import hash_map_order
+from kcli.protocol.error_code import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What one member shall have, as of an epoch."""
+    """The target assignment of one member, by topic id, and the assignment epoch that it belongs to."""
 
     epoch: int
     partitions: Partitions
 
 
 def subscribed_topics(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """By name, and by its regular expression, where that is resolved."""
+    """Return the topics that the member subscribes to, by name and by its regular expression, where that is
+    resolved."""
     found = resolved.get(member.regex) if member.regex else None
     return member.topics if found is None else member.topics | found.topics
 
@@ -45,10 +47,12 @@ def update_target(
     *,
     is_homogeneous: bool | None,
 ) -> Target:
-    """What the member shall have, in a new target assignment where the group has changed and it is time for one.
+    """Return the member's target assignment; first make a new one for the group where one is due.
 
-    is_homogeneous: whether all members will then read the same; None where no subscription has changed. Raises
-    GroupError: UNKNOWN_SERVER_ERROR, where an assignor is wanted that is not here.
+    A new one is due where the group epoch is newer than the assignment epoch and the assignment interval has passed;
+    its records are added to `records`. epoch: the group epoch, with `member` in place of `old`. is_homogeneous: whether
+    all members then have the same subscription; None where no subscription has changed. Raises GroupError
+    UNKNOWN_SERVER_ERROR where the preferred assignor does not exist.
     """
     if group.assignment_epoch >= epoch:
         return Target(group.assignment_epoch, group.target_of(member))
@@ -81,7 +85,8 @@ def update_target(
 
 
 def _subscriptions(group: ConsumerGroup, member: ConsumerMember, metadata: Metadata) -> dict[str, MemberSubscription]:
-    """Of all members, once this one has joined or changed. A static one that comes back has what it had."""
+    """The subscriptions of all members, once this one has joined or changed. A static member that rejoins under a new
+    member id keeps the target assignment of its old id."""
     members = dict(group.members)
     targets = dict(group.target)
     previous_id = None if member.instance_id is None else group.static.get(member.instance_id)
@@ -106,7 +111,8 @@ def _subscriptions(group: ConsumerGroup, member: ConsumerMember, metadata: Metad
 
 
 def _known(metadata: Metadata, subscriptions: Mapping[str, MemberSubscription]) -> list[UUID]:
-    """The topics that anybody reads, as a hash set of their names gives them."""
+    """The ids of the topics that any member subscribes to, in the order in which Java's HashSet iterates their
+    names."""
     topic_ids = frozenset[UUID]().union(*(each.topic_ids for each in subscriptions.values()))
     by_name = {name: topic_id for topic_id in topic_ids if (name := metadata.topic_name(topic_id)) is not None}
     return [by_name[name] for name in hash_map_order(sorted(by_name))]

@@ -1,17 +1,19 @@
-"""Subscriptions by regular expression (KIP-848): the syntax of RE2, and time linear in the topic's name.
+"""Matching of topic names by regular expression (KIP-848): RE2's syntax, in time linear in the length of the name.
 
-Kafka runs RE2/J, we run RE2: one syntax, apart from what is refused here. RE2 also refuses nested repetitions that add
-up to more than 1,000 times, and `linear_regex` long ones: RE2/J takes those at the cost of its broker.
-Source: Utils.throwIfRegularExpressionIsInvalid, TopicRegexResolver.
+Kafka uses RE2/J, kcli uses RE2. Both have one syntax, apart from what `compile_regex` refuses as RE2/J does. RE2 also
+refuses nested repetitions of more than 1,000 in total, and `kcli.java.linear_regex` long expressions, both of which
+RE2/J accepts, at a cost in time and memory for its broker. Source: Utils.throwIfRegularExpressionIsInvalid,
+TopicRegexResolver.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
-from kcli.group.errors import ErrorCode, GroupError
-from kcli.linear_regex import LinearRegex, PatternError, compile_linear, matches_at_once
+from kcli.group.errors import GroupError
+from kcli.java.linear_regex import LinearRegex, PatternError, compile_linear, matches_at_once
+from kcli.protocol.error_code import ErrorCode
 
 RE2J_REASONS = {
     "bad repetition operator": "invalid nested repetition operator",
@@ -27,16 +29,19 @@ RE2J_REASONS = {
     "trailing \\": "trailing backslash at end of expression",
     "unexpected )": "regexp/syntax: internal error",
 }
-"""RE2's words for what is wrong, and RE2/J's."""
+"""RE2/J's error messages, by RE2's."""
 
 COMPILED_AT_ONCE = 10_000
-"""Instructions that are compiled in some milliseconds."""
+"""The number of a program's instructions that RE2 compiles in some milliseconds."""
+
+AUTHORIZED_AT_ONCE = 500
+"""The number of topics about which an authorizer with many ACLs is asked in some milliseconds."""
 
 QUOTED_ESCAPED_OR_NAMED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)|\(\?P?<(\w+)>", re.DOTALL)
 
 
 def compile_regex(pattern: str) -> LinearRegex:
-    """Raises GroupError with INVALID_REGULAR_EXPRESSION and Kafka's message."""
+    """Compile a regular expression. Raises GroupError INVALID_REGULAR_EXPRESSION, with Kafka's message."""
     try:
         compiled = compile_linear(pattern)
     except PatternError as error:
@@ -46,25 +51,29 @@ def compile_regex(pattern: str) -> LinearRegex:
 
 
 class Search:
-    """For each of some patterns the topics whose whole names it matches; none for one that does not compile.
+    """A search for the topics whose whole names match each pattern; a pattern that does not compile matches none.
 
-    It goes in slices of a few milliseconds, or of one pattern's compilation.
+    It runs in slices of a few milliseconds, or of one pattern's compilation where that takes longer. describable: the
+    topics that may be found, None for all of them. matched: topics by pattern. is_over: whether all slices have run.
     """
 
-    def __init__(self, topic_names: Iterable[str], patterns: Iterable[str]) -> None:
+    def __init__(
+        self, topic_names: Iterable[str], patterns: Iterable[str], describable: Container[str] | None = None
+    ) -> None:
         self.matched: dict[str, set[str]] = {pattern: set() for pattern in patterns}
         self._names = list(topic_names)
+        self._describable = describable
         self._slices = self._all()
         self.is_over = False
 
     def go_on(self) -> None:
-        """The next slice. is_over: there is none behind it."""
+        """Run the next slice, and set `is_over` after the last."""
         self.is_over = next(self._slices, None) is None
 
     def _all(self) -> Iterator[int]:
-        """Yields before each slice but the first what there is left to do."""
+        """Run the search, and yield between two slices the number of patterns that are left."""
         names, longest = self._names, max(map(len, self._names), default=0)
-        room = 1.0  # of this slice
+        room = 1.0  # the part of this slice that is left, from 1 to 0
         for left, pattern in zip(range(len(self.matched), 0, -1), self.matched, strict=True):
             if room <= 0:
                 yield left
@@ -76,22 +85,19 @@ class Search:
                 continue
             room -= regex.programsize / COMPILED_AT_ONCE
             at_once, position = matches_at_once(regex, longest), 0
+            if self._describable is not None:
+                at_once = min(at_once, AUTHORIZED_AT_ONCE)
             while position < len(names):
                 if room <= 0:
                     yield left
                     room = 1.0
                 count = min(max(1, int(at_once * room)), len(names) - position)
-                self.matched[pattern].update(filter(regex.fullmatch, names[position : position + count]))
+                found = filter(regex.fullmatch, names[position : position + count])
+                if self._describable is not None:
+                    found = filter(self._describable.__contains__, found)
+                self.matched[pattern].update(found)
                 position += count
                 room -= count / at_once
-
-
-def matching(topic_names: Iterable[str], patterns: Iterable[str]) -> dict[str, set[str]]:
-    """What a search finds, at once."""
-    search = Search(topic_names, patterns)
-    while not search.is_over:
-        search.go_on()
-    return search.matched
 
 
 def _refuse_what_re2j_refuses(pattern: str) -> None:

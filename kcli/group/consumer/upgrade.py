@@ -1,5 +1,6 @@
-"""A classic group of consumers becomes a consumer group when a member joins that speaks its protocol, as
-group.consumer.migration.policy allows: the generation is its epoch, what members were assigned their target. KIP-848.
+"""A classic group of consumers becomes a consumer group when a member joins it with ConsumerGroupHeartbeat, where
+group.consumer.migration.policy allows it: the generation becomes the group epoch, each member's assignment its target
+assignment. KIP-848.
 
 Source: GroupMetadataManager (validateOnlineUpgrade, convertToConsumerGroup), ConsumerGroup.fromClassicGroup.
 """
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from formats.errors import BadValue, FormatError
-from kcli.coordinator import Pair
+from kcli.coordinator.machine import Pair
 from kcli.group.classic.group import CONSUMER, ClassicGroup
 from kcli.group.classic.member import Member
 from kcli.group.classic.rebalance import answer_join, answer_sync, join_key, session_key, sync_key
@@ -26,17 +27,19 @@ from kcli.group.consumer.records import (
     replay,
     target_record,
 )
-from kcli.group.errors import ErrorCode, GroupError
+from kcli.group.errors import GroupError
 from kcli.group.records import classic_group_tombstone, parse
 from kcli.group.requests import JoinAnswer, SyncAnswer
 from kcli.group.turn import Turn
+from kcli.protocol.error_code import ErrorCode
 
 
 def upgrade(turn: Turn, classic: ClassicGroup, records: list[Pair]) -> ConsumerGroup:
-    """The group as it will be once these records are replayed. Who waits for the rebalance has to join again.
+    """Return the consumer group that replaces the classic group, and add its records to `records`.
 
-    Raises GroupError: GROUP_ID_NOT_FOUND, where it is not allowed, or not possible; UNKNOWN_SERVER_ERROR, where the
-    leader has assigned a partition twice, or there has not been any assignment yet.
+    The shard has the new group once the records are replayed. Members with a pending JoinGroup or SyncGroup get
+    REBALANCE_IN_PROGRESS, and join again. Raises GroupError GROUP_ID_NOT_FOUND where the upgrade is not allowed or not
+    possible, UNKNOWN_SERVER_ERROR where the leader has assigned a partition twice or has not assigned yet.
     """
     _check(turn, classic)
     members = [_member(turn, classic, each) for each in classic.members.values()]

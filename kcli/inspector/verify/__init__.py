@@ -1,4 +1,4 @@
-"""Is every byte of a log, and of what Kafka keeps beside it, as it should be? Yields findings, prints nothing."""
+"""The checks of kcli verify: every byte of logs and of the files beside them. They yield findings and print nothing."""
 
 from kcli.inspector.verify.directory import Verification
 from kcli.inspector.verify.findings import Finding, Severity

@@ -1,17 +1,19 @@
-"""A broker's log directory as a whole: does Kafka start with it, and is every partition there that should be?
+"""Checks a broker's log directory as a whole: whether Kafka starts with it, and whether all its partitions exist.
 
-    meta.properties                   without it, or with another node's, no broker starts
-    directories                       one whose name is no partition's keeps a broker from starting
-    .kafka_cleanshutdown              not there: the last stop was no orderly one, or a broker is running
-    partition.metadata, names         a partition that the metadata log does not know is renamed to -stray at a start
-    partitions of the metadata log    those of this directory must be in it
+    meta.properties                   a broker does not start without it, or with that of another node
+    directories                       a broker does not start where one has a name that is not a partition's
+    .kafka_cleanshutdown              missing: the broker was not shut down cleanly, or is running
+    partition.metadata, names         a start renames a partition that the metadata log does not have to -stray
+    end of the metadata log           it is old, or its end is lost, where it ends before the broker's registration
+    partitions of the metadata log    those that it places in this directory must exist
 
 Source: MetaPropertiesEnsemble, LogManager (loadLogs, isStrayReplica), UnifiedLog.parseTopicPartitionName.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,46 +28,60 @@ from formats.file_name import (
     parse_directory,
 )
 from formats.properties import MetaProperties, PartitionMetadata, build_partition_metadata, parse_partition_metadata
+from kcli.coordinator.machine import TRANSACTIONS_TOPIC
+from kcli.errors import KcliError, UnreadableInput
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.findings import Finding, Severity, offsets_text
+from kcli.inspector.verify.segment_names import other_case
 from kcli.inspector.verify.surroundings import Surroundings
-from kcli.log.log_directory import REMOTE_INDEX_CACHE, Partition
+from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removable_marker, partition_named, unusable
+from kcli.log.partition_view import PartitionView
+from kcli.log.recovery.identity import Exchanged, what_was_exchanged
 from kcli.log.source import read_whole
 from kcli.metadata.topic_names import fault
+from kcli.metadata_log.lost import has_replica, other_topic, why_stray
+from kcli.metadata_log.recovery import voters
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from kcli.inspector.verify.partition import LogBounds
     from kcli.metadata.partition import Topic
+    from kcli.metadata_log.placement import MissingPartition
 
 WRITE_ANEW = "stop the broker, and write the file anew"
+OFFSETS_LEAST = 3
+"""The least number of offsets by which a checkpoint is called wrong, and not its partitions' logs too short."""
+NOT_PUBLISHED = (
+    "Kafka starts, and stops at it when it takes over the partitions of the metadata log (metadata publishing fault): "
+    "partitions of any topic then answer NOT_LEADER_OR_FOLLOWER"
+)
 
 
-class Here(NamedTuple):
-    """A partition's directory that was found in the log directory."""
+class StoredPartition(NamedTuple):
+    """The directory of a partition in the log directory."""
 
     path: Path
     topic_id: str | None
-    """As its partition.metadata says; None where there is no such file."""
+    """The topic id in its partition.metadata; None where there is no such file or it is damaged."""
     is_readable: bool = True
-    """Is partition.metadata one that can be read, or not there?"""
+    """Whether partition.metadata is sound or missing, not damaged."""
 
 
-def here(path: Path) -> Here:
-    """A partition's directory. Raises UnreadableInput."""
+def stored_partition(path: Path) -> StoredPartition:
+    """Read the topic id of a partition's directory. Raises UnreadableInput."""
     file = path / FileKind.PARTITION_METADATA
     try:
         topic_id = parse_partition_metadata(read_whole(file)).topic_id if file.exists() else None
     except FormatError:
-        return Here(path, None, is_readable=False)
-    return Here(path, topic_id)
+        return StoredPartition(path, None, is_readable=False)
+    return StoredPartition(path, topic_id)
 
 
 def odd_name(path: Path) -> Iterator[Finding]:
-    """A directory in a log directory whose name keeps Kafka from starting."""
+    """Yield a finding where the name of a directory in a log directory keeps Kafka from starting."""
     name = parse_directory(path.name)
-    if path.name == REMOTE_INDEX_CACHE or (name is not None and name.state != "remote"):
+    is_known = path.name == REMOTE_INDEX_CACHE or is_removable_marker(path)
+    if is_known or (name is not None and name.state != "remote"):
         return
     yield Finding(
         path=str(path),
@@ -75,35 +91,60 @@ def odd_name(path: Path) -> Iterator[Finding]:
         found=f"{path.name!r}: Kafka does not start with a directory of that name",
         action="move it out of the log directory",
         command=_move_out(path),
+        refuses_start=True,
     )
 
 
 def _move_out(path: Path) -> str:
-    """Out of the log directory, to beside it."""
+    """The command that moves a directory out of the log directory, to a path beside it."""
     return next_steps.move([(path, next_steps.beside(path))])
 
 
 def duplicates(directory: Path, names: Iterable[str]) -> Iterator[Finding]:
-    """Directories in a log directory whose names say the same partition: `orders-0` and `orders-00`."""
-    seen: dict[DirectoryName, str] = {}
+    """Yield a finding for each second directory of a partition, such as `orders-00` beside `orders-0`."""
+    first_names: dict[DirectoryName, str] = {}
     parsed = ((name, parse_directory(name)) for name in names)
-    plain = [(name, says) for name, says in parsed if says is not None and not says.state]
-    for name, says in sorted(plain, key=lambda each: (each[0] != build_directory(each[1]), each[0])):
-        first = seen.setdefault(says, name)
+    plain = [(name, partition) for name, partition in parsed if partition is not None and not partition.state]
+    for name, partition in sorted(plain, key=lambda each: (each[0] != build_directory(each[1]), each[0])):
+        first = first_names.setdefault(partition, name)
         if first != name:
             yield Finding(
                 path=str(directory / name),
                 kind="directory-duplicate",
                 severity="error",
                 expected="one directory a partition",
-                found=f"partition {build_directory(says)}, which {first} is, too: Kafka does not start with both",
+                found=f"partition {build_directory(partition)}, which {first} is, too: Kafka does not start with both",
                 action="look at which has the partition's records, and move the other out of the log directory",
                 command=_move_out(directory / name),
+                refuses_start=True,
             )
 
 
+def shared_files(home: Path) -> Iterator[Finding]:
+    """Yield one finding for all files of segments in a log directory that are hard links of each other."""
+    try:
+        shared = LogDirectory(home).shared_files()
+    except UnreadableInput:  # the checks of the partitions report this error
+        return
+    if not shared:
+        return
+    files = sum(map(len, shared))
+    one, other = (path.relative_to(home) for path in shared[0][:2])
+    unshare = 'cp -p --reflink=never -- "$1" "$1.copy" && mv -- "$1.copy" "$1"'
+    yield Finding(
+        path=str(shared[0][0]),
+        kind="file-shared",
+        severity="error",
+        expected="a file of its own",
+        found=f"{files:,} files are hard links of each other, such as {one} and {other}: what Kafka writes to one, as "
+        "to the index of an active segment, changes all",
+        action="stop the broker, and make each a file of its own",
+        command=f"find {next_steps.quoted(home)} -type f -links +1 -exec sh -c {shlex.quote(unshare)} - {{}} ';'",
+    )
+
+
 def broken_link(path: Path) -> Finding:
-    """A symbolic link with a partition's name that leads nowhere."""
+    """Return the finding of a broken symbolic link with a partition's name."""
     return Finding(
         path=str(path),
         kind="directory-link",
@@ -115,44 +156,93 @@ def broken_link(path: Path) -> Finding:
     )
 
 
-def swapped(
-    around: Surroundings, here: Mapping[Partition, Here], logs: Mapping[Partition, LogBounds]
-) -> Iterator[tuple[Finding, tuple[str, str]]]:
-    """Directories of one topic that have each other's names, with those: each log ends where the other ended, by the
-    recovery points."""
-    points = around.recovery_points
-    odd = {
-        (topic, points[topic, number], bounds.end): number
-        for (topic, number), bounds in logs.items()
-        if (topic, number) in here and points.get((topic, number), bounds.end) != bounds.end
-    }
-    for (topic, point, end), number in odd.items():
-        other = odd.get((topic, end, point), number)
-        if number < other:
-            one, two = here[topic, number].path, here[topic, other].path
-            pairs = [(path, path.with_name(f"{path.name}.moved")) for path in (one, two)]
+def exchanged_directories(around: Surroundings) -> Iterator[tuple[Finding, set[str]]]:
+    """Yield findings of directories of one topic that have surely exchanged their names, with these names."""
+    for each in around.exchanged_names:
+        if each.is_certain:
             finding = Finding(
-                path=str(one),
+                path=str(each.paths[0]),
                 kind="partition-swapped",
                 severity="error",
-                expected=f"a log up to {point:,}, the recovery point of {one.name}",
-                found=f"one up to {end:,}, the recovery point of {two.name}; that ends at {point:,}: they are swapped",
+                expected=each.expected,
+                found=f"{each.found}: the directories {_relation(each.paths)}",
                 action="stop the broker, and give the directories each other's names",
-                command=next_steps.move([*pairs, (pairs[0][1], two), (pairs[1][1], one)]),
+                command=_give_names_back(each.paths),
             )
-            yield finding, (one.name, two.name)
+            yield finding, {path.name for path in each.paths}
+
+
+def or_exchanged(short: Finding, around: Surroundings) -> Finding:
+    """The finding of a log that ends too early, which names the directories that may have exchanged their names: then
+    nothing is lost."""
+    directory = Path(short.path).parent
+    for each in around.exchanged_names:
+        if not each.is_certain and directory in each.paths:
+            names = " and ".join(path.name for path in each.paths)
+            action = f"{short.action}. Or {names} have exchanged their names: only the ends of their logs say so"
+            return replace(short, action=action)
+    return short
+
+
+def wrong_checkpoints(
+    around: Surroundings, logs: Mapping[TopicPartition, LogBounds]
+) -> Iterator[tuple[Finding, set[str]]]:
+    """Yield the finding of a checkpoint whose offsets all lie behind the logs, though no other file says that the logs
+    went on, with the names of the partitions' directories.
+
+    A few such offsets tell of lost records, and so may all of them after a crash, which cuts off the ends that were not
+    yet on disk: then each log is twice as long as what it may have lost.
+    """
+    checkpoints = (
+        (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
+        (FileKind.RECOVERY_POINTS, around.recovery_points),
+    )
+    for kind, offsets in checkpoints:
+        stated = {each: offset for each, offset in offsets.items() if offset > 0 and each in logs}
+        alone = {each for each in stated if logs[each].short_by is kind}
+        is_everywhere = all(offset > logs[each].end for each, offset in stated.items())
+        is_far = all(stated[each] >= 2 * logs[each].end for each in alone)
+        if len(alone) < OFFSETS_LEAST or not is_everywhere or not (around.is_clean or is_far):
+            continue
+        path = around.path / kind
+        finding = Finding(
+            path=str(path),
+            kind="checkpoint-offset",
+            severity="warning",
+            position=0,
+            expected="offsets up to the ends of the logs",
+            found=f"all {len(stated):,} offsets above 0 lie behind the ends of the logs, and no index, producer "
+            "snapshot, leader epoch or other checkpoint agrees: the file is wrong, or all logs are older",
+            action="nothing to do, unless the logs are an old copy: Kafka lowers the offsets to the ends of the logs",
+            command=next_steps.show(path),
+        )
+        yield finding, {f"{each}" for each in alone}
 
 
 class BrokerDirectory:
-    """The checks of one log directory; `partitions` are those found in it."""
+    """Checks one log directory.
 
-    def __init__(self, around: Surroundings, partitions: Mapping[Partition, Here], *, is_metadata_sound: bool) -> None:
+    partitions: those found in it. logs: the bounds of their logs. is_metadata_sound: whether the metadata log has no
+    damage, and no sign that its end is lost.
+    """
+
+    def __init__(
+        self,
+        around: Surroundings,
+        partitions: Mapping[TopicPartition, StoredPartition],
+        logs: Mapping[TopicPartition, LogBounds],
+        *,
+        is_metadata_sound: bool,
+    ) -> None:
         self._around = around
         self._partitions = partitions
+        self._logs = logs
         self._is_metadata_sound = is_metadata_sound
+        self.exchanged: list[tuple[Finding, set[str]]] = []
+        """The findings so far of directories that have exchanged their names, with these names."""
 
     def findings(self) -> Iterator[Finding]:
-        """All of them."""
+        """Yield all findings about the log directory."""
         path = self._around.path
         if not self._partitions:
             return
@@ -167,7 +257,7 @@ class BrokerDirectory:
             )
         elif self._around.is_broker:
             yield from self._absent_checkpoints()
-        if self._around.is_broker and self._around.metadata is None:
+        if self._around.is_broker and not self._around.has_metadata_log:
             yield Finding(
                 path=str(path),
                 kind="metadata-log-absent",
@@ -182,8 +272,8 @@ class BrokerDirectory:
         yield from self._absent()
 
     def _absent_checkpoints(self) -> Iterator[Finding]:
-        """An orderly stop writes both."""
-        for kind, what in (
+        """Yield findings for missing checkpoints that a clean shutdown writes."""
+        for kind, content in (
             (FileKind.RECOVERY_POINTS, "recovery points: a start takes all of each log for not flushed"),
             (FileKind.REPLICATION_OFFSETS, "high watermarks: consumers see nothing until replicas have agreed again"),
         ):
@@ -194,7 +284,7 @@ class BrokerDirectory:
                     kind="checkpoint-missing",
                     severity="warning",
                     expected="a file",
-                    found=f"no such file, and no {what}",
+                    found=f"no such file, and no {content}",
                     action="stop the broker; recovery writes the recovery points anew",
                     command=next_steps.recover_log_directory(self._around.path),
                 )
@@ -206,13 +296,9 @@ class BrokerDirectory:
                 yield _meta("missing", path, "a file", "no such file: no broker starts with this directory")
             return
         if properties is not None and properties.node_id is None:
-            yield _meta(
-                "version",
-                path,
-                "version=1",
-                "version 0, or no version line, which is read as version 0: that "
-                "has broker.id for node.id, and Kafka does not start",
-            )
+            found = "version 0, or no version line, which is read as version 0: that has broker.id for node.id"
+            is_empty = path.stat().st_size == 0
+            yield _meta("version", path, "version=1", f"{'an empty file' if is_empty else found}: Kafka does not start")
             return
         if properties is None or image is None or not self._is_metadata_sound or not image.brokers:
             return
@@ -220,7 +306,7 @@ class BrokerDirectory:
         if node not in image.brokers and node not in image.controllers and self._around.is_broker:
             nodes = ", ".join(map(str, sorted(image.brokers)))
             yield _meta("node", path, f"the id of a node that the metadata log knows: {nodes}", f"node.id {node}")
-        elif node in image.brokers and properties.directory_id is not None and image.brokers[node].directories:
+        elif node in image.brokers and image.brokers[node].directories:
             yield from self._directory_id(path, properties)
 
     def _directory_id(self, path: Path, properties: MetaProperties) -> Iterator[Finding]:
@@ -229,33 +315,181 @@ class BrokerDirectory:
         image = self._around.image
         assert image is not None, "there is a broker in it"
         known = [from_uuid(each) for each in image.brokers[properties.node_id or 0].directories]
-        if properties.directory_id not in known:
+        registered = self._around.registered_directory_id
+        if properties.directory_id is None:
+            if registered is not None:
+                yield self._without_id(path, registered)
+        elif properties.directory_id not in known:
             expected = f"a directory of node {properties.node_id} in the metadata log: {', '.join(known)}"
-            yield _meta("node", path, expected, f"directory.id {properties.directory_id}")
+            finding = _meta("node", path, expected, f"directory.id {properties.directory_id}")
+            if registered is not None:
+                effect = "Kafka starts, and leaves the partitions offline, which the metadata log places in the other"
+                finding = replace(
+                    finding,
+                    found=finding.found if unusable(properties) else f"{finding.found}: {effect}",
+                    action="stop the broker, and write the id that the metadata log has",
+                    command=next_steps.change(
+                        path, f"directory.id={properties.directory_id}", f"directory.id={registered}"
+                    ),
+                )
+            yield finding
 
-    def _partition(self, partition: Partition, found: Here) -> Iterator[Finding]:
+    def _without_id(self, path: Path, registered: str) -> Finding:
+        effect = "Kafka gives it a new one when it starts, and leaves the partitions offline"
+        finding = _meta("node", path, f"directory.id {registered}, in which the metadata log places them", "")
+        return replace(
+            finding,
+            found=f"no directory.id: {effect}",
+            action="stop the broker, and append the id that the metadata log has",
+            command=next_steps.append(path, f"directory.id={registered}"),
+        )
+
+    def _partition(self, partition: TopicPartition, found: StoredPartition) -> Iterator[Finding]:
         topic, number = partition
         image, path = self._around.image, found.path / FileKind.PARTITION_METADATA
         if not found.is_readable or not self._around.is_broker or topic == METADATA_TOPIC:
             return
         right = self._around.topic_id(topic)
-        if fault(topic) is not None:
+        other = None if image is None else other_topic(image, partition, found.topic_id, self._around.node_id)
+        if image is not None and other is not None and not has_replica(image, partition, self._around.node_id):
+            if all(each.renamed is None or each.renamed.path != found.path for each in self._around.missing):
+                yield _aside(found.path, other.name)
+        elif fault(topic) is not None:
             stray = _stray_finding(found.path, "warning", "a name that no topic can have")
             yield replace(stray, command=_move_out(found.path))
         elif found.topic_id is None:
             yield _partition_metadata("missing", path, right, "no such file")
         elif right is not None and found.topic_id != right:
-            other = self._around.topic_of(found.topic_id)
-            whose = "" if other is None else f", that of {other}"
-            yield _partition_metadata("topic", path, right, f"topic id {found.topic_id}{whose}", is_others=bool(other))
+            yield from self._others_id(partition, found, right)
         elif image is not None:
             yield from self._stray(found.path, image.topic(topic), topic, number)
+
+    def _unknown_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Finding:
+        """Return the finding of a directory whose topic id no topic has, though one has its name.
+
+        The id is that of a deleted topic, or of one whose creation the metadata log lacks: the directory must not get
+        another id, unless its log was closed where the recovery point of the partition in its name is.
+        """
+        metadata, around = self._around.metadata, self._around
+        assert metadata is not None, "it has the topic"
+        expected = f"topic id {right}, that of topic {partition.topic} in the metadata log"
+        bounds = self._logs.get(partition)
+        if found.topic_id not in metadata.removed:
+            is_trusted = self._is_metadata_sound and around.is_clean
+            if is_trusted and bounds and bounds.end == around.recovery_points.get(partition):
+                path = found.path / FileKind.PARTITION_METADATA
+                return _partition_metadata("topic", path, right, f"topic id {found.topic_id}")
+            finding = _stray_finding(found.path, "error", f"topic id {found.topic_id}, which no topic has")
+            action = "check whose records these are: of a deleted topic, or of one that the metadata log lacks"
+            return replace(finding, expected=expected, action=action)
+        missing = next((each for each in around.missing if each.partition == partition), None)
+        finding = _stray_finding(found.path, "error", f"topic id {found.topic_id}, of a topic that was deleted")
+        if missing is not None and missing.renamed is not None:
+            other = missing.renamed.path
+            return replace(
+                finding,
+                expected=f"{expected}, which {other.name} has",
+                action=f"stop the broker, move it out of the log directory, and give {other.name} its name",
+                command=next_steps.move([(found.path, next_steps.beside(found.path)), (other, found.path)]),
+            )
+        reached = 0 if missing is None else missing.reached
+        lost = f", and makes an empty one: offsets up to {reached - 1:,} are lost" if reached else ""
+        return replace(
+            finding,
+            expected=expected,
+            found=f"{finding.found}{lost}",
+            lost_last_offset=reached - 1 if reached else None,
+            action="move it out of the log directory, and look for the directory of the topic that has the name now",
+            command=_move_out(found.path),
+        )
+
+    def _others_id(self, partition: TopicPartition, found: StoredPartition, right: str) -> Iterator[Finding]:
+        """Yield the finding of a directory whose topic id is not that of the topic in its name.
+
+        Its partition.metadata is wrong or its name: the name, where the partition of that id has no directory.
+        """
+        image, path = self._around.image, found.path / FileKind.PARTITION_METADATA
+        assert image is not None, "the metadata log has another id"
+        assert found.topic_id is not None, "the directory has one"
+        other = self._around.topic_of(found.topic_id)
+        whose = f", that of {other}"
+        cycle = self._exchanged(partition)
+        is_published = why_stray(image, partition.partition, found.topic_id, self._around.node_id) is None
+        if other is None:
+            yield self._unknown_id(partition, found, right)
+        elif not is_published:
+            yield _partition_metadata("topic", path, right, f"topic id {found.topic_id}{whose}")
+        elif cycle:
+            if partition == min(cycle):
+                paths = [self._partitions[each].path for each in cycle]
+                finding = self._exchange(cycle, paths)
+                self.exchanged.append((finding, {each.name for each in paths}))
+                yield finding
+        elif (other, partition.partition) in self._partitions:
+            yield replace(
+                _partition_metadata("topic", path, right, f"topic id {found.topic_id}{whose}"),
+                found=f"topic id {found.topic_id}{whose}, which has its own directory: {NOT_PUBLISHED}",
+            )
+        else:
+            target = found.path.with_name(f"{other}-{partition.partition}")
+            yield replace(
+                _partition_metadata("topic", path, right, f"topic id {found.topic_id}{whose}"),
+                found=f"topic id {found.topic_id}{whose}, {has_no_directory(target.name)}: {NOT_PUBLISHED}",
+                action="stop the broker, and give the directory its name, unless its records are those of "
+                f"{found.path.name}: then only the file is wrong",
+                command=next_steps.move([(found.path, target)]),
+            )
+
+    def _exchange(self, cycle: Sequence[TopicPartition], paths: Sequence[Path]) -> Finding:
+        """Return the finding of directories that have each other's topic ids: each has that of the next."""
+        around = self._around
+        ids = dict(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
+        ends = {each: self._logs[each].end if each in self._logs else None for each in cycle}
+        checkpoints = around.high_watermarks, around.recovery_points
+        exchanged = what_was_exchanged(ids, ends, *checkpoints, is_clean=around.is_clean)
+        rename = _exchanged_topics(paths)
+        if exchanged is Exchanged.NAMES:
+            return rename
+        commands = [
+            partition_metadata_command(path / FileKind.PARTITION_METADATA, around.topic_id(each.topic))
+            for each, path in zip(cycle, paths, strict=True)
+        ]
+        rewrite = " && ".join(filter(None, commands))
+        names = " and ".join(path.name for path in paths)
+        who = f"the topic id of {paths[1].name}: the directories {names} have exchanged {exchanged.value}"
+        found = f"{who}: {NOT_PUBLISHED}"
+        if exchanged is Exchanged.FILES:
+            return replace(rename, found=found, action="stop the broker, and write the files anew", command=rewrite)
+        action = (
+            f"look at the records, and stop the broker; if those of {paths[0].name} are of topic {cycle[0].topic}, "
+            f"write the files anew: {rewrite}; if they are of topic {cycle[1].topic}, give the directories their names "
+            f"back: {rename.command}"
+        )
+        return replace(rename, found=found, action=action, command=next_steps.dump(paths[0]))
+
+    def _exchanged(self, partition: TopicPartition) -> list[TopicPartition]:
+        """A cycle of directories that have exchanged their names, by their topic ids, beginning with `partition`.
+
+        Each is followed by the one whose name it should have. Empty where there is no cycle.
+        """
+        chain = [partition]
+        while (following := self._true(chain[-1])) not in (None, chain[0]):
+            if following in chain or following not in self._partitions:
+                return []
+            chain.append(following)
+        return chain if following is not None and len(chain) > 1 else []
+
+    def _true(self, partition: TopicPartition) -> TopicPartition | None:
+        """The partition of a directory by its topic id; None where that is not known."""
+        topic_id = self._partitions[partition].topic_id
+        topic = None if topic_id is None else self._around.topic_of(topic_id)
+        return None if topic is None else TopicPartition(topic, partition.partition)
 
     def _stray(self, path: Path, known: Topic | None, topic: str, number: int) -> Iterator[Finding]:
         metadata, node = self._around.metadata, self._around.node_id
         assert metadata is not None, "there is an image"
         if known is None:
-            is_removed = topic in metadata.removed
+            is_removed = topic in metadata.removed.values()
             severity: Severity = "warning" if is_removed else "error"
             why = "deleted" if is_removed else "not known to the metadata log"
             yield _stray_finding(path, severity, f"a topic that is {why}")
@@ -266,89 +500,306 @@ class BrokerDirectory:
             yield _stray_finding(path, "warning", f"not a replica of node {node}: they are on {replicas}")
 
     def _absent(self) -> Iterator[Finding]:
-        """Partitions that the metadata log places here and that are not."""
-        image, node = self._around.image, self._around.node_id
-        if image is None or not self._around.is_broker:
-            return
-        if node not in image.brokers and len(image.brokers) == 1:
-            (node,) = image.brokers  # meta.properties is wrong, which is told
-        for topic in image.topics.values():
-            for number, partition in topic.partitions.items():
-                where = (topic.name, number)
-                is_link = (self._around.path / f"{topic.name}-{number}").is_symlink()  # it is told where it leads
-                if where in self._partitions or is_link or node not in partition.replicas:
-                    continue
-                if self._is_in(partition.directory(node), where):
-                    yield self._missing(where)
+        """Yield findings for missing partitions, which the metadata log places in this log directory."""
+        for each in self._around.missing:
+            is_link = (self._around.path / each.directory_name).is_symlink()  # broken_link() reports it
+            is_replaced = each.emptied is not None
+            if (each.partition not in self._partitions or is_replaced) and not is_link:
+                yield self._missing(each)
 
-    def _is_in(self, directory: UUID, partition: Partition) -> bool:
-        """Is that directory's id this directory's? A node's only directory need not be named; where this one's id is
-        not known, its checkpoints say what was in it."""
-        from kcli.metadata.partition import MIGRATING, UNASSIGNED, to_uuid
-
-        properties, image = self._around.properties, self._around.image
-        if properties is None or properties.directory_id is None:
-            return self._reached(partition) > 0
-        if directory not in (MIGRATING, UNASSIGNED):
-            return directory == to_uuid(properties.directory_id)
-        broker = None if image is None else image.brokers.get(properties.node_id or 0)
-        return broker is not None and len(broker.directories) == 1
-
-    def _reached(self, partition: Partition) -> int:
-        """How far the partition's log had come, by the checkpoints."""
-        return max(self._around.high_watermarks.get(partition, 0), self._around.recovery_points.get(partition, 0))
-
-    def _missing(self, partition: Partition) -> Finding:
-        name = f"{partition[0]}-{partition[1]}"
-        reached = self._reached(partition)
+    def _missing(self, missing: MissingPartition) -> Finding:
+        reached, path = missing.reached, self._around.path / missing.directory_name
+        expected = "a directory: the metadata log places the partition here"
+        if missing.future is not None and missing.future_end:
+            return _future_finding(path, missing.future.path, missing.future_end, reached, expected)
+        if missing.renamed is not None:
+            other = missing.renamed.path
+            fate = "deletes the latter" if missing.renamed.name.state == "delete" else "leaves the latter aside"
+            outcome = f"a start makes an empty one, and {fate}"
+            is_inside = other.parent == self._around.path
+            if is_inside and partition_named(other.name) is None:
+                outcome = "Kafka does not start with a directory of that name"
+            elif not is_inside:
+                outcome = "a start makes an empty one"
+            moves = [(other, path)]
+            if missing.emptied is not None:
+                moves.insert(0, (path, next_steps.beside(path)))
+            command, anew = next_steps.move(moves), ""
+            topic_id = self._around.topic_id(missing.partition.topic)
+            if missing.lacks_topic_id and topic_id is not None:
+                anew = f" and its {FileKind.PARTITION_METADATA}, without which Kafka renames it to -stray"
+                command += f" && {partition_metadata_command(path / FileKind.PARTITION_METADATA, topic_id)}"
+            return Finding(
+                path=str(path),
+                kind="partition-missing",
+                severity="error",
+                expected=expected,
+                found=f"{'no batch' if missing.emptied else 'no such directory'}: "
+                + (
+                    f"it has the name {other.name}{other_case(other.name, path.name)}"
+                    if is_inside
+                    else f"it is {other}"
+                ),
+                action=f"{outcome}; stop the broker, and give the directory its name back{anew}",
+                command=command,
+            )
+        if missing.adrift:
+            names = ", ".join(map(str, missing.adrift))
+            return Finding(
+                path=str(path),
+                kind="partition-missing",
+                severity="error",
+                expected=expected,
+                found=f"no such directory: it is one of {names}, which do not say of which partition they are",
+                action="look at the records, stop the broker, and give the directory its name back",
+                command=next_steps.dump(missing.adrift[0]),
+            )
         lost = f": offsets up to {reached - 1:,} are lost" if reached else ""
         return Finding(
-            path=str(self._around.path / name),
+            path=str(path),
             kind="partition-missing",
             severity="error" if reached else "warning",
-            expected="a directory: the metadata log places the partition here",
+            expected=expected,
             found=f"no such directory{lost}",
             lost_last_offset=reached - 1 if reached else None,
             action="look for the directory; a start makes an empty one, and fetches what other replicas have",
-            command=next_steps.search(self._around.path.parent, name),
+            command=next_steps.search(self._around.path.parent, missing.directory_name),
         )
 
 
-def _meta(what: str, path: Path, expected: str, found: str) -> Finding:
+def _meta(fault: str, path: Path, expected: str, found: str) -> Finding:
     return Finding(
         path=str(path),
-        kind=f"meta-properties-{what}",
+        kind=f"meta-properties-{fault}",
         severity="error",
         expected=expected,
         found=found,
         action="restore the file from a backup, or write it anew: version=1, and the cluster.id, node.id and "
         "directory.id of this directory; another node's meta.properties has the cluster.id, the metadata log the rest",
         command=next_steps.dump_metadata(path.parent),
+        refuses_start=fault in ("missing", "version"),
     )
 
 
+def _future_finding(path: Path, future: Path, end: int, reached: int, expected: str) -> Finding:
+    """Return the finding of a missing partition of which a directory with -future has offsets below `end`. reached: the
+    offset that its log had reached by the checkpoints."""
+    lost = f"; {offsets_text(end, reached - 1)} lost" if reached > end else ""
+    return Finding(
+        path=str(path),
+        kind="partition-missing",
+        severity="error",
+        expected=expected,
+        found=f"no such directory: {future}, into which it was moved, has the offsets up to {end - 1:,}{lost}",
+        lost_first_offset=end if lost else None,
+        lost_last_offset=reached - 1 if lost else None,
+        action="a start makes an empty one, and deletes the latter; stop the broker, look for the directory, or else "
+        "give the latter the name of the partition",
+        command=next_steps.move([(future, future.with_name(path.name))]),
+    )
+
+
+def has_no_directory(name: str) -> str:
+    """The words of a finding about a topic id whose partition has no directory of its name."""
+    return f"of which no directory {name} is here"
+
+
 def partition_metadata_command(path: Path, topic_id: str | None) -> str | None:
-    """The command that writes a partition.metadata, where the topic's id is known."""
+    """The command that writes a partition.metadata; None where the topic id is not known."""
     if topic_id is None:
         return None
     return next_steps.write(path, build_partition_metadata(PartitionMetadata(0, topic_id)).decode())
 
 
-def _partition_metadata(what: str, path: Path, topic_id: str | None, found: str, *, is_others: bool = False) -> Finding:
-    """is_others: the id is that of another topic, and so may be the records."""
+def _relation(paths: Sequence[Path]) -> str:
+    """The words that directories have exchanged their names."""
+    names = " and ".join(path.name for path in paths)
+    return f"{names} have each other's names" if len(paths) == 2 else f"{names} have changed names"
+
+
+def _give_names_back(paths: Sequence[Path]) -> str:
+    """The command that gives each of these directories the name of the next one, and the last one that of the first."""
+    aside = [(path, path.with_name(f"{path.name}.moved")) for path in paths]
+    targets = [*paths[1:], paths[0]]
+    return next_steps.move([*aside, *((away, target) for (_, away), target in zip(aside, targets, strict=True))])
+
+
+def _exchanged_topics(paths: Sequence[Path]) -> Finding:
+    """Return the finding of directories that have exchanged their names, by their topic ids: each should have that of
+    the next in `paths`."""
+    return Finding(
+        path=str(paths[0]),
+        kind="partition-swapped",
+        severity="error",
+        expected=f"the topic id of {paths[0].name} in its partition.metadata",
+        found=f"the topic id of {paths[1].name}: the directories {_relation(paths)}: {NOT_PUBLISHED}",
+        action="stop the broker, and give the directories each other's names",
+        command=_give_names_back(paths),
+    )
+
+
+def _partition_metadata(fault: str, path: Path, topic_id: str | None, found: str) -> Finding:
     expected = "the topic's id" if topic_id is None else f"topic id {topic_id}, as in the metadata log"
-    action = WRITE_ANEW
-    if is_others:
-        action = "look at the records: the directory may have another's name, or the file be another's"
     return Finding(
         path=str(path),
-        kind=f"partition-metadata-{what}",
+        kind=f"partition-metadata-{fault}",
         severity="error",
-        position=None if what == "missing" else 0,
+        position=None if fault == "missing" else 0,
         expected=expected,
         found=f"{found}: Kafka renames the partition to -stray when it starts",
-        action=action,
-        command=next_steps.dump(path.parent) if is_others else partition_metadata_command(path, topic_id),
+        action=WRITE_ANEW,
+        command=partition_metadata_command(path, topic_id),
+    )
+
+
+def old_metadata_log(
+    around: Surroundings, stored: Mapping[TopicPartition, StoredPartition], logs: Mapping[TopicPartition, LogBounds]
+) -> Iterator[Finding]:
+    """Yield the finding of a metadata log that ends before the registration of the broker that has closed the log
+    directory, before the election of a leader whose epoch a partition has, or before the block of a producer id that a
+    partition has, unless other voters have the records.
+    """
+    home, bounds = around.path / METADATA_DIRECTORY, logs.get(TopicPartition(METADATA_TOPIC, 0))
+    if bounds is None or any(each != around.node_id for each in voters(home)):
+        return
+    epoch, end = LogDirectory(around.path).marked_broker_epoch, bounds.end
+    if epoch is not None and epoch > end:
+        expected = f"a log beyond offset {epoch:,}, where the broker has registered before it closed the directory"
+    else:
+        expected = next(_missing_elections(around, stored, logs), "") or _missing_records(around)
+    if not expected:
+        return
+    yield Finding(
+        path=str(max(home.glob(f"*{FileKind.LOG}"), default=home)),
+        kind="metadata-log-end",
+        severity="error",
+        expected=expected,
+        found=f"it ends at offset {end:,}: it is older than the partitions, or its end is lost",
+        action="look for the newer metadata log: topics that were created since, and their ids, are not in this one; "
+        "salvage makes a copy with producer ids and leader epochs beyond those of the partitions",
+        command=next_steps.recover_log_directory(around.path),
+    )
+
+
+def transaction_findings(
+    around: Surroundings, logs: Collection[TopicPartition], harmed: Collection[TopicPartition]
+) -> Iterator[Finding]:
+    """Yield findings where the transaction coordinator's records and the producers of partitions contradict each other,
+    but of partitions with errors of their own (harmed), which are the cause."""
+    states = {each for each in logs if each.topic == TRANSACTIONS_TOPIC}
+    if not states or states & set(harmed):
+        return
+    from kcli.inspector.transaction_state import unfit  # imported where there are transactions
+
+    for each in unfit(around.path):
+        if each.partition not in logs or each.partition in harmed:
+            continue
+        is_open = each.kind == "transaction-open"
+        advice = "abort it" if is_open else "look for the newer copy of the partition, or use other transactional ids"
+        yield Finding(
+            path=str(around.path / str(each.partition)),
+            kind=each.kind,
+            severity="error",
+            offset=each.offset,
+            expected=each.expected,
+            found=each.found,
+            action=f"{each.outcome}: {advice}",
+            command=next_steps.transactions(around.path, is_open=is_open),
+        )
+
+
+def contradicting_record(home: Path) -> Iterator[Finding]:
+    """Yield the finding of a metadata log that begins behind all snapshots, which Kafka meets first, or else of its
+    first record that contradicts those before it. home: the directory __cluster_metadata-0."""
+    from kcli.log.recovery.loader import LoadOptions
+    from kcli.log.recovery.metadata_start import NO_SNAPSHOT
+    from kcli.log.recovery.plan import plan
+    from kcli.metadata_log.replay import start_refusal
+
+    try:
+        without_begin = plan(home, LoadOptions(now_ms=0, is_metadata=True)).refused
+        if without_begin is not None and without_begin.reason.endswith(NO_SNAPSHOT):
+            yield Finding(
+                path=str(home / without_begin.file),
+                kind="metadata-log-start",
+                severity="error",
+                expected="the records from offset 0 on, or a snapshot of those that are missing",
+                found=f"{without_begin.reason}: Kafka does not start with it",
+                action="look for the snapshot; salvage keeps the metadata of all records that are there, in a copy",
+                command=next_steps.salvage_log_directory(home.parent),
+                refuses_start=True,
+            )
+            return
+        refused = start_refusal(home, PartitionView(home).original)
+    except KcliError:  # a file that cannot be read is a finding of its own
+        return
+    if refused is not None:
+        yield Finding(
+            path=refused.path,
+            kind="metadata-record",
+            severity="error",
+            expected="a record that agrees with those before it",
+            found=f"{refused.reason}: Kafka ends at it when it starts",
+            action="salvage keeps the metadata of all records in a snapshot, with which Kafka starts",
+            command=next_steps.salvage_log_directory(home.parent),
+            refuses_start=True,
+        )
+
+
+def _missing_records(around: Surroundings) -> str:
+    """What the metadata log should have, as partitions are newer than it; "" where they are not."""
+    from kcli.metadata_log.last_used import newer_than
+
+    image = around.image
+    if image is None or any(each != around.node_id for each in image.controllers):
+        return ""
+    newer = next(newer_than(image, LogDirectory(around.path).partitions(), around.node_id), None)
+    return "" if newer is None else f"a log that is as new as the partitions: {newer}"
+
+
+def _missing_elections(
+    around: Surroundings, stored: Mapping[TopicPartition, StoredPartition], logs: Mapping[TopicPartition, LogBounds]
+) -> Iterator[str]:
+    """Yield what the metadata log should have, for each partition with a higher leader epoch than that knows; nothing
+    where it knows all topics: then a log is rather in the wrong directory."""
+    metadata = around.metadata
+    if metadata is None:
+        return
+    ids = {found.topic_id for partition, found in stored.items() if partition.topic != METADATA_TOPIC}
+    if all(each is None or each in metadata.removed or around.topic_of(each) is not None for each in ids):
+        return
+    for partition, found in sorted(stored.items()):
+        topic, bounds = metadata.image.topic(partition.topic), logs.get(partition)
+        state = None if topic is None else topic.partitions.get(partition.partition)
+        if state is None or bounds is None or found.topic_id != around.topic_id(partition.topic):
+            continue
+        if bounds.leader_epoch > state.leader_epoch:
+            yield (
+                f"leader epoch {bounds.leader_epoch} of {found.path.name}, which its last batch has: the metadata log "
+                f"knows {state.leader_epoch}"
+            )
+
+
+def without_topic_id(finding: Finding) -> Finding:
+    """The finding of a partition.metadata, without a command that writes a topic id which the metadata log may have
+    wrongly."""
+    if not finding.kind.startswith("partition-metadata-"):
+        return finding
+    command = next_steps.recover_log_directory(Path(finding.path).parents[1])
+    return replace(finding, action="mend the metadata log first: it has the topic ids", command=command)
+
+
+def _aside(path: Path, topic: str) -> Finding:
+    """Return the finding of a directory with the id of another topic, under a name that the metadata log does not place
+    here."""
+    return Finding(
+        path=str(path),
+        kind="partition-stray",
+        severity="warning",
+        expected="a partition that the metadata log places on this node",
+        found=f"the topic id of {topic}, which has its own directory: Kafka leaves this one as it is, and serves none",
+        action="check whose records these are, and move it out of the log directory",
+        command=_move_out(path),
     )
 
 

@@ -1,11 +1,12 @@
-"""Findings that follow from others: the cause is told, and counts what follows from it.
+"""Findings that are consequences of other findings: only the cause is reported, with the number of its consequences.
 
     causes = Causes()
-    causes.add(finding, lambda other: ...)    a cause, and which findings follow from it
-    causes.settle(findings)                   the causes and what follows from none of them, in order
+    causes.add(finding, lambda other: ...)    adds a cause, and a predicate for its consequences
+    causes.settle(findings)                   returns the causes, then the findings without a cause, in order
 
-A cause may itself follow from one that was added before it: what follows from it then counts for that one. Each finding
-counts for the first cause that takes it. Offsets that are lost by what follows are lost by the cause.
+A cause may be a consequence of a cause added before it, which then counts the consequences of both. Each finding counts
+for the first cause whose predicate is true. A cause without lost offsets gets those of its first consequence that has
+some.
 """
 
 from __future__ import annotations
@@ -35,27 +36,31 @@ class _Cause:
 
 
 class Causes:
-    """The causes of one partition, or of one log directory."""
+    """The causes of one partition, or of one log directory. tell: called with each consequence."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[Finding], None] = lambda _: None) -> None:
+        self._tell = tell
         self._causes: list[_Cause] = []
 
     def __bool__(self) -> bool:
         return bool(self._causes)
 
     def add(self, cause: Finding, takes: Takes) -> None:
-        """A finding from which those follow for which `takes` is true."""
+        """Add a cause. takes: whether another finding is a consequence of it."""
         earlier = self._taker(cause)
         if earlier is None:
             self._causes.append(_Cause(cause, [takes], Counter(cause.consequences)))
         else:
+            self._tell(cause)
             earlier.take(cause)
             earlier.takes.append(takes)
 
     def takes(self, finding: Finding) -> bool:
-        """Count the finding where it follows from a cause. Notes never do: they are true whatever the cause."""
+        """Whether the finding is a consequence of a cause, which then counts it. A finding of severity "info" never
+        is."""
         cause = self._taker(finding)
         if cause is not None:
+            self._tell(finding)
             cause.take(finding)
         return cause is not None
 
@@ -65,7 +70,7 @@ class Causes:
         return next((each for each in self._causes if any(takes(finding) for takes in each.takes)), None)
 
     def settle(self, findings: Iterable[Finding]) -> list[Finding]:
-        """The causes, then the findings that follow from none."""
+        """Return the causes, with their numbers of consequences, then the findings without a cause."""
         alone = [finding for finding in findings if not self.takes(finding)]
         causes = [replace(cause.finding, consequences=dict(cause.counted)) for cause in self._causes]
         return causes + alone

@@ -1,13 +1,15 @@
-"""Directories: which file is what, what belongs together, what should not be there."""
+"""Checks directories: finds the type of each file, groups files by segment and partition, and reports others."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from formats.checkpoint import parse_leader_epochs
 from formats.errors import FormatError
@@ -17,33 +19,51 @@ from formats.file_name import (
     DirectoryName,
     FileKind,
     FileName,
+    build,
     parse,
     parse_directory,
 )
 from kcli.errors import UnreadableInput
-from kcli.inspector.verify import next_steps
+from kcli.inspector.verify import misplaced_logs, next_steps, renamed_logs
+from kcli.inspector.verify.across_directories import across_directories
 from kcli.inspector.verify.broker_directory import (
     WRITE_ANEW,
     BrokerDirectory,
-    Here,
+    StoredPartition,
     broken_link,
+    contradicting_record,
     duplicates,
-    here,
+    exchanged_directories,
+    has_no_directory,
     odd_name,
+    old_metadata_log,
+    or_exchanged,
     partition_metadata_command,
-    swapped,
+    shared_files,
+    stored_partition,
+    transaction_findings,
+    without_topic_id,
+    wrong_checkpoints,
 )
 from kcli.inspector.verify.causes import Causes
-from kcli.inspector.verify.file_names import odd_files, odd_type
+from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
-from kcli.inspector.verify.lost_offsets import Known
-from kcli.inspector.verify.partition import LogBounds, LogVerifier, no_log
-from kcli.inspector.verify.segment_names import INDEX_KINDS, Segment
-from kcli.inspector.verify.small_files import REMOVE_EPOCHS
+from kcli.inspector.verify.index_files import REBUILT
+from kcli.inspector.verify.lost_offsets import Known, deleted_log, shorter_log, with_own_log
+from kcli.inspector.verify.misplaced_logs import MisplacedLogs
+from kcli.inspector.verify.partition import LogBounds, LogVerifier, is_about_segments, no_log
+from kcli.inspector.verify.renamed_logs import RenamedLog
+from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles, end_of, log_name
+from kcli.inspector.verify.small_files import REBUILD_EPOCHS
+from kcli.inspector.verify.start_outcomes import salvage_first, with_outcomes, with_refusals
 from kcli.inspector.verify.surroundings import Gaps, Surroundings
-from kcli.inspector.verify.swap_file import harmful
-from kcli.log.log_directory import REMOTE_INDEX_CACHE, Partition, is_log_directory
+from kcli.inspector.verify.swap_file import harmful, in_its_place, of_swap
+from kcli.inspector.verify.unread_file import unread_file
+from kcli.log.log_directory import REMOTE_INDEX_CACHE, is_log_directory
+from kcli.log.partition_view import PartitionView
+from kcli.log.recovery.deleted import MissedLog, missed_logs
 from kcli.log.source import read_whole
+from kcli.protocol.topic_partition import TopicPartition
 
 SEGMENT_KINDS = (FileKind.LOG, *INDEX_KINDS)
 KRAFT_SNAPSHOTS = (FileKind.KRAFT_SNAPSHOT, FileKind.BOOTSTRAP)
@@ -51,17 +71,32 @@ MARKERS = (FileKind.CLEAN_SHUTDOWN, FileKind.LOCK)
 MAX_DEPTH = 32
 
 Entry = tuple[Path, FileName]
-Key = tuple[int, str]  # base offset; id in tiered storage or ""
-Logs = dict[Partition, LogBounds]
+Key = tuple[int, str]  # base offset; segment id in tiered storage or ""
+Logs = dict[TopicPartition, LogBounds]
+
+
+class LogsFound(NamedTuple):
+    """The logs of a partition under other names. lost: see LogVerifier. right_names, outdated: see OddFiles. foreign:
+    what was found of each log that is another partition's, by its name."""
+
+    renamed: Sequence[RenamedLog] = ()
+    lost: Sequence[tuple[int, int | None]] = ()
+    right_names: Mapping[str, FileName] = MappingProxyType({})
+    outdated: Collection[str] = ()
+    foreign: Mapping[str, str] = MappingProxyType({})
 
 
 class Verification:
-    """Files and directories to verify. Run `findings`; the counters say what has been looked at so far.
+    """A verification of files and directories.
 
-    server: the broker's own properties, of which log.cleanup.policy and metadata.log.dir matter. advance(bytes) is
-    called as bytes of logs have been read. What could not be read is in `unreadable`, and the rest is verified all the
-    same. `files` counts files of kinds that Kafka writes, `unclean` log directories that no orderly stop has left,
-    `unknown` those of which no metadata log says what should be in them.
+    server: the entries of server.properties, of which log.cleanup.policy, metadata.log.dir and log.dirs matter. config:
+    that file, which the next steps are to read, too. advance: called with the number of bytes read. tell: called with
+    each finding that is a consequence of another one, and not yielded itself.
+
+    Filled by `findings`: files, bytes: the number and size of files of kinds that Kafka writes. unclean: the number of
+    log directories without a clean shutdown. unknown: the number of log directories without a metadata log. unreadable:
+    the files that could not be read, which do not end the verification. logs_found: what was found of logs under other
+    names, by the directory of the partition.
     """
 
     def __init__(
@@ -69,39 +104,54 @@ class Verification:
         paths: list[Path],
         *,
         server: Mapping[str, str] | None = None,
+        config: Path | None = None,
         advance: Callable[[int], None] = lambda _: None,
+        tell: Callable[[Finding], None] = lambda _: None,
     ) -> None:
         self._paths = paths
+        self._tell = tell
         self._server = server or {}
+        self._config = config
         self._advance = advance
-        self._seen: set[tuple[int, int]] = set()
+        self._visited: set[tuple[int, int]] = set()
         self.files = 0
         self.bytes = 0
         self.unclean = 0
         self.unknown = 0
         self.unreadable: list[UnreadableInput] = []
+        self.logs_found: dict[Path, LogsFound] = {}
 
     def findings(self) -> Iterator[Finding]:
-        """Everything that is wrong or worth knowing, path by path; in a partition, causes before what they leave."""
+        """Yield all findings, path by path; in a partition, causes come first."""
+        for each in self._findings():
+            if self._config is None or each.command is None:
+                yield each
+            else:
+                yield replace(each, command=next_steps.with_config(each.command, self._config))
+
+    def _findings(self) -> Iterator[Finding]:
         for path in self._paths:
             before = self.files, len(self.unreadable)
-            self._seen.clear()
+            self._visited.clear()
             if os.path.isdir(path):  # noqa: PTH112 (Path.is_dir raises where it may not look)
-                yield from self._directory(path, 0, _Inside(self._around_partition(path)))
+                inside = _Inside(self._around_partition(path))
+                yield from self._directory(path, 0, inside)
+                yield from with_refusals([*inside.metadata_damage, *inside.short], inside.around)
                 if (self.files, len(self.unreadable)) == before:
                     self.unreadable.append(UnreadableInput(str(path), "no file in it that Kafka writes"))
             else:
                 yield from self._guarded(path, self._file)
+        yield from map(unread_file, (each for each in self.unreadable if each.is_denied or each.is_disk_error))
 
     def _around_partition(self, path: Path) -> Surroundings | None:
-        """What surrounds a partition's directory that is looked at alone."""
+        """The context of a partition's directory that is verified alone; None where it is in no log directory."""
         absolute = path.absolute()
         if parse_directory(absolute.name) is None:
             return None
         return self._around(absolute.parent)
 
     def _around(self, path: Path) -> Surroundings | None:
-        """What a log directory says of its partitions; None where the directory is none."""
+        """The context that a log directory gives to its partitions; None where the path is no log directory."""
         try:
             is_one = is_log_directory(path) or (path / METADATA_DIRECTORY).is_dir()
         except (UnreadableInput, OSError):
@@ -132,7 +182,7 @@ class Verification:
         self._count(size)
         kind = name.kind
         if kind is FileKind.LOG:
-            segment = Segment(name.base_offset or 0, {kind: path})
+            segment = SegmentFiles(name.base_offset or 0, {kind: path})
             yield from LogVerifier([segment], [], self._advance, is_whole=False).findings()
         elif kind in INDEX_KINDS:
             yield from self._index_alone(path, name)
@@ -144,20 +194,24 @@ class Verification:
             yield from self._small(path, kind, {}, None, [])
 
     def _index_alone(self, path: Path, name: FileName) -> Iterator[Finding]:
-        """An index beside its log: what is wrong in the log is not told."""
+        """Yield the findings in an index, checked against its log, without those in the log."""
         log = path.with_name(path.name.replace(name.kind, FileKind.LOG))
         if not log.exists():
             yield no_log(path, log)
             return
-        segment = Segment(name.base_offset or 0, {FileKind.LOG: log, name.kind: path})
+        segment = SegmentFiles(name.base_offset or 0, {FileKind.LOG: log, name.kind: path})
         for finding in LogVerifier([segment], [], self._advance, is_whole=False).findings():
             if finding.path == str(path):
                 yield finding
 
     def _kraft_snapshot(self, path: Path) -> Iterator[Finding]:
-        from kcli.inspector.verify.kraft_snapshot import verify_kraft_snapshot  # message schemas: only where needed
+        from kcli.inspector.verify.kraft_snapshot import (  # imported late: it loads schemas
+            verify_bootstrap,
+            verify_kraft_snapshot,
+        )
 
-        yield from verify_kraft_snapshot(path, self._advance)
+        verify = verify_bootstrap if path.name == FileKind.BOOTSTRAP else verify_kraft_snapshot
+        yield from verify(path, self._advance)
 
     def _small(
         self,
@@ -181,38 +235,36 @@ class Verification:
     # directories
 
     def _directory(self, path: Path, depth: int, inside: _Inside) -> Iterator[Finding]:
-        """A directory and those in it. inside: the one that it is in, which takes what is learnt of the log here."""
+        """Yield the findings in a directory and the directories in it. inside: collects facts for the directory around
+        it."""
         try:
             with os.scandir(path) as entries:
                 listed = sorted(self._listed(entries))
             status = path.stat()
         except OSError as error:
-            self.unreadable.append(UnreadableInput(str(path), error.strerror or str(error)))
+            self.unreadable.append(UnreadableInput.of(path, error))
             return
-        if (status.st_dev, status.st_ino) in self._seen:
-            return  # a symbolic link back to it
-        self._seen.add((status.st_dev, status.st_ino))
+        if (status.st_dev, status.st_ino) in self._visited:
+            return  # reached again through a symbolic link
+        self._visited.add((status.st_dev, status.st_ino))
         mine: list[Entry] = []
         unknown: list[Path] = []
         around = self._around(path)
         below = _Inside(around)
-        found: list[Finding] = []
-        if around is not None and around.is_broker:
-            found += duplicates(path, (name for name, is_directory, _ in listed if is_directory))
-        name_says = parse_directory(path.absolute().name)
-        is_kafkas = name_says is not None and name_says.state != "remote"
-        if is_kafkas:
-            odd = odd_files(path, [name for name, _, _ in listed])
-            found += (finding for finding, _ in odd.values())
-            mine += ((path / name, target) for name, (_, target) in odd.items() if target is not None)
-            listed = [each for each in listed if each[0] not in odd]
-        # The metadata log comes first: what it says, or no longer says, is about the others.
+        found = list(_of_home(around, [name for name, is_directory, _ in listed if is_directory]))
+        parsed_name = parse_directory(path.absolute().name)
+        is_kafkas = parsed_name is not None and parsed_name.state != "remote"
+        odd = odd_files(path, [name for name, _, _ in listed]) if is_kafkas else OddFiles()
+        found += odd.findings
+        mine += ((path / name, right) for name, right in odd.right_names.items())
+        listed = [each for each in listed if each[0] not in odd.names | odd.outdated]
+        # The metadata log comes first: the checks of other partitions need its topics, and its damage.
         for name, is_directory, is_link in sorted(listed, key=lambda each: each[0] != METADATA_DIRECTORY):
             parsed = parse(name)
             if is_directory and not (is_kafkas and parsed is not None):
                 if depth < MAX_DEPTH:
                     yield from self._directory(path / name, depth + 1, below)
-                if around is not None and around.is_broker:
+                if around is not None and around.is_broker and not _is_of_missing(path / name, around):
                     found += odd_name(path / name)
             elif parsed is not None:
                 mine.append((path / name, parsed))
@@ -220,94 +272,161 @@ class Verification:
                 found.append(broken_link(path / name))
             else:
                 unknown.append(path / name)
-        if name_says is not None and name_says.state in ("delete", "future", "stray"):
-            found.append(_leftover_directory(path, name_says))
-        if mine or name_says is not None:
+        inside.apple_doubles += [*(path / name for name in sorted(odd.apple_doubles)), *below.apple_doubles]
+        if depth == 0 and inside.apple_doubles:
+            found.append(apple_doubles(path, inside.apple_doubles))
+        is_missed = inside.around is not None and _is_of_missing(path, inside.around)
+        if parsed_name is not None and parsed_name.state in ("delete", "future", "stray") and not is_missed:
+            found.append(_leftover_directory(path, parsed_name))
+        if mine or parsed_name is not None:
             found += map(_unknown, unknown)
-        found += self._logs(path, name_says, mine, below, inside)
+        found += self._logs(path, parsed_name, mine, below, inside)
+        logs_found = self.logs_found.get(path, LogsFound())
+        named = {str(each.path) for each in logs_found.renamed}
+        self.logs_found[path] = logs_found._replace(right_names=odd.right_names, outdated=odd.outdated)
+        found = [each for each in found if each.kind != "file-name" or each.path not in named]
         if around is not None:
-            yield from self._as_broker(around, below, found)
+            yield from salvage_first(with_refusals(self._as_broker(around, below, found), around), around)
         else:
-            yield from found
+            yield from salvage_first(with_refusals(found, inside.around), inside.around)
 
     def _listed(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, bool, bool]]:
-        """Each entry's name, whether it is a directory, and whether it is a link; not links that lead in a circle."""
+        """Yield each entry's name, whether it is a directory, and whether it is a link; circular links are
+        unreadable."""
         for entry in entries:
             try:
                 yield entry.name, entry.is_dir(), entry.is_symlink()
             except OSError as error:
-                self.unreadable.append(UnreadableInput(entry.path, error.strerror or str(error)))
+                self.unreadable.append(UnreadableInput.of(entry.path, error))
 
     def _as_broker(self, around: Surroundings, below: _Inside, found: list[Finding]) -> Iterator[Finding]:
-        """What shows in a log directory as a whole, and what of it follows from damage in the metadata log."""
+        """Yield the findings about a log directory as a whole, with those in its files, matched with their causes."""
         damage = below.metadata_damage
-        broker = BrokerDirectory(around, below.partitions, is_metadata_sound=damage is None)
-        exchanged = list(swapped(around, below.partitions, below.logs))
+        if not damage:
+            damage = list(old_metadata_log(around, below.partitions, below.logs))
+        broker = BrokerDirectory(around, below.partitions, below.logs, is_metadata_sound=not damage)
+        exchanged = list(exchanged_directories(around))
+        whole = [*damage[1:], *broker.findings(), *found]
+        exchanged += broker.exchanged
         names = {name for _, both in exchanged for name in both}
-        whole = [*broker.findings(), *found, *(each for each, _ in exchanged)]
-        whole += (each for each in below.short if Path(each.path).parent.name not in names)
+        for finding, partitions in wrong_checkpoints(around, below.logs):
+            whole.append(finding)
+            names |= partitions
+        whole += (or_exchanged(each, around) for each in below.short if Path(each.path).parent.name not in names)
+        of_transactions = transaction_findings(around, below.logs, below.harmed)
+        whole += (each for each in of_transactions if Path(each.path).name not in names)
         self.unclean += any(each.kind == "unclean-shutdown" for each in whole)
         self.unknown += any(each.kind == "metadata-log-absent" for each in whole)
         missing = [each for each in whole if each.kind == "partition-missing"]
-        causes = Causes()
-        if damage is not None:
-            causes.add(damage, lambda other: other.kind in ("partition-stray", "partition-missing"))
+        causes = Causes(self._tell)
+        if damage:
+            whole = [without_topic_id(each) for each in whole]
+            causes.add(damage[0], lambda other: other.kind in ("partition-stray", "partition-missing"))
+        for cause, directories in exchanged:
+            causes.add(cause, partial(_is_entry_of, directories))
         for cause in whole:
             if cause.kind == "meta-properties-node":
                 causes.add(cause, lambda other: other.kind == "partition-stray")
             elif cause.kind == "partition-metadata-topic":
-                name = Path(cause.path).parent.name
-                causes.add(cause, lambda other, name=name: f"{name}: " in f"{other.expected}")  # type: ignore[misc]
+                causes.add(cause, partial(_is_of_id, cause))
         for cause in missing:
-            name = Path(cause.path).name
-            causes.add(cause, lambda other, name=name: f"{name}: " in f"{other.expected}")  # type: ignore[misc]
-        alone = ("partition-missing", "meta-properties-node", "partition-metadata-topic")
+            causes.add(cause, partial(_is_entry_of, {Path(cause.path).name}))
+        alone = ("partition-missing", "partition-swapped", "meta-properties-node", "partition-metadata-topic")
         yield from causes.settle(each for each in whole if each.kind not in alone)
 
     def _logs(
-        self, path: Path, name_says: DirectoryName | None, mine: list[Entry], below: _Inside, inside: _Inside
+        self, path: Path, parsed_name: DirectoryName | None, mine: list[Entry], below: _Inside, inside: _Inside
     ) -> Iterator[Finding]:
-        """The files of one directory; `below` has the logs in its directories, `inside` takes its own."""
-        contents, own = self._sorted_out(mine, is_partition=name_says is not None)
+        """Yield the findings in the files of one directory.
+
+        below: the facts about the directories in it. inside: takes the facts about its own log.
+        """
+        contents, own = self._sorted_out(mine, is_partition=parsed_name is not None)
+        misplaced: list[Finding] = []
+        copies: Mapping[str, str] = {}
+        if parsed_name is not None and parsed_name.state == "":
+            directory = path.absolute().name
+            copies = inside.misplaced.copies.get(directory, {})
+            contents.put(inside.misplaced.segments.get(directory, {}), copies)
+            misplaced = inside.misplaced.take(directory)
+        known = self._known(path, parsed_name, contents, inside.around)
+        known = replace(known, foreign=[base for base in map(_log_base, copies) if base is not None])
+        if parsed_name is not None and parsed_name.state == "":
+            missed = self._missed(path, contents, known)
+            misplaced += [deleted_log(path, each) for each in missed]
+            restored = {str(path / name) for each in missed for name in each.names}
+            own = [each for each in own if each.path not in restored]
+            longer = _longer(contents, known.gaps)
+            misplaced += [shorter_log(path / log_name(each.base_offset), each) for each in longer]
+        completed = contents.complete_swaps()
         orphans = [] if path.name == REMOTE_INDEX_CACHE else contents.orphans()
-        known = self._known(path, name_says, contents, inside.around)
         segments = contents.local_segments()
-        verifier = LogVerifier(segments, contents.local_snapshots(), self._advance, orphans=orphans, known=known)
-        own += self._run(path, verifier)
-        for swap in contents.swaps():
-            own += self._guarded(path, partial(self._swap, swap=swap, segments=segments, gaps=known.gaps))
+        in_log = Causes(self._tell)
+        for finding in misplaced:
+            in_log.add(finding, partial(is_about_segments, {Path(finding.path).stem}))
+        verifier = LogVerifier(
+            segments, contents.local_snapshots(), self._advance, orphans=orphans, known=known, causes=in_log
+        )
+        of_log = [with_own_log(each, verifier.renamed) for each in self._run(path, verifier)]
+        if parsed_name is not None and parsed_name.state == "":
+            self.logs_found[path] = LogsFound([*longer, *verifier.renamed], verifier.lost, foreign=copies)
+        is_served = parsed_name is not None and not parsed_name.state
+        own += inside.foretold(path, of_log, completed) if is_served else of_log
+        own += self._swaps([each for each in contents.swaps() if each not in completed], segments, known.gaps)
         for one in contents.remote(self._advance):
             own += self._run(path, one)
+        # Kafka empties the leader-epoch-checkpoint of a directory that it renames to -delete or -stray.
+        is_emptied = parsed_name is not None and parsed_name.state in ("delete", "stray")
         for entry, name in contents.rest:
             if name.kind in KRAFT_SNAPSHOTS:
                 own += self._guarded(entry, self._kraft_snapshot)
             elif name.kind not in MARKERS:
                 bounds = verifier.bounds
-                small = partial(self._small, kind=name.kind, logs=below.logs, bounds=bounds, epochs=verifier.epochs)
+                epochs = [] if is_emptied else verifier.epochs
+                small = partial(self._small, kind=name.kind, logs=below.logs, bounds=bounds, epochs=epochs)
                 own += self._guarded(entry, small)
-        if name_says is not None:
-            own = self._as_partition(path, name_says, own, verifier, contents, inside)
-        causes = Causes()
+        if parsed_name is not None:
+            own = self._as_partition(path, parsed_name, own, verifier, contents, inside)
+        causes = Causes(self._tell)
         for cause in own:
             if cause.kind == "leader-epoch":
                 causes.add(cause, lambda other: other.kind == "checkpoint-epoch")
-            elif cause.kind == "file-type":
+            elif cause.kind in ("file-type", "log-link"):
                 causes.add(cause, partial(_is_about, Path(cause.path)))
             elif cause.kind == "swap-log":
                 causes.add(cause, partial(_is_swap, Path(cause.path)))
-        yield from causes.settle(each for each in own if each.kind not in ("leader-epoch", "file-type", "swap-log"))
+        added = ("leader-epoch", "file-type", "log-link", "swap-log")
+        yield from causes.settle(each for each in own if each.kind not in added)
 
-    def _swap(self, _: Path, *, swap: Segment, segments: Sequence[Segment], gaps: Gaps) -> Iterator[Finding]:
-        finding = harmful(swap, segments, gaps, self._advance)
-        if finding is not None:
-            yield finding
+    def _missed(self, path: Path, contents: _Contents, known: Known) -> Sequence[MissedLog]:
+        """The .deleted logs whose offsets the partition's log lacks; their files become part of `contents`."""
+        reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
+        try:
+            names = contents.names()
+            files = {name: content for name, content in PartitionView(path).original.items() if name in names}
+            missed = missed_logs(files, reached=reached, is_compacted=is_compacted)
+        except UnreadableInput:  # the check of the log reports this error
+            return []
+        contents.restore(path, missed)
+        return missed
+
+    def _swaps(self, swaps: Sequence[SegmentFiles], segments: Sequence[SegmentFiles], gaps: Gaps) -> Iterator[Finding]:
+        """Yield findings for `.swap` logs that lack records of the segments that they replace."""
+        for swap in swaps:
+            try:
+                finding = harmful(swap, swaps, segments, gaps, self._advance)
+            except UnreadableInput as error:
+                self.unreadable.append(error)
+                continue
+            if finding is not None:
+                yield finding
 
     def _sorted_out(self, mine: list[Entry], *, is_partition: bool) -> tuple[_Contents, list[Finding]]:
-        """The files by what they are, and what shows without opening them."""
+        """Return the files by type, and the findings that need no reading: wrong file types, permissions, leftovers."""
         contents = _Contents()
         found: list[Finding] = []
         for entry, name in mine:
-            if is_partition and (odd := odd_type(entry, name.kind)) is not None:
+            if is_partition and (odd := odd_type(entry, name)) is not None:
                 found.append(odd)
                 continue
             try:
@@ -317,6 +436,8 @@ class Verification:
                 continue
             self._count(status.st_size)
             contents.add(entry, name)
+            if is_partition and name.kind is FileKind.LOG and (link := foreign_link(entry)) is not None:
+                found.append(link)
             if is_partition and (lacks := _lacking(status, name)):
                 found.append(_mode(entry, status, lacks))
         found += (_leftover(entry, name) for entry, name in contents.leftovers)
@@ -331,76 +452,123 @@ class Verification:
         contents: _Contents,
         inside: _Inside,
     ) -> list[Finding]:
-        """The findings of a partition's directory, which the log directory around it learns of."""
+        """Return the findings of a partition's directory, and add its facts to `inside`, for the log directory around
+        it."""
         if name.state in ("", "future") and verifier.bounds is not None:
-            inside.logs.setdefault((name.topic, name.partition), verifier.bounds)
+            inside.logs.setdefault(TopicPartition(name.topic, name.partition), verifier.bounds)
         if name.state != "":
             return own
         if inside.around is not None:
             own += _absent_files(path, name, contents, verifier)
             own = [_with_topic_id(each, inside.around, name) for each in own]
         try:
-            inside.partitions.setdefault((name.topic, name.partition), here(path))
+            inside.partitions.setdefault(TopicPartition(name.topic, name.partition), stored_partition(path))
         except UnreadableInput as error:
             self.unreadable.append(error)
-        return inside.keep_damage(own) if name.topic == METADATA_TOPIC else inside.keep_short(own)
+        if any(each.severity == "error" for each in own):
+            inside.harmed.add(TopicPartition(name.topic, name.partition))
+        if name.topic != METADATA_TOPIC:
+            return inside.keep_short(own)
+        if not any(each.severity == "error" for each in own):
+            own += contradicting_record(path)
+        return inside.keep_damage(own)
 
     def _known(self, path: Path, name: DirectoryName | None, contents: _Contents, around: Surroundings | None) -> Known:
-        """What is known of a partition's log before it is looked at."""
+        """What other files say about a partition's log."""
         if name is None or name.state == "remote":
             return Known(is_tiered=True)
-        partition = name.topic, name.partition
+        partition = TopicPartition(name.topic, name.partition)
         epochs = contents.leader_epochs()
         is_metadata = name.topic == METADATA_TOPIC
         if around is None:
             gaps = Gaps.LOSS if is_metadata else Gaps.UNKNOWN
             return Known(gaps, epochs=epochs, is_tiered=True if is_metadata else None)
+        is_emptied = any(each.emptied is not None and each.emptied.path == path for each in around.missing)
         ends = {
             kind: offsets[partition]
             for kind, offsets in (
                 (FileKind.RECOVERY_POINTS, around.recovery_points),
                 (FileKind.REPLICATION_OFFSETS, around.high_watermarks),
             )
-            if partition in offsets and name.state == "" and _is_own(path, name, around)
+            if partition in offsets and name.state == "" and _is_own(path, name, around) and not is_emptied
         }
         is_tiered = True if is_metadata else around.is_tiered(name.topic)
         directory = path if name.state == "" else None
-        return Known(around.gaps(partition), ends, epochs, is_tiered, around.path, directory, around.is_clean)
+        return Known(
+            around.gaps(partition),
+            ends,
+            epochs,
+            is_tiered,
+            around.path,
+            directory,
+            around.is_clean and not is_metadata,  # a node recovers the metadata log at each start
+            around.is_replicated(partition),
+        )
 
 
 class _Inside:
-    """What is learnt of the logs in one directory. around: what it says of them, where it is a log directory."""
+    """The facts about the partitions in one directory, collected while they are verified.
+
+    around: the context that the directory gives them, None where it is no log directory. metadata_damage, short:
+    findings held back until all partitions are known. apple_doubles: files of macOS. harmed: the partitions
+    with errors in their own files."""
 
     def __init__(self, around: Surroundings | None) -> None:
         self.around = around
+        self.misplaced = MisplacedLogs()
+        if around is not None:
+            self.misplaced = misplaced_logs.find_around(around)
         self.logs: Logs = {}
-        self.partitions: dict[Partition, Here] = {}
-        self.metadata_damage: Finding | None = None
+        self.partitions: dict[TopicPartition, StoredPartition] = {}
+        self.metadata_damage: list[Finding] = []
         self.short: list[Finding] = []
+        self.apple_doubles: list[Path] = []
+        self.harmed: set[TopicPartition] = set()
+
+    def foretold(
+        self, partition: Path, findings: list[Finding], completed: Sequence[SegmentFiles]
+    ) -> Sequence[Finding]:
+        """The findings of a partition with their outcomes, without what a coordinator meets in the logs of other
+        partitions."""
+        found = _foretold(partition, findings, completed, self.around)
+        has_foreign = bool(self.misplaced.segments.get(partition.absolute().name))
+        return [each for each in found if not (has_foreign and each.kind == "not-loaded")]
 
     def keep_damage(self, findings: list[Finding]) -> list[Finding]:
-        """Hold back the first damage in the metadata log: what it means for the partitions is not known yet."""
-        damage = [each for each in findings if each.severity == "error" and each.path.endswith((".log", ".checkpoint"))]
+        """Return the findings without the damage in the metadata log, which is held back: the first is a cause of
+        later findings."""
+        errors = [each for each in findings if each.severity == "error"]
+        damage = [each for each in errors if each.kind == "log-missing" or each.path.endswith((".log", ".checkpoint"))]
         if self.around is None or not self.around.is_broker or not damage:
             return findings
-        self.metadata_damage = damage[0]
-        return [each for each in findings if each is not damage[0]]
+        self.metadata_damage = sorted(damage, key=lambda each: (each.path, each.position or 0))
+        return [_after_damage(each, self.around.path) for each in findings if each not in damage]
 
     def keep_short(self, findings: list[Finding]) -> list[Finding]:
-        """Hold back that a log ends too early: another directory may have the name of this one."""
+        """Return the findings without those that a log ends too early, which are held back: two directories may have
+        exchanged their names."""
         if self.around is None or not self.around.is_broker:
             return findings
         self.short += (each for each in findings if each.kind == "log-end")
         return [each for each in findings if each.kind != "log-end"]
 
 
+def _after_damage(finding: Finding, log_directory: Path) -> Finding:
+    """A finding beside damage in the metadata log, without a command after which Kafka starts, and loses metadata."""
+    if finding.kind != "quorum-state-content":
+        return finding
+    action = "salvage leaves the file out, and keeps the metadata: without the file alone Kafka starts, and loses some"
+    return replace(finding, action=action, command=next_steps.salvage_log_directory(log_directory))
+
+
 class _Contents:
-    """The files of one directory, sorted out: what makes up segments, what stands alone, what is left over."""
+    """The files of one directory by type: files of segments, producer snapshots, other files, leftovers (.deleted,
+    .swap and so on)."""
 
     def __init__(self) -> None:
         self.leftovers: list[Entry] = []
         self.rest: list[Entry] = []
-        self._segments: dict[Key, Segment] = {}
+        self._segments: dict[Key, SegmentFiles] = {}
         self._snapshots: dict[Key, Path] = {}
 
     def add(self, path: Path, name: FileName) -> None:
@@ -408,27 +576,70 @@ class _Contents:
         if name.state:
             self.leftovers.append((path, name))
         elif name.kind in SEGMENT_KINDS:
-            self._segments.setdefault(key, Segment(key[0])).files[name.kind] = path
+            self._segments.setdefault(key, SegmentFiles(key[0])).files[name.kind] = path
         elif name.kind is FileKind.PRODUCER_SNAPSHOT:
             self._snapshots[key] = path
         else:
             self.rest.append((path, name))
 
-    def orphans(self) -> list[Segment]:
-        """Index files without a log."""
+    def put(self, segments: Mapping[int, SegmentFiles | None], copies: Container[str]) -> None:
+        """Replace the segments with these base offsets; None removes the segment and its snapshot. copies: the names of
+        files of another partition."""
+        for base, segment in segments.items():
+            if segment is not None:
+                self._segments[base, ""] = segment
+                if build(FileName(FileKind.PRODUCER_SNAPSHOT, base)) in copies:
+                    self._snapshots.pop((base, ""), None)
+            else:
+                self._segments.pop((base, ""), None)
+                self._snapshots.pop((base, ""), None)
+
+    def names(self) -> frozenset[str]:
+        """The names of the segments' files and of the leftovers."""
+        paths = [path for segment in self._segments.values() for path in segment.files.values()]
+        return frozenset(
+            path.name for path in (*paths, *self._snapshots.values(), *(path for path, _ in self.leftovers))
+        )
+
+    def restore(self, directory: Path, missed: Iterable[MissedLog]) -> None:
+        """Add the files of missed .deleted logs, as if their names had no suffix."""
+        for each in missed:
+            for name in each.names:
+                parsed = parse(name)
+                if parsed is not None:
+                    self.add(directory / name, parsed._replace(state=""))
+
+    def orphans(self) -> list[SegmentFiles]:
+        """The segments that have index files but no log."""
         return [segment for segment in self._segments.values() if FileKind.LOG not in segment.files]
 
-    def swaps(self) -> list[Segment]:
-        """Segments that are to replace others, those with a log."""
-        swaps: dict[int, Segment] = {}
+    def complete_swaps(self) -> list[SegmentFiles]:
+        """Add the `.swap` segments in whose place there is no log, as a start does that puts them there; return them.
+
+        The start deletes those at or above the output of an unfinished cleaning (`.cleaned`).
+        """
+        cleaned = [name.base_offset or 0 for _, name in self.leftovers if name.state == "cleaned"]
+        logs = [segment.base for segment in self.local_segments()]
+        completed = []
+        for swap in self.swaps():
+            end = max(end_of(swap.files[FileKind.LOG]), swap.base + 1)
+            if swap.base < min(cleaned, default=end) and not any(swap.base <= base < end for base in logs):
+                completed.append(swap)
+                self._segments[swap.base, ""] = swap
+        return completed
+
+    def swaps(self) -> list[SegmentFiles]:
+        """The `.swap` segments that have a log."""
+        swaps: dict[int, SegmentFiles] = {}
         for path, name in self.leftovers:
             if name.state == "swap" and name.kind in SEGMENT_KINDS:
                 base = name.base_offset or 0
-                swaps.setdefault(base, Segment(base)).files[name.kind] = path
+                swaps.setdefault(base, SegmentFiles(base)).files[name.kind] = path
         return [swap for swap in swaps.values() if FileKind.LOG in swap.files]
 
     def leader_epochs(self) -> Sequence[tuple[int, int]]:
-        """The entries of the leader-epoch-checkpoint; none where it cannot be read, which is told elsewhere."""
+        """The entries of the leader-epoch-checkpoint; none where it is missing or damaged, which is a finding of its
+        own."""
         for path, name in self.rest:
             if name.kind is FileKind.LEADER_EPOCHS:
                 try:
@@ -437,16 +648,17 @@ class _Contents:
                     break
         return ()
 
-    def local_segments(self) -> list[Segment]:
-        """The segments of a broker's log, by base offset."""
+    def local_segments(self) -> list[SegmentFiles]:
+        """The local segments (not in tiered storage) with a log, by base offset."""
         return [segment for (_, remote), segment in self._with_log() if not remote]
 
     def local_snapshots(self) -> list[tuple[int, Path]]:
-        """Its producer snapshots, by offset."""
+        """The local producer snapshots, by offset."""
         return sorted((offset, path) for (offset, remote), path in self._snapshots.items() if not remote)
 
     def remote(self, advance: Callable[[int], None]) -> Iterator[LogVerifier]:
-        """Segments in tiered storage, each with what belongs to it: they may overlap."""
+        """Yield a verifier for each segment and each snapshot in tiered storage; these are independent and may
+        overlap."""
         for key, segment in self._with_log():
             if key[1]:
                 yield LogVerifier([segment], [], advance)
@@ -454,37 +666,94 @@ class _Contents:
             if remote:
                 yield LogVerifier([], [(offset, path)], advance)
 
-    def _with_log(self) -> list[tuple[Key, Segment]]:
+    def _with_log(self) -> list[tuple[Key, SegmentFiles]]:
         return sorted(
             (item for item in self._segments.items() if FileKind.LOG in item[1].files), key=lambda item: item[0]
         )
 
 
+def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterator[Finding]:
+    """Yield the findings about a log directory that need no reading of files; none where `around` is None.
+    directories: the names of those in it."""
+    if around is not None and around.is_broker:
+        yield from duplicates(around.path, directories)
+        yield from across_directories(around)
+    if around is not None:
+        yield from shared_files(around.path)
+
+
+def _foretold(
+    path: Path, found: Sequence[Finding], completed: Sequence[SegmentFiles], around: Surroundings | None
+) -> list[Finding]:
+    """The findings in the logs of a partition's directory, with the outcomes of the next start. completed: the `.swap`
+    segments that the start puts into their places."""
+    in_place = [in_its_place(each, completed) for each in found]
+    return [of_swap(each, completed) for each in with_outcomes(path, in_place, around)]
+
+
+def _longer(contents: _Contents, gaps: Gaps) -> list[RenamedLog]:
+    """The longer versions of logs that lie beside them; they become part of `contents` in place of these."""
+    found: list[RenamedLog] = []
+    segments = contents.local_segments()
+    for number, segment in enumerate(segments, 1):
+        until = segments[number].base if number < len(segments) else None
+        each = renamed_logs.longer(segment, until, is_compacted=gaps is Gaps.NORMAL)
+        if each is not None:
+            found.append(each)
+            if each.codec is None:
+                segment.files[FileKind.LOG] = each.path
+    return found
+
+
+def _log_base(file: str) -> int | None:
+    """The base offset in the name of a log; None for another file."""
+    name = parse(file)
+    return name.base_offset if name is not None and name.kind is FileKind.LOG else None
+
+
 def _is_about(path: Path, finding: Finding) -> bool:
-    """Is it about that file, or about one of the same segment?"""
+    """Whether the finding is about that file, or about one of the same segment."""
     other = Path(finding.path)
     return other.parent == path.parent and (other.name == path.name or other.stem == path.stem)
 
 
+def _is_entry_of(directories: set[str], finding: Finding) -> bool:
+    """Whether the finding is about the entry of one of these partitions in a checkpoint."""
+    return any(f"{name}: " in f"{finding.expected}" for name in directories)
+
+
+def _is_of_missing(path: Path, around: Surroundings) -> bool:
+    """Whether a directory is that of a missing partition under another name, whose finding names it."""
+    return any(each.renamed is not None and each.renamed.path == path for each in around.missing)
+
+
+def _is_of_id(cause: Finding, finding: Finding) -> bool:
+    """Whether the finding is a consequence of a wrong topic id: a checkpoint entry of the directory, or the missing
+    partition of the topic whose id it is."""
+    if finding.kind == "partition-missing":
+        return has_no_directory(Path(finding.path).name) in f"{cause.found}"
+    return _is_entry_of({Path(cause.path).parent.name}, finding)
+
+
 def _is_swap(path: Path, finding: Finding) -> bool:
-    """Is it about a file of the same `.swap` segment?"""
+    """Whether the finding is about a leftover file of the same `.swap` segment."""
     other = Path(finding.path)
     return finding.kind == "leftover-file" and other.suffix == path.suffix and other.name[:20] == path.name[:20]
 
 
 def _status(path: Path) -> os.stat_result:
-    """The status of a file. Raises UnreadableInput: a named pipe would block."""
+    """The status of a regular file. Raises UnreadableInput, also for a named pipe, which would block."""
     try:
         status = path.stat()
     except OSError as error:
-        raise UnreadableInput(str(path), error.strerror or str(error)) from error
+        raise UnreadableInput.of(path, error) from error
     if not stat.S_ISREG(status.st_mode):
         raise UnreadableInput(str(path), "neither a file nor a directory")
     return status
 
 
 def _lacking(status: os.stat_result, name: FileName) -> int:
-    """The permissions that Kafka needs of a file and its owner lacks. It writes KRaft snapshots read-only."""
+    """The permission bits that Kafka needs and the file's owner lacks. KRaft snapshots are read-only."""
     needed = stat.S_IRUSR if name.kind is FileKind.KRAFT_SNAPSHOT else stat.S_IRUSR | stat.S_IWUSR
     return needed & ~status.st_mode
 
@@ -503,7 +772,7 @@ def _mode(path: Path, status: os.stat_result, lacks: int) -> Finding:
 
 
 def _absent_file(path: Path, found: str, severity: Severity, action: str, command: str | None) -> Finding:
-    """A small file that should be there."""
+    """Return the finding of a missing small file."""
     kind = "quorum-state-missing" if path.name == FileKind.QUORUM_STATE else "checkpoint-missing"
     return Finding(
         path=str(path),
@@ -517,21 +786,22 @@ def _absent_file(path: Path, found: str, severity: Severity, action: str, comman
 
 
 def _is_own(path: Path, name: DirectoryName, around: Surroundings) -> bool:
-    """Is the directory of the topic that it is named for, as far as one can tell?"""
+    """Whether the directory's topic id is that of the topic in its name; also where one of them is not known."""
     try:
-        topic_id = here(path).topic_id
+        topic_id = stored_partition(path).topic_id
     except UnreadableInput:
         return True
     return topic_id is None or around.topic_id(name.topic) in (None, topic_id)
 
 
 def _absent_files(path: Path, name: DirectoryName, contents: _Contents, verifier: LogVerifier) -> Iterator[Finding]:
-    """Small files that Kafka keeps beside every log."""
+    """Yield findings for missing small files that Kafka keeps beside every log."""
     kinds = {each.kind for _, each in contents.rest}
     if any(epoch >= 0 for epoch, _ in verifier.epochs) and FileKind.LEADER_EPOCHS not in kinds:
         found = "the leaders of the batches here are not known, and replicas may be cut at the wrong offsets"
-        command = next_steps.recover(path)
-        yield _absent_file(path / FileKind.LEADER_EPOCHS, found, "warning", REMOVE_EPOCHS, command)
+        is_metadata = name.topic == METADATA_TOPIC
+        action, command = (REBUILT, None) if is_metadata else (REBUILD_EPOCHS, next_steps.salvage(path))
+        yield _absent_file(path / FileKind.LEADER_EPOCHS, found, "warning", action, command)
     if name.topic == METADATA_TOPIC and verifier.bounds is not None and FileKind.QUORUM_STATE not in kinds:
         found = "the node does not know whom it has voted for, and may vote again in the same epoch"
         action = "start the node only when no election is under way; it writes the file anew"
@@ -539,9 +809,11 @@ def _absent_files(path: Path, name: DirectoryName, contents: _Contents, verifier
 
 
 def _with_topic_id(finding: Finding, around: Surroundings, name: DirectoryName) -> Finding:
-    """A partition.metadata that cannot be read is written anew with the topic's id."""
-    if not finding.kind.startswith("partition-metadata-"):
+    """A finding about partition.metadata, with the command that writes it anew, where the topic id is known."""
+    if not finding.kind.startswith("partition-metadata-") or around.metadata is None:
         return finding
+    if not around.has_topic_ids:
+        return without_topic_id(finding)
     command = partition_metadata_command(Path(finding.path), around.topic_id(name.topic))
     return finding if command is None else replace(finding, command=command, action=WRITE_ANEW)
 
@@ -552,7 +824,10 @@ def _leftover_directory(path: Path, name: DirectoryName) -> Finding:
     found, action = {
         "delete": (f"{partition}, deleted", "nothing to do: a broker deletes it file.delete.delay.ms after its start"),
         "future": (f"{partition}, being moved here", "nothing to do: the broker goes on with the move, or drops it"),
-        "stray": (f"{partition}, not this broker's", "check that its replicas are elsewhere, then delete it"),
+        "stray": (
+            f"{partition}, which the metadata did not place on this broker",
+            "keep it until you know that its topic was deleted, or that other replicas have its records",
+        ),
     }[name.state]
     return Finding(path=str(path), kind="leftover-directory", severity=severity, found=found, action=action)
 

@@ -1,7 +1,7 @@
-"""Files in a partition's directory that Kafka opens or chokes on, though it never makes them so.
+"""Files in a partition's directory with names or types that Kafka never creates, but which affect it.
 
-Kafka reads the offset of a segment's files up to the first dot with Long.parseLong, and opens the segment under the
-name that it builds of that offset, in 20 digits. What has a file's name must be a file. Source: LogLoader
+Kafka parses the name of a segment's file up to the first dot with Long.parseLong, and then opens the file whose name
+has that offset in 20 digits. A directory or a pipe with such a name is an error, too. Source: LogLoader
 (loadSegmentFiles), LogFileUtils, ProducerStateManager.
 """
 
@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from shlex import quote
+from types import MappingProxyType
+from typing import NamedTuple
 
-from formats.file_name import FileKind, FileName, build
+from formats.file_name import FileKind, FileName, build, parse_directory
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
@@ -20,52 +24,148 @@ from kcli.inspector.verify.segment_names import INDEX_KINDS, log_name, read_head
 from kcli.log.source import FileSource
 
 _KINDS = (FileKind.LOG, *INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
+_APPLE_DOUBLE = b"\x00\x05\x16\x07"
 _CANONICAL = re.compile(r"[0-9]{20}")
 _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
 
 
-def odd_files(directory: Path, names: Sequence[str]) -> dict[str, tuple[Finding, FileName | None]]:
-    """Of the names in a partition's directory those that Kafka takes for a segment's file or for a snapshot and would
-    not have given: the finding, and what the file is by its first batch, where it is a log that no other file is."""
-    taken = set(names)
-    found = {}
-    for name in names:
-        kind = _kind(name)
-        if kind is not None and not (_CANONICAL.fullmatch(name.removesuffix(kind)) and _offset(name) is not None):
-            finding, target = _odd_file(directory / name, kind, taken)
-            found[name] = finding, target
-            taken |= set() if target is None else {build(target)}
-    return found
+class OddFiles(NamedTuple):
+    """The files of one directory whose names Kafka would not have given.
+
+    names: their names. findings: one for each file, but one alone for a log with the files beside it that get their
+    names together with it. right_names: the name in Kafka's form of each log, known by its first batch, and of the
+    files beside it; by the odd name. outdated: the names of the files of empty logs that hold such a name, as a start
+    makes them; the command of the finding moves them away first. apple_doubles: the names of files of macOS, about
+    which `apple_doubles` makes one finding for all directories.
+    """
+
+    names: frozenset[str] = frozenset()
+    findings: Sequence[Finding] = ()
+    right_names: Mapping[str, FileName] = MappingProxyType({})
+    outdated: frozenset[str] = frozenset()
+    apple_doubles: frozenset[str] = frozenset()
 
 
-def _odd_file(path: Path, kind: FileKind, taken: Container[str]) -> tuple[Finding, FileName | None]:
+def odd_files(directory: Path, names: Sequence[str]) -> OddFiles:
+    """Return the files of a segment or snapshot whose names Kafka would not have given. names: all names in the
+    directory."""
+    odd = {name: kind for name in names if (kind := _kind(name)) is not None and not _is_canonical(name, kind)}
+    apple = frozenset(name for name in odd if name.startswith("._") and _is_apple_double(directory / name))
+    odd = {name: kind for name, kind in odd.items() if name not in apple}
+    taken, outdated = set(names), set[str]()
+    findings, right_names = [], dict[str, FileName]()
+    for name in (each for each, kind in odd.items() if kind is FileKind.LOG):
+        path, base = directory / name, _base_of(directory / name)
+        in_the_way = [] if base is None else _of_empty_log(directory, base, taken)
+        if base is None or log_name(base) in taken - set(in_the_way):
+            findings.append(_odd_file(path, FileKind.LOG))
+            continue
+        taken -= set(in_the_way)
+        outdated.update(in_the_way)
+        renamed = {name: FileName(FileKind.LOG, base)}
+        for kind in (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT):
+            beside, target = f"{name.removesuffix(FileKind.LOG)}{kind}", FileName(kind, base)
+            if beside in odd and build(target) not in taken:
+                renamed[beside] = target
+        right_names |= renamed
+        taken.update(map(build, renamed.values()))
+        findings.append(_renamed_log(path, base, in_the_way, renamed))
+    findings += (
+        _odd_file(directory / name, kind)
+        for name, kind in odd.items()
+        if kind is not FileKind.LOG and name not in right_names
+    )
+    return OddFiles(apple | odd.keys(), findings, right_names, frozenset(outdated), apple)
+
+
+def apple_doubles(directory: Path, paths: Sequence[Path]) -> Finding:
+    """Return the finding of files that macOS has made beside those of segments, with a command that deletes them all.
+
+    directory: the one around them. paths: the files."""
+    first = paths[0].relative_to(directory)
+    more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    is_one = f'test "$(head -c 4 -- "$1" | od -An -tx1)" = "{" ".join(["", *map("{:02x}".format, _APPLE_DOUBLE)])}"'
+    command = f"find {next_steps.quoted(directory)} -type f -name '._*' -exec sh -c {quote(is_one)} - {{}} ';' -delete"
+    return Finding(
+        path=str(directory),
+        kind="file-name",
+        severity="error",
+        expected="no files of macOS",
+        found=f"{first}{more}: AppleDouble files, which macOS makes beside each file that it copies to another file "
+        "system; their names have no offset that Kafka can read: it does not start (NumberFormatException)",
+        refuses_start=True,
+        action="stop the broker, and delete these files: they have nothing of Kafka's",
+        command=command,
+    )
+
+
+def _is_apple_double(path: Path) -> bool:
+    """Whether the file is one in which macOS keeps the attributes of another, by its first bytes (RFC 1740)."""
+    if not path.is_file():
+        return False
+    try:
+        source = FileSource(path)
+    except UnreadableInput:
+        return False
+    try:
+        head = bytearray(len(_APPLE_DOUBLE))
+        return source.read_at(0, memoryview(head)) == len(head) and head == _APPLE_DOUBLE
+    except UnreadableInput:
+        return False
+    finally:
+        source.close()
+
+
+def _is_canonical(name: str, kind: FileKind) -> bool:
+    return _CANONICAL.fullmatch(name.removesuffix(kind)) is not None and _offset(name) is not None
+
+
+def _of_empty_log(directory: Path, base: int, names: Container[str]) -> list[str]:
+    """The names of the files of a segment whose log has 0 bytes; none where the log has more, or there is none."""
+    log = directory / log_name(base)
+    try:
+        if log.name not in names or not log.is_file() or log.stat().st_size:
+            return []
+    except OSError:  # the check of the file itself reports this error
+        return []
+    return [name for kind in _KINDS if (name := build(FileName(kind, base))) in names]
+
+
+def _renamed_log(path: Path, base: int, in_the_way: Sequence[str], renamed: Mapping[str, FileName]) -> Finding:
+    """The finding of a log that gets its name in Kafka's form. in_the_way, renamed: see `odd_files`."""
+    home = path.parent
+    away = [(home / name, home / f"{name}.moved") for name in in_the_way]
+    moves = [*away, *((home / name, home / build(target)) for name, target in renamed.items())]
+    words = "rename the file" if len(renamed) == 1 else "rename the file and those beside it"
+    replaced = f", in place of the empty {log_name(base)}" if in_the_way else ""
+    action = f"stop the broker, and {words}: its first batch is that of offset {base:,}{replaced}"
+    return replace(_odd_file(path, FileKind.LOG), action=action, command=next_steps.move(moves))
+
+
+def _odd_file(path: Path, kind: FileKind) -> Finding:
+    """The finding of a file whose right name is not known, or is that of another file with content."""
     offset = _offset(path.name)
-    held = _first_offset(path) if kind is FileKind.LOG else None
-    target = None if held is None or log_name(held) in taken else FileName(FileKind.LOG, held)
-    action = "stop the broker, and move the file away"
-    if target is not None:
-        action = f"stop the broker, and rename the file: its first batch is that of offset {held:,}"
-    finding = Finding(
+    return Finding(
         path=str(path),
         kind="file-name",
         severity="error" if offset is None or kind is FileKind.LOG else "warning",
         expected=f"an offset in 20 digits, and {kind}",
         found=_outcome(kind, offset),
-        action=action,
-        command=next_steps.move([(path, path.with_name(f"{path.name}.moved" if target is None else build(target)))]),
+        refuses_start=offset is None,
+        action="stop the broker, and move the file away",
+        command=next_steps.move([(path, path.with_name(f"{path.name}.moved"))]),
     )
-    return finding, target
 
 
 def _outcome(kind: FileKind, offset: int | None) -> str:
-    """What Kafka does with it."""
+    """The words of the finding: what Kafka does with the file."""
     if offset is None:
         return "no offset that Kafka can read: it does not start (NumberFormatException)"
     opened = f"{'-' if offset < 0 else ''}{abs(offset):020}{kind}"
-    told = f"Kafka reads offset {offset:,} in it"
+    reading = f"Kafka reads offset {offset:,} in it"
     if kind is FileKind.LOG:
-        return f"{told} and opens {opened}, not this file: consumers do not see what is in it"
-    return f"{told}, whose file is {opened}"
+        return f"{reading} and opens {opened}, not this file: consumers do not see what is in it"
+    return f"{reading}, whose file is {opened}"
 
 
 def _kind(name: str) -> FileKind | None:
@@ -73,14 +173,15 @@ def _kind(name: str) -> FileKind | None:
 
 
 def _offset(name: str) -> int | None:
-    """The offset as Kafka reads it; None where it cannot."""
+    """The offset that Kafka parses from a name; None where that fails."""
     stem = name.split(".", 1)[0]
     if not _JAVA_LONG.fullmatch(stem) or not -(2**63) <= int(stem) < 2**63:
         return None
     return int(stem)
 
 
-def _first_offset(log: Path) -> int | None:
+def _base_of(log: Path) -> int | None:
+    """The offset of the first batch of a log; None where the log does not begin with one."""
     if not log.is_file():
         return None
     try:
@@ -94,28 +195,52 @@ def _first_offset(log: Path) -> int | None:
     return None if header is None else header.first
 
 
-def odd_type(path: Path, kind: FileKind) -> Finding | None:
-    """Something that has a file's name, and is none."""
+def odd_type(path: Path, name: FileName) -> Finding | None:
+    """Return a finding for a directory, a pipe, a broken link and so on with the name of a file; None for a file."""
     try:
         mode = path.stat().st_mode
-        what = next((text for test, text in _TYPES if test(mode)), None)
+        file_type = next((text for test, text in _TYPES if test(mode)), None)
     except FileNotFoundError:
-        what = "nothing"
+        file_type = "nothing"
     except OSError:
-        return None  # it cannot be looked at, which is told
-    if what is None:
+        return None  # the check of the file itself reports this error
+    if file_type is None:
         return None
     link = f"a symbolic link to {path.readlink()}: " if path.is_symlink() else ""
     outcome = "the log directory goes offline when Kafka opens it"
-    if kind is FileKind.LOG:
+    if name.state:
+        outcome = "Kafka passes it over"
+    elif name.kind is FileKind.LOG:
         outcome = "Kafka passes it over, and with it the segment"
+    elif name.kind is FileKind.PRODUCER_SNAPSHOT:
+        outcome = "a start that is to write it empties the segment that it recovers, or takes the log directory offline"
     return Finding(
         path=str(path),
         kind="file-type",
         severity="error",
         expected="a file",
-        found=f"{link}{what}; {outcome}",
+        found=f"{link}{file_type}; {outcome}",
         action="stop the broker, look for the file itself, and move this away",
+        command=next_steps.move([(path, path.with_name(f"{path.name}.moved"))]),
+    )
+
+
+def foreign_link(path: Path) -> Finding | None:
+    """Return the finding of a log that is a symbolic link to a file in the directory of another partition; None for
+    another log."""
+    if not path.is_symlink():
+        return None
+    target = path.resolve()
+    if parse_directory(target.parent.name) is None or target.parent == path.parent.resolve():
+        return None
+    return Finding(
+        path=str(path),
+        kind="log-link",
+        severity="error",
+        expected="a file of its own",
+        found=f"a symbolic link to {path.readlink()}: the batches are those of {target.parent.name}",
+        action="stop the broker, look for the file itself, and move this away: consumers read the records of the other "
+        "partition",
         command=next_steps.move([(path, path.with_name(f"{path.name}.moved"))]),
     )
 

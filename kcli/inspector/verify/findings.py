@@ -1,4 +1,4 @@
-"""What verify finds: one value for each thing that is wrong or worth knowing."""
+"""The findings of verify: errors, warnings and notes (info)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from typing import Literal
 Severity = Literal["error", "warning", "info"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-"""The worst first."""
+"""In order, the worst first."""
+
+REFUSES = ": Kafka does not start with it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong, or worth knowing, in one file.
+    """One error, warning or note about one file.
 
     kind: a word of the vocabulary in kcli-verify(1). position: the byte where the faulty batch or entry begins, None
-    where it is about the file as a whole; length in bytes. offset: of the first record it is about. lost_first_offset
-    and lost_last_offset: the records that are not there, both included; no last one where nothing says how many.
-    action: the safe next step in words; command: one for a shell that shows more or takes that step, None where there
-    is nothing to run. Findings in a log also say what is sound: the batches and bytes of the file before and behind the
-    faulty place, and the byte where the next sound batch begins, None if there is none. consequences: by kind, how many
-    findings follow from this one; they are not told apart from it.
+    for the file as a whole; length: bytes. offset: that of the first affected record. lost_first_offset,
+    lost_last_offset: the missing offsets, both inclusive; the last is None where their number is not known. action: the
+    safe next step in words; command: a shell command that shows more or takes that step; None where there is none.
+    valid_...: only in a log, the sound batches and bytes of the file before and behind the position.
+    next_valid_position: the byte where the next sound batch begins, None where there is none. consequences: the number
+    of findings by kind that follow from this one, and are not reported themselves. refuses_start: whether Kafka does
+    not start with it.
     """
 
     path: str
@@ -43,14 +46,15 @@ class Finding:
     valid_bytes_behind: int | None = None
     next_valid_position: int | None = None
     consequences: Mapping[str, int] = field(default_factory=dict)
+    refuses_start: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        """The fields in their order, for JSON."""
+        """The fields by name, in order, for JSON."""
         return asdict(self)
 
 
 def offsets_text(first: int, last: int | None) -> str:
-    """Lost offsets in words, with their verb."""
+    """Lost offsets in words, with the verb; last: None where it is not known."""
     if last is None:
         return f"offsets from {first:,} on are"
     return f"offset {first:,} is" if last == first else f"offsets {first:,}..{last:,} are"
@@ -58,32 +62,57 @@ def offsets_text(first: int, last: int | None) -> str:
 
 _RANKS: tuple[tuple[str, ...], ...] = (
     (
+        "unread-file",
         "partition-missing",
         "partition-swapped",
         "directory-link",
+        "log-compressed",
+        "log-text-mode",
+        "log-link",
         "log-missing",
+        "log-deleted",
         "log-empty",
         "log-cut",
         "log-end",
         "file-name",
         "file-type",
         "log-foreign",
+        "log-replaced",
         "log-start-offset",
+        "transaction-state-end",
         "swap-log",
     ),
     ("meta-properties-missing", "meta-properties-content", "meta-properties-version", "meta-properties-node"),
     ("directory-name", "directory-duplicate"),
     ("partition-metadata-missing", "partition-metadata-topic", "partition-stray"),
-    ("truncated", "batch-crc", "batch-length", "batch-magic", "offset-gap", "offset-range", "index-foreign"),
+    (
+        "truncated",
+        "foreign-bytes",
+        "batch-crc",
+        "batch-length",
+        "batch-magic",
+        "codec",
+        "decompression",
+        "record-structure",
+        "record-count",
+        "not-loaded",
+        "offset-gap",
+        "offset-range",
+        "index-foreign",
+        "transaction-open",
+    ),
     ("checkpoint-content", "checkpoint-version", "checkpoint-count", "checkpoint-negative"),
-    ("offsets-order", "offsets-overlap", "codec", "decompression", "record-structure", "record-count"),
+    ("offsets-order", "offsets-overlap"),
 )
 METADATA_LOG = "__cluster_metadata-0/"
 
 
 def rank(finding: Finding) -> tuple[int, int]:
-    """The worst first: by severity, then by how much is lost. In the metadata log, all partitions hang on a record."""
+    """Sort key, the worst first: severity, then what keeps Kafka from starting, then how much the kind loses. Errors in
+    the metadata log come before other losses, as they concern all partitions."""
     severity = SEVERITIES.index(finding.severity)
+    if finding.refuses_start:
+        return severity, -1
     place = next((number for number, kinds in enumerate(_RANKS, 1) if finding.kind in kinds), len(_RANKS) + 1)
     is_log = finding.path.endswith((".log", ".checkpoint"))
     return severity, 0 if METADATA_LOG in finding.path and is_log else place

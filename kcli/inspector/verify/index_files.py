@@ -1,7 +1,8 @@
-"""Offset and time index files: whole entries, slack behind them, and what the log says about each entry."""
+"""Checks of offset and time index files: length, zeros behind the entries, and each entry against the log."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,8 +12,10 @@ from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity
 from kcli.log.source import FileSource
 
-REBUILD = "stop the broker; recovery rebuilds the index from the log"
-MAX_INDEX_BYTES = 64 << 20  # six times segment.index.bytes; what lies behind is not looked at
+REBUILD = "stop the broker; recovery rebuilds the index from the log, with --in-place for --dry-run"
+INT_MAX = 2**31 - 1
+REBUILT = "nothing to do: Kafka rebuilds it when it next opens the log"
+MAX_INDEX_BYTES = 64 << 20  # six times segment.index.bytes; bytes behind are not read
 
 OFFSET_ENTRY_BYTES = 8
 TIME_ENTRY_BYTES = 12
@@ -26,7 +29,7 @@ IndexEvent = tuple[int, str, int]
 
 @dataclass(slots=True)
 class IndexFile:
-    """The used part of an index file: its entries without slack, and the size of the file."""
+    """An index file: its entries without the zeros behind them, and its size in bytes."""
 
     path: Path
     entry_bytes: int
@@ -35,12 +38,12 @@ class IndexFile:
 
     @property
     def prefix(self) -> str:
-        """What its kinds of finding begin with."""
+        """The prefix of the kinds of findings in this index."""
         return "index" if self.entry_bytes == OFFSET_ENTRY_BYTES else "timeindex"
 
     @property
     def count(self) -> int:
-        """Entries in use."""
+        """The number of entries."""
         return len(self.entries) // self.entry_bytes
 
     def fields(self, number: int) -> tuple[int, int]:
@@ -48,8 +51,19 @@ class IndexFile:
         entry = self.entries[number * self.entry_bytes :][: self.entry_bytes]
         return int.from_bytes(entry[:-4], signed=True), int.from_bytes(entry[-4:], signed=True)
 
+    def all_fields(self) -> Iterator[tuple[int, int]]:
+        """Yield `fields` of each entry."""
+        layout = struct.Struct(">ii" if self.entry_bytes == OFFSET_ENTRY_BYTES else ">qi")
+        return layout.iter_unpack(self.entries[: self.count * self.entry_bytes])
+
+    def ascends(self) -> bool:
+        """Whether no field is negative, and each entry is above the one before it, as in all that Kafka writes."""
+        return all(first >= 0 <= second for first, second in self.all_fields()) and not any(
+            _goes_back(before, entry) for before, entry in pairwise(self.all_fields())
+        )
+
     def offset_of(self, number: int, base: int) -> int:
-        """The offset that entry `number` is about, in a segment with that base offset."""
+        """The absolute offset of entry `number`. base: the base offset of the segment."""
         first, second = self.fields(number)
         return base + (first if self.entry_bytes == OFFSET_ENTRY_BYTES else second)
 
@@ -66,18 +80,21 @@ def read_file(path: Path, limit: int) -> tuple[bytes, int]:
 
 
 def load(path: Path, entry_bytes: int) -> tuple[IndexFile, list[Finding]]:
-    """Read an index file; findings about its length and the zeros behind its entries. Raises UnreadableInput."""
+    """Read an index file. Returns it, and findings about its length and the zeros behind its entries.
+
+    Raises UnreadableInput.
+    """
     data, size = read_file(path, MAX_INDEX_BYTES)
     findings: list[Finding] = []
     whole = len(data) // entry_bytes * entry_bytes
     used = -(-len(data[:whole].rstrip(b"\0")) // entry_bytes) * entry_bytes
     index = IndexFile(path, entry_bytes, data[:used], size)
 
-    def add(what: str, severity: Severity, start: int, end: int, expected: str, found: str, action: str) -> None:
+    def add(kind: str, severity: Severity, start: int, end: int, expected: str, found: str, action: str) -> None:
         findings.append(
             Finding(
                 path=str(path),
-                kind=f"{index.prefix}-{what}",
+                kind=f"{index.prefix}-{kind}",
                 severity=severity,
                 position=start,
                 length=end - start,
@@ -88,8 +105,11 @@ def load(path: Path, entry_bytes: int) -> tuple[IndexFile, list[Finding]]:
             )
         )
 
-    if size > MAX_INDEX_BYTES:
-        action = "check segment.index.bytes; entries behind this byte were not looked at"
+    if size > INT_MAX:
+        found = f"{size:,} bytes: Kafka cannot map it into memory, and fails when it opens it (Integer.MAX_VALUE)"
+        add("length", "error", whole, size, f"{MAX_INDEX_BYTES:,} bytes or less", found, REBUILD)
+    elif size > MAX_INDEX_BYTES:
+        action = "check segment.index.bytes; entries behind this byte were not checked"
         expected = f"{MAX_INDEX_BYTES:,} bytes or less"
         add("length", "warning", whole, size, expected, f"{size:,} bytes", action)
     elif whole < size:
@@ -117,7 +137,10 @@ _CAUSES = {
 
 
 def judged(index: IndexFile, base_offset: int, events: list[IndexEvent], more: int) -> Iterator[Finding]:
-    """Findings for entries that the log contradicts, as LogCheck has met them; `more` of them beyond the list."""
+    """Yield a finding for each entry that the log contradicts.
+
+    events: from LogCheck. more: the number of such entries that `events` leaves out.
+    """
     is_offset = index.entry_bytes == OFFSET_ENTRY_BYTES
     for number, cause, expected in events:
         suffix, offset_text, time_text = _CAUSES[cause]
@@ -160,10 +183,11 @@ def _goes_back(before: tuple[int, int], entry: tuple[int, int]) -> bool:
 
 
 def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
-    """Entries that an offset index of a sound log should have; last_position is the byte where the last batch begins.
+    """Yield a finding where the offset index of a sound log lacks entries. last_position: the byte where the last batch
+    begins.
 
-    No file says what index.interval.bytes was, but it is below the distance of any two neighbours in the index. Closing
-    a log starts the count anew, hence this is no more than information.
+    index.interval.bytes at the time of writing is not known, but it is less than the distance between any two adjacent
+    entries. Closing a log restarts the count of bytes, so the finding has severity "info".
     """
     positions = [offsets.fields(number)[1] for number in range(min(offsets.count, ENTRIES_COMPARED))]
     interval = min((b - a for a, b in pairwise(positions)), default=INTERVAL_BYTES)
@@ -174,8 +198,9 @@ def too_few(offsets: IndexFile, last_position: int) -> Iterator[Finding]:
 
 
 def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: int) -> Iterator[Finding]:
-    """A time index has an entry as soon as the offset index has, or the log is closed, if there are timestamps.
-    max_timestamp: of the segment, in ms."""
+    """Yield a finding where an index has no entries but should: the time index of a segment with timestamps, or an
+    offset index beside a time index with CLOSINGS_MANY entries. max_timestamp: the segment's largest, ms; -1 without
+    any."""
     if times.count == 0 and max_timestamp >= 0:
         if times.size == 0:
             yield _missing(times, "warning", "the segment's largest timestamp")
@@ -183,6 +208,48 @@ def too_few_times(times: IndexFile, offsets: IndexFile | None, max_timestamp: in
             yield _missing(times, "warning", f"entries, as the offset index has {offsets.count:,}")
     if offsets is not None and offsets.count == 0 and times.count >= CLOSINGS_MANY:
         yield _missing(offsets, "warning", f"entries, as the time index has {times.count:,}")
+
+
+def exchanged(offsets: IndexFile, times: IndexFile, log_bytes: int) -> Finding | None:
+    """Return a finding where the offset index has the entries of the time index, and the other way round; else None.
+
+    log_bytes: the size of the log. Raises UnreadableInput.
+    """
+    if not offsets.count or not times.count or _is_offset_index(offsets, log_bytes):
+        return None
+    others, _ = load(times.path, OFFSET_ENTRY_BYTES)
+    stamps, _ = load(offsets.path, TIME_ENTRY_BYTES)
+    if not _is_offset_index(others, log_bytes) or not all(map(_ascends, *_adjacent(stamps))):
+        return None
+    aside = offsets.path.with_name(f"{offsets.path.name}.moved")
+    return Finding(
+        path=str(offsets.path),
+        kind="index-swapped",
+        severity="error",
+        position=0,
+        expected="an offset index, as the name says",
+        found=f"the entries of {times.path.name}, which has those of this file: the two are exchanged",
+        action="stop the broker, and give the files each other's names",
+        command=next_steps.move([(offsets.path, aside), (times.path, offsets.path), (aside, times.path)]),
+    )
+
+
+def _is_offset_index(index: IndexFile, log_bytes: int) -> bool:
+    """Whether the first entries, read as those of an offset index, ascend and lie in the log."""
+    begins = [index.fields(number) for number in range(min(index.count, ENTRIES_COMPARED))]
+    return all(entry[0] >= 0 and 0 <= entry[1] < log_bytes for entry in begins) and not any(
+        map(_goes_back, *_adjacent(index))
+    )
+
+
+def _adjacent(index: IndexFile) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """The first entries but the last one, and the entries behind each."""
+    begins = [index.fields(number) for number in range(min(index.count, ENTRIES_COMPARED))]
+    return begins[:-1], begins[1:]
+
+
+def _ascends(before: tuple[int, int], entry: tuple[int, int]) -> bool:
+    return entry[0] >= before[0] and entry[1] >= before[1] >= 0
 
 
 def _missing(index: IndexFile, severity: Severity, expected: str) -> Finding:

@@ -1,23 +1,74 @@
-"""A KRaft snapshot (`.checkpoint`): a log of its own between a header and a footer."""
+"""Checks a KRaft snapshot (`.checkpoint`): batches between a snapshot header and a snapshot footer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from formats.control_record import ControlType
-from formats.file_name import FileKind
+from formats.file_name import METADATA_DIRECTORY, FileKind
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.partition import LogVerifier
-from kcli.inspector.verify.segment import check_control
-from kcli.inspector.verify.segment_names import Segment
+from kcli.inspector.verify.segment_names import SegmentFiles
+from kcli.log.partition_view import Content, PartitionView
+from kcli.log.producer_state import check_control
+from kcli.log.source import FileSource
 
+MISSING = ("snapshot-header", "snapshot-footer")
+TAKEN = "nothing to do: Kafka reads its records all the same, and uses them only where the metadata log is empty"
 FETCH = "delete the file while the node is stopped: it fetches a snapshot from the leader or reads the log again"
 
 
 def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
-    """Its batches, the header that must come first, the footer that must come last. Raises UnreadableInput."""
+    """Yield the findings in a snapshot of the metadata log, with what Kafka does with it at its start; in a sound one
+    that Kafka reads: whether it contradicts the log. Raises UnreadableInput."""
+    is_sound = True
+    for finding in _findings(path, advance):
+        is_sound = is_sound and finding.severity != "error"
+        is_damage = finding.severity == "error" and finding.kind not in MISSING
+        yield _with_outcome(finding, path) if is_damage else finding
+    if is_sound and _is_latest(path):
+        yield from _contradiction(path)
+
+
+def _contradiction(path: Path) -> Iterator[Finding]:
+    """Yield the finding of a snapshot that contradicts the log below its offset. Raises UnreadableInput."""
+    from kcli.metadata_log.replay import contradiction, start_refusal
+
+    home = path.absolute().parent
+    files = PartitionView(home).original
+    reason = contradiction(home, files, path.name)
+    if reason is None:
+        return
+    action = "stop the node, and move the file away: Kafka then reads the log"
+    command = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
+    if start_refusal(home, {name: each for name, each in files.items() if name != path.name}) is not None:
+        action = "salvage keeps what the log has, in a copy: without the file Kafka does not start, as the log goes on "
+        action += "with records that contradict those before them"
+        command = next_steps.salvage_log_directory(home.parent)
+    yield Finding(
+        path=str(path),
+        kind="snapshot-records",
+        severity="error",
+        expected="the metadata that the log has below the snapshot's offset",
+        found=f"{reason}: Kafka takes the snapshot, and renames the partitions that it lacks to -stray",
+        action=action,
+        command=command,
+    )
+
+
+def _is_latest(path: Path) -> bool:
+    """Whether a snapshot is the one that Kafka reads."""
+    from kcli.metadata_log.replay import latest_snapshot
+
+    return path.name == latest_snapshot({each.name: Content(()) for each in path.absolute().parent.iterdir()})
+
+
+def _findings(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
+    """Yield the findings in the batches of a snapshot, and those of a missing header or footer. Raises
+    UnreadableInput."""
     first: list[int] = []
     last: list[int] = []
 
@@ -28,7 +79,7 @@ def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterato
         last[:] = kinds[-1:]
         return (-1, -1, reason) if reason else check_control(batch)
 
-    verifier = LogVerifier([Segment(0, {FileKind.LOG: path})], [], advance, is_whole=False, control=control)
+    verifier = LogVerifier([SegmentFiles(0, {FileKind.LOG: path})], [], advance, is_whole=False, control=control)
     yield from verifier.findings()
     for place, types, kind in (
         ("first", first, ControlType.SNAPSHOT_HEADER),
@@ -49,8 +100,70 @@ def verify_kraft_snapshot(path: Path, advance: Callable[[int], None]) -> Iterato
             )
 
 
+def _with_outcome(finding: Finding, path: Path) -> Finding:
+    """The finding, with what Kafka does with the damaged snapshot at its start, as `kcli recover` predicts it."""
+    from kcli.metadata_log.replay import snapshot_refusal
+
+    home = path.absolute().parent
+    if not _is_latest(path):
+        return replace(finding, action="nothing to do: Kafka reads the latest snapshot", command=None)
+    source = FileSource(path)
+    try:
+        reason = snapshot_refusal(source)
+    finally:
+        source.close()
+    action = FETCH if reason is None else f"Kafka does not start with it: {reason}"
+    return replace(finding, action=action, command=next_steps.recover_log_directory(home.parent))
+
+
+def verify_bootstrap(path: Path, advance: Callable[[int], None]) -> Iterator[Finding]:
+    """Yield the findings in bootstrap.checkpoint: one where Kafka does not start with it. Raises UnreadableInput."""
+    from kcli.metadata_log.bootstrap import bootstrap_refusal
+    from kcli.metadata_log.replay import replay
+
+    home = path.absolute().parent
+    refused = bootstrap_refusal(home)
+    if refused is None:
+        for finding in _findings(path, advance):
+            yield replace(finding, severity="warning", action=TAKEN, command=None)
+        return
+    log = home / METADATA_DIRECTORY
+    files = PartitionView(log).original if log.is_dir() else {}
+    is_needed = not replay(log, files, lambda _: None, around_damage=True).metadata_version
+    action = "the metadata log has what it is for: move it away, and Kafka starts"
+    command = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
+    if _is_damaged(home):
+        action = "salvage keeps what the metadata log has: with the file moved away Kafka starts, and loses metadata"
+        command = next_steps.salvage_log_directory(home)
+    if is_needed:
+        action = "restore it from a backup: the metadata log has no metadata.version, and begins with its records"
+        command = next_steps.dump(path)
+    yield Finding(
+        path=str(path),
+        kind="bootstrap-checkpoint",
+        severity="error",
+        position=refused.position,
+        expected="the records with which the metadata log began",
+        found=f"{refused.reason}: Kafka does not start with it",
+        action=f"stop the node; {action}",
+        command=command,
+        refuses_start=True,
+    )
+
+
+def _is_damaged(home: Path) -> bool:
+    """Whether a start of Kafka loses records of the metadata log, or ends at them. home: the log directory."""
+    from kcli.log.recovery.loader import LoadOptions
+    from kcli.log.recovery.plan import plan
+    from kcli.metadata_log.lost import LostMetadata
+
+    planned = plan(home / METADATA_DIRECTORY, LoadOptions(now_ms=0, is_metadata=True))
+    lost = LostMetadata(home, planned)
+    return planned.refused is not None or bool(lost.signs) or any(True for _ in lost.refusals())
+
+
 def control_types(batch: bytes) -> tuple[list[int], str | None]:
-    """The types of the control records of one batch, and what is wrong with them."""
+    """Return the types of the control records in a batch, and the reason where they cannot be parsed (else None)."""
     from formats import control_record, record_batch
     from formats.errors import FormatError
 

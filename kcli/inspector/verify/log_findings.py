@@ -1,4 +1,4 @@
-"""Events of the check kernel, faulty batches and damage, told as findings."""
+"""The findings in a log, made of the events of the check kernel (LogCheck), faulty batches and damage."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from formats.errors import (
     BadCompression,
     BadCount,
     BadMagic,
+    BytesBehind,
     FormatError,
     LimitExceeded,
     Truncated,
 )
-from formats.kernels.columns import POSITION, BatchRow
-from formats.kernels.log import (
+from formats.kernels.batches import (
     FAULT_BAD_CRC,
     FAULT_CONTROL_KEY,
     FAULT_COUNT_TOO_HIGH,
@@ -25,10 +25,12 @@ from formats.kernels.log import (
     FAULT_HEADER_NOT_UTF8,
     FAULT_MAX_TIMESTAMP,
     FAULT_NEGATIVE_COUNT,
+    FAULT_NEGATIVE_LENGTH,
     FAULT_OFFSET_OUT_OF_RANGE,
     FAULT_OFFSETS_NOT_INCREASING,
     FAULT_SHORT_HEADER,
 )
+from formats.kernels.columns import POSITION, BatchRow
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.lost_offsets import NO_LOSS
@@ -36,10 +38,18 @@ from kcli.log.segment_reader import Damage, Window
 
 RECOVER = "Kafka would cut the file here at its next unclean start"
 SALVAGE = "Kafka keeps this batch as it is: read what there is, or fetch it from another replica"
+STOPS = "Kafka starts with it, and consumers stop at offset "
+"""The beginning of the action for a batch that Kafka keeps and consumers cannot read; the offset follows."""
+REORDER = "consumers skip batches behind others with higher offsets: salvage puts them in order, in a copy"
 RENAME = "Kafka does not start with it: rename the segment's files to their true base offset in a copy"
 COMPARE = "compare with the other replicas"
+APPENDED = "Kafka appends such a batch of a producer as it is: nothing is damaged, see what the producer wrote"
+MAGIC = 2
 TAIL_DAMAGE = (
+    "log-compressed",
+    "log-text-mode",
     "truncated",
+    "foreign-bytes",
     "batch-crc",
     "batch-length",
     "batch-magic",
@@ -49,7 +59,7 @@ TAIL_DAMAGE = (
     "offsets-overlap",
 )
 
-Told = tuple[str, str, str, str]  # kind, expected, found, action
+FindingTexts = tuple[str, str, str, str]  # kind, expected, found, action
 Event = tuple[str, int, int, int, int | None, int | str, int, int]
 
 
@@ -106,7 +116,7 @@ _EVENTS = {
         COMPARE,
     ),
     "no-producer": _Wording(
-        "transactional-without-producer", "error", "a producer id", "producer id {found:,}", SALVAGE
+        "transactional-without-producer", "warning", "a producer id", "producer id {found:,}", APPENDED
     ),
     "no-sequence": _Wording("producer-sequence", "error", "0 or more", "base sequence {found:,}", SALVAGE),
     "sequence-back": _Wording("producer-sequence", "error", "{expected:,}", "base sequence {found:,}", SALVAGE),
@@ -129,9 +139,9 @@ _EVENTS = {
 
 
 class LogFindings:
-    """The findings of one log file, kept until its end tells what is sound behind each.
+    """The findings of one log file, kept until its end, when the sound batches behind each are known.
 
-    What lies beyond `limit` findings is counted only, so that no file can fill the memory.
+    Findings beyond `limit` are only counted, so that no file can fill the memory.
     """
 
     def __init__(self, path: str, limit: int = 10_000) -> None:
@@ -140,10 +150,11 @@ class LogFindings:
         self._open: list[tuple[Finding, bool]] = []
         self._next: list[int | None] = []
         self._more = 0
-        self.epochs: list[tuple[int, int]] = []  # leader epoch, first offset that has it
+        self.epochs: list[tuple[int, int]] = []  # (leader epoch, first offset with it)
 
     def event(self, event: Event, window: Window | None, explain: Callable[[Window, int], list[FormatError]]) -> None:
-        """Take an event of the kernel; explain: what is wrong with batch i of the window (None at the end)."""
+        """Add the finding of an event of the kernel. window: None at the end of the log. explain: returns the errors in
+        batch i of a window."""
         name, position, size, offset, expected, found, batches, size_before = event
         if name == "sound":
             self._next += [position] * (len(self._open) - len(self._next))
@@ -153,7 +164,8 @@ class LogFindings:
         elif name in ("faults", "magic"):
             assert window is not None, "faults come with the batches of a window"
             place = position, size, offset, batches, size_before
-            self._add(_fault(window, position, explain), "error", place)
+            fault = _fault(window, position, explain)
+            self._add(fault, "warning" if fault[-1] == APPENDED else "error", place, is_sound=False)
         else:
             wording = _EVENTS[name]
             values: dict[str, int | str | None] = {"expected": expected, "found": found}
@@ -163,27 +175,33 @@ class LogFindings:
                 values["lost"] = offsets_text(*lost)
             texts = wording.expected.format(**values), wording.found.format(**values)
             place = position, size, offset, batches, size_before
-            self._add((wording.kind, *texts, wording.action), wording.severity, place, lost)
+            is_sound = wording.severity != "error"
+            self._add((wording.kind, *texts, wording.action), wording.severity, place, lost, is_sound=is_sound)
 
     def damage(self, damage: Damage, batches: int, size_before: int) -> None:
-        """Take bytes that are no batches, behind so many sound ones."""
+        """Add the finding of bytes that are no batch. batches, size_before: the number and bytes of the sound batches
+        before them."""
         place = damage.position, damage.length, None, batches, size_before
-        self._add((_damage_kind(damage.error), "a batch", damage.error.reason, RECOVER), "error", place)
+        texts = _damage_kind(damage.error), "a batch", damage.error.reason, RECOVER
+        self._add(texts, "error", place, is_sound=False)
         if not damage.at_end:
             self._next += [damage.position + damage.length] * (len(self._open) - len(self._next))
 
     def _add(
         self,
-        told: Told,
+        texts: FindingTexts,
         severity: Severity,
         place: tuple[int, int, int | None, int, int],
         lost: tuple[int, int] | None = None,
+        *,
+        is_sound: bool,
     ) -> None:
-        """place: position, length, offset, sound batches and bytes before it. lost: first and last offset."""
+        """Add a finding. place: position, length, offset, sound batches and bytes before it. lost: first and last
+        offset. is_sound: the batch itself counts among the sound ones."""
         if len(self._open) >= self._limit:
             self._more += 1
             return
-        kind, expected, found, action = told
+        kind, expected, found, action = texts
         position, length, offset, batches, size_before = place
         finding = Finding(
             path=self._path,
@@ -201,10 +219,11 @@ class LogFindings:
             valid_batches_before=batches,
             valid_bytes_before=size_before,
         )
-        self._open.append((finding, severity != "error"))
+        self._open.append((finding, is_sound))
 
     def close(self, batches: int, size: int) -> list[Finding]:
-        """The findings, in the order of the file: it has so many sound batches, and bytes of them."""
+        """Return the findings in the order of the file. batches, size: the number and bytes of all sound batches in
+        it."""
         from dataclasses import replace
 
         self._next += [None] * (len(self._open) - len(self._next))
@@ -212,12 +231,14 @@ class LogFindings:
         for (finding, is_sound), following in zip(self._open, self._next, strict=True):
             before = finding.valid_batches_before or 0, finding.valid_bytes_before or 0
             own = (1, finding.length or 0) if is_sound else (0, 0)
+            keeps_more = finding.action == RECOVER and not is_sound and following is not None
             closed.append(
                 replace(
                     finding,
                     valid_batches_behind=max(0, batches - before[0] - own[0]),
                     valid_bytes_behind=max(0, size - before[1] - own[1]),
                     next_valid_position=finding.position if is_sound else following,
+                    command=next_steps.salvage(Path(self._path).parent) if keeps_more else finding.command,
                 )
             )
         closed.sort(key=lambda finding: finding.position or 0)
@@ -237,9 +258,11 @@ class LogFindings:
 
 
 def _command(path: str, action: str, offset: int | None) -> str | None:
-    """The command for a next step in words."""
+    """The shell command for an action; None where there is none."""
     if action in (RECOVER, RENAME):
         return next_steps.recover(Path(path).parent)
+    if action.startswith(STOPS):
+        return next_steps.salvage(Path(path).parent)
     return None if action == NO_LOSS else next_steps.dump(path, offset)
 
 
@@ -256,17 +279,18 @@ _RECORD_KINDS = (
     (FAULT_OFFSETS_NOT_INCREASING, "record-offsets"),
     (FAULT_OFFSET_OUT_OF_RANGE, "record-offsets"),
     (FAULT_HEADER_NOT_UTF8, "header-key"),
+    (FAULT_NEGATIVE_LENGTH, "record-length"),
     (FAULT_CONTROL_KEY, "control-record"),
     (FAULT_MAX_TIMESTAMP, "max-timestamp"),
 )
 
 
-def _fault(window: Window, position: int, explain: Callable[[Window, int], list[FormatError]]) -> Told:
-    """The faulty batch at a byte of the file."""
+def _fault(window: Window, position: int, explain: Callable[[Window, int], list[FormatError]]) -> FindingTexts:
+    """Kind, expected, found and action for the faulty batch at byte `position` of the file."""
     i = _row_at(window, position)
     row = BatchRow._make(window.batches.row(i))
     if row.magic < 0 or row.magic > 2:
-        return "batch-magic", "magic 0, 1 or 2", f"magic {row.magic}", RECOVER if row.magic < 0 else SALVAGE
+        return "batch-magic", "magic 0, 1 or 2", f"magic {row.magic}", RECOVER if row.magic < 0 else _stops(row)
     if row.faults & FAULT_BAD_CRC:
         return "batch-crc", f"CRC {row.crc:#010x}, as stored", f"the bytes give {row.crc_computed:#010x}", RECOVER
     errors = explain(window, i)
@@ -274,15 +298,26 @@ def _fault(window: Window, position: int, explain: Callable[[Window, int], list[
     if row.faults & FAULT_SHORT_HEADER:
         return "batch-length", "room for the header", reason, RECOVER
     if errors and isinstance(errors[0], BadCodec):
-        return "codec", "codec 0 to 4", reason, SALVAGE
+        return "codec", "codec 0 to 4", reason, _stops(row)
     if errors and isinstance(errors[0], BadCompression | LimitExceeded):
-        return "decompression", "a payload that its codec decompresses", reason, SALVAGE
+        action = SALVAGE if isinstance(errors[0], LimitExceeded) else _stops(row)
+        if isinstance(errors[0], BytesBehind):
+            action = APPENDED
+        return "decompression", "a payload that its codec decompresses", reason, action
     if errors and isinstance(errors[0], BadCount):
-        return "record-count", f"{row.count:,} records", reason, SALVAGE
+        return "record-count", f"{row.count:,} records", reason, _stops(row)
     for bit, kind in _RECORD_KINDS:
         if row.faults & bit and (not errors or not _is_structure(errors[0])):
-            return kind, "records as the batch says", reason, SALVAGE
-    return "record-structure", "a record", reason, SALVAGE
+            # A leader checks the offsets of a producer's records only where the batch is compressed.
+            is_plain = row.magic == MAGIC and not row.codec
+            is_appended = kind in ("header-key", "record-length") or (kind == "record-offsets" and is_plain)
+            return kind, "records as the batch says", reason, APPENDED if is_appended else SALVAGE
+    return "record-structure", "a record", reason, _stops(row)
+
+
+def _stops(row: BatchRow) -> str:
+    outcome = f"{STOPS}{row.base_offset:,} for good"
+    return f"{outcome}: fetch the partition from another replica, or salvage what is sound, in a copy"
 
 
 def _is_structure(error: FormatError) -> bool:
@@ -292,7 +327,7 @@ def _is_structure(error: FormatError) -> bool:
 
 
 def _row_at(window: Window, position: int) -> int:
-    """The row of the window whose batch begins at that byte of the file."""
+    """The row in a window of the batch that begins at byte `position` of the file."""
     low, high = 0, window.batches.count
     while low < high:
         middle = (low + high) // 2

@@ -1,40 +1,52 @@
-"""Offsets that a log should have and no batch has: a segment is gone, was emptied, or ends too early.
+"""Lost offsets: a log should have them, but no batch has, as a segment is missing, was emptied or ends too early.
 
-What says so: the next segment's name, index entries behind the last batch, index files without their log, snapshots,
-leader epochs, checkpoints of the log directory. A gap is normal where the topic is or was compacted.
+The evidence is the next segment's name, index entries behind the last batch, index files without their log, producer
+snapshots, leader epochs, and the checkpoints of the log directory. In a topic that is or was compacted gaps are normal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 
 from formats.file_name import FileKind
+from formats.txn_index import AbortedTxn
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
-from kcli.inspector.verify.index_files import IndexFile
-from kcli.inspector.verify.segment_names import log_name
+from kcli.inspector.verify.index_files import TIME_ENTRY_BYTES, IndexEvent, IndexFile
+from kcli.inspector.verify.renamed_logs import RenamedLog
+from kcli.inspector.verify.segment_names import log_name, other_case
 from kcli.inspector.verify.surroundings import Gaps
+from kcli.log.recovery.deleted import SUFFIX, MissedLog
 
 NO_LOSS = "nothing to do: compaction leaves gaps"
 REFETCH = (
     "look for the file; if another replica has these offsets, stop the broker and move the partition's directory away: "
     "the broker then fetches it anew. Without either, consumers read past the gap"
 )
-CHECKPOINT_NAMES = {
+TIMESTAMP_FACTOR = 4
+"""A timestamp of an index that is larger than that of any batch by this factor is not one of the log's."""
+CHECKPOINT_KINDS = (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS)
+WITNESS_NAMES = {
     FileKind.RECOVERY_POINTS: "recovery point",
     FileKind.REPLICATION_OFFSETS: "high watermark",
+    FileKind.LEADER_EPOCHS: "leader epoch",
+    FileKind.PRODUCER_SNAPSHOT: "producer snapshot",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a partition's log without looking at it.
+    """What other files say about a partition's log.
 
-    ends: offsets that the log had reached, by the checkpoint that says so; epochs: its leader-epoch-checkpoint;
-    is_tiered None: not known; home: the log directory, where a lost file may be; is_clean: has it the clean-shutdown
-    marker; directory: that of the partition, if it is one.
+    gaps: what a gap between offsets means. ends: offsets that the log had reached, by kind of checkpoint. epochs: the
+    entries (epoch, start offset) of its leader-epoch-checkpoint. is_tiered: whether a part is in tiered storage; None
+    where that is not known. home: the log directory. directory: the partition's, None for one with a suffix such as
+    -stray. is_clean: whether the next start of the log is a clean one, by the clean-shutdown marker. is_replicated:
+    whether other brokers have replicas of the partition, so that this one may have been a follower. foreign: the base
+    offsets at which the directory has the log of another partition.
     """
 
     gaps: Gaps = Gaps.UNKNOWN
@@ -44,10 +56,12 @@ class Known:
     home: Path | None = None
     directory: Path | None = None
     is_clean: bool = False
+    is_replicated: bool = False
+    foreign: Collection[int] = ()
 
 
 def judged(gap: Finding, gaps: Gaps) -> Finding:
-    """A gap between batches, as its topic's cleanup policy makes it normal or not."""
+    """The finding of a gap between batches, with the severity that follows from the topic's cleanup policy."""
     if gaps is Gaps.NORMAL:
         return gap
     directory = Path(gap.path).parent
@@ -57,7 +71,7 @@ def judged(gap: Finding, gaps: Gaps) -> Finding:
 
 
 def between(log: Path, first: int, last: int) -> Finding:
-    """The offsets between a segment and the one before it, where the topic is compacted."""
+    """Return a note about the gap between a segment of a compacted topic and the segment before it."""
     return Finding(
         path=str(log),
         kind="offset-gap",
@@ -73,54 +87,170 @@ def between(log: Path, first: int, last: int) -> Finding:
 
 
 def missing_segment(
-    directory: Path, first: int, last: int | None, *, severity: Severity, why: str, home: Path | None
+    directory: Path,
+    first: int,
+    last: int | None,
+    *,
+    base: int | None,
+    severity: Severity,
+    why: str,
+    home: Path | None,
+    renamed: Sequence[RenamedLog],
 ) -> Finding:
-    """No file has these offsets. why: what says that there were such."""
-    name = log_name(first)
-    return Finding(
-        path=str(directory / name),
+    """Return the finding that no segment has these offsets.
+
+    base: the base offset in the name of the missing log; None where it is not known, and the finding is about the
+    partition's directory. why: the evidence that a segment had the offsets. renamed: the logs with them under other
+    names.
+    """
+    lost = offsets_text(first, last)
+    begin = _names_between(first, last) if base is None else f"{base:020}"
+    command = next_steps.search_log(home or directory, begin, directory.name)
+    if home is not None and not any(directory.glob(f"*{FileKind.LOG}")):  # all of the partition is elsewhere
+        command = next_steps.search(home.absolute().parent, directory.name)
+    finding = Finding(
+        path=str(directory if base is None else directory / log_name(base)),
         kind="log-missing",
         severity=severity,
         offset=first,
         expected=why,
-        found=f"no such file: {offsets_text(first, last)} lost",
+        found=f"{'no log has them' if base is None else 'no such file'}: {lost} lost{_link_text(directory)}",
         lost_first_offset=first,
         lost_last_offset=last,
         action=REFETCH,
-        command=next_steps.search(home or directory, name),
+        command=command,
+    )
+    if renamed:
+        return with_renamed(finding, directory, renamed)
+    return _behind_link(finding, directory) if directory.is_symlink() and base is None else finding
+
+
+def _behind_link(finding: Finding, directory: Path) -> Finding:
+    """The finding that a partition has no log, where its directory is a symbolic link: its disk may not be mounted."""
+    target = directory.readlink()
+    return replace(
+        finding,
+        found=f"a symbolic link to {target}, which has no log: {finding.found}",
+        action=f"mount the disk that it leads to; else {finding.action}",
+        command=f"ls -la {next_steps.quoted(directory.parent / target)}",
+    )
+
+
+def with_renamed(finding: Finding, directory: Path, renamed: Sequence[RenamedLog]) -> Finding:
+    """The finding of lost offsets, where the missing logs were found under other names: nothing is lost."""
+    paths = ", ".join(f"{each.path}{other_case(each.path.name, log_name(each.base_offset))}" for each in renamed)
+    return replace(
+        finding,
+        path=str(directory / log_name(renamed[0].base_offset)),
+        severity="error",
+        found=f"no such file: its batches are in {paths}",
+        lost_first_offset=None,
+        lost_last_offset=None,
+        action=f"stop the broker, and give the {'file its name' if len(renamed) == 1 else 'files their names'}",
+        command=" && ".join(each.command for each in renamed),
+    )
+
+
+def with_own_log(finding: Finding, renamed: Iterable[RenamedLog]) -> Finding:
+    """The finding of a log that is another partition's, where the partition's own is found under another name."""
+    own = next((each for each in renamed if log_name(each.base_offset) == Path(finding.path).name), None)
+    if finding.kind != "log-foreign" or own is None:
+        return finding
+    return replace(
+        finding,
+        found=f"{finding.found}; the partition's own is {own.path}",
+        action="stop the broker, move this file away, and give the other its name",
+        command=f"{finding.command} && {own.command}",
+    )
+
+
+def shorter_log(log: Path, renamed: RenamedLog) -> Finding:
+    """Return the finding that a longer version of a log lies beside it under another name."""
+    return Finding(
+        path=str(log),
+        kind="log-cut" if log.stat().st_size else "log-empty",
+        severity="error",
+        position=log.stat().st_size,
+        offset=renamed.base_offset,
+        expected="all batches of the segment",
+        found=f"{log.stat().st_size:,} bytes: an older version, all batches are in {renamed.path}",
+        action="stop the broker, and put that file in its place",
+        command=renamed.command,
+    )
+
+
+def _link_text(directory: Path) -> str:
+    """The words that tell where a partition's directory is, if it is a symbolic link; none where it is no link."""
+    return f" (the directory is a link to {directory.readlink()})" if directory.is_symlink() else ""
+
+
+def _names_between(first: int, last: int | None) -> str:
+    """What the names of logs with a base offset from `first` to `last` begin with."""
+    digits = zip(f"{first:020}", f"{first if last is None else last:020}", strict=True)
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], digits))
+
+
+def deleted_log(directory: Path, missed: MissedLog) -> Finding:
+    """Return the finding that a log has the suffix .deleted, though nothing replaced its offsets."""
+    name = log_name(missed.base_offset)
+    offsets = offsets_text(missed.base_offset, missed.last_offset)
+    pairs = [(directory / each, directory / each.removesuffix(SUFFIX)) for each in missed.names]
+    return Finding(
+        path=str(directory / name),
+        kind="log-deleted",
+        severity="error",
+        offset=missed.base_offset,
+        expected=f"the segment of offsets {missed.base_offset:,}..{missed.last_offset:,}",
+        found=f"no such file: it has the name {name}{SUFFIX}, and {offsets} in no other log",
+        action="a start deletes it; stop the broker, and give the files their names back",
+        command=next_steps.move(pairs),
     )
 
 
 def cut_log(
-    log: Path, size: int, end: int, offsets: IndexFile | None, times: IndexFile | None, base: int
+    log: Path,
+    size: int,
+    end: int,
+    base: int,
+    *,
+    offsets: IndexFile | None,
+    times: IndexFile | None,
+    until: int | None,
+    is_confirmed: bool,
 ) -> Finding | None:
-    """The log ends before its indexes do: it was cut, or emptied. end: the offset behind its last batch.
+    """Return the finding that a log was cut or emptied, as its indexes go on behind its end; None where they do not.
 
-    An entry behind the end must be wrong in both its fields, and come last, or both indexes must have one: a flipped
-    bit in an index does not do that.
-    """
+    end: the offset behind the last batch. offsets, times: the indexes as far as they can be believed (see `believed`).
+    until: the base offset of the next segment, None for the last one. is_confirmed: whether other files also say that
+    the log went on. The evidence is a last offset index entry with both offset and position behind the end; for an
+    empty log, one in the time index. An entry of the same index that the log confirms, the time index or another file
+    must agree: a flipped bit in an index cannot cause this, nor a file with the bytes of its numbers reversed."""
+    if until == end:
+        return None
     reached, positions = [], []
     if offsets is not None and offsets.count:
         relative, position = offsets.fields(offsets.count - 1)
         if base + relative >= end and position >= size:
             reached.append(base + relative)
             positions.append(position)
+            is_confirmed = is_confirmed or not size or offsets.fields(0)[1] < size
     if times is not None and times.count:
         _, relative = times.fields(times.count - 1)
         if base + relative >= end and (reached or not size):
             reached.append(base + relative)
-    if not reached or (size and not positions):
+            is_confirmed = True
+    if not reached or (size and not positions) or not is_confirmed or (until is not None and max(reached) >= until):
         return None
-    said = f"its indexes go on to offset {max(reached):,}"
-    said += f" and byte {positions[0]:,}" if positions else ""
+    stated = f"its indexes go on to offset {max(reached):,}"
+    stated += f" and byte {positions[0]:,}" if positions else ""
     return Finding(
         path=str(log),
         kind="log-cut" if size else "log-empty",
         severity="error",
         position=size,
         offset=end,
-        expected=f"batches up to where {said.removeprefix('its ')}",
-        found=f"{size:,} bytes: {'the file is cut' if size else 'the file is empty'}, and {said}",
+        expected=f"batches up to where {stated.removeprefix('its ')}",
+        found=f"{size:,} bytes: {'the file is cut' if size else 'the file is empty'}, and {stated}",
         lost_first_offset=end,
         lost_last_offset=max(reached),
         action=REFETCH,
@@ -128,19 +258,68 @@ def cut_log(
     )
 
 
-def short_log(log: Path, end: int, known: Known, snapshots: Sequence[int], directory: Path) -> Finding | None:
-    """The log ends before what others say that it reached. Checkpoints that contradict each other say nothing."""
-    said = [(name, known.ends[kind]) for kind, name in CHECKPOINT_NAMES.items() if kind in known.ends]
-    beyond = [(name, offset) for name, offset in said if offset > end]
-    others = [("leader epoch", start) for _, start in known.epochs[-1:] if start > end]
-    others += [("producer snapshot", offset) for offset in snapshots[-1:] if offset > end]
+def without_marker(log: Path, size: int, end: int, entry: AbortedTxn) -> Finding:
+    """Return the finding that a log was cut, as an entry of its transaction index has an abort marker behind its end.
+
+    size: the log's bytes. end: the offset behind the last batch."""
+    aborted = f"the abort marker of producer {entry.producer_id:,} at offset {entry.last_offset:,}"
+    begun = f"its transaction is open from offset {entry.first_offset:,} on, where read_committed consumers stop"
+    return Finding(
+        path=str(log),
+        kind="log-cut",
+        severity="error",
+        position=size,
+        offset=end,
+        expected=f"{aborted}, which the transaction index has",
+        found=f"{size:,} bytes, up to offset {end:,}: the file is cut, and {begun}",
+        lost_first_offset=end,
+        lost_last_offset=entry.last_offset,
+        action=REFETCH,
+        command=next_steps.recover(log.parent),
+    )
+
+
+def believed(
+    index: IndexFile | None, events: Sequence[IndexEvent], base: int, end: int, max_timestamp: int, *, is_sound: bool
+) -> IndexFile | None:
+    """An index that may say where its log ended before a cut; None where it contradicts itself or the log.
+
+    events: the entries that the log contradicts, from LogCheck. end: the offset behind the log's last batch.
+    max_timestamp: the log's largest, ms; -1 without any. is_sound: whether the log is; entries that point into damage
+    say nothing."""
+    if index is None or not index.ascends():
+        return None
+    if is_sound and any(index.offset_of(number, base) < end for number, _, _ in events):
+        return None
+    is_times = index.entry_bytes == TIME_ENTRY_BYTES
+    if is_times and index.count and index.fields(index.count - 1)[0] > TIMESTAMP_FACTOR * max_timestamp > 0:
+        return None
+    return index
+
+
+def witnesses(end: int, known: Known, snapshots: Sequence[int]) -> list[tuple[FileKind, int]]:
+    """Return the kinds of files that say that a log reached an offset behind its end, with these offsets.
+
+    Nothing where leader epochs or snapshots alone say so, or where checkpoints contradict each other."""
+    stated = [(kind, known.ends[kind]) for kind in CHECKPOINT_KINDS if kind in known.ends]
+    beyond = [(kind, offset) for kind, offset in stated if offset > end]
+    others = [(FileKind.LEADER_EPOCHS, start) for _, start in known.epochs[-1:] if start > end]
+    others += [(FileKind.PRODUCER_SNAPSHOT, offset) for offset in snapshots[-1:] if offset > end]
     if not beyond and len(others) < 2:
+        return []
+    if any(offset == end for _, offset in stated) and not others:
+        return []
+    return beyond + others
+
+
+def short_log(log: Path, end: int, beyond: Sequence[tuple[FileKind, int]], home: Path) -> Finding | None:
+    """Return the finding that a log ends before an offset that other files say it reached; None without such files.
+
+    beyond: see `witnesses`. home: where to look for the rest of the log."""
+    if not beyond:
         return None
-    if any(offset == end for _, offset in said) and not others:
-        return None
-    beyond += others
     last = max(offset for _, offset in beyond) - 1
-    reasons = ", ".join(f"the {name} is {offset:,}" for name, offset in beyond)
+    reasons = ", ".join(f"the {WITNESS_NAMES[kind]} is {offset:,}" for kind, offset in beyond)
     return Finding(
         path=str(log),
         kind="log-end",
@@ -151,5 +330,5 @@ def short_log(log: Path, end: int, known: Known, snapshots: Sequence[int], direc
         lost_first_offset=end,
         lost_last_offset=last,
         action=REFETCH,
-        command=next_steps.search(known.home or directory, log_name(end)),
+        command=next_steps.search_log(home, f"{end:020}", log.parent.name),
     )

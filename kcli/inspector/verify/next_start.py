@@ -1,10 +1,11 @@
-"""What Kafka does at its next start with damage in a segment, and what to do about it.
+"""What Kafka does at its next start with a damaged segment, and the next step for an operator.
 
-    above the recovery point, no clean-shutdown marker    it recovers the segment: cuts the log, rebuilds the indexes
-    above it, with the marker                             it takes log and indexes as they are, and appends
-    below it                                              it takes them as they are, with the marker or without
+    above the recovery point, no clean-shutdown marker    recovers the segment: cuts the log, rebuilds the indexes
+    above the recovery point, with the marker             uses log and indexes without a check, and appends to them
+    below the recovery point                              uses log and indexes without a check, marker or not
 
-A segment whose index is missing is recovered in each case. Source: LogLoader (recoverLog, loadSegmentFiles).
+A segment whose offset index is missing is recovered in each case: all its indexes are rebuilt. Source: LogLoader
+(recoverLog, loadSegmentFiles).
 """
 
 from __future__ import annotations
@@ -16,61 +17,83 @@ from pathlib import Path
 from formats.file_name import FileKind
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.inspector.verify.index_files import REBUILD
+from kcli.inspector.verify.index_files import REBUILD, REBUILT
 from kcli.inspector.verify.log_findings import RECOVER
 from kcli.inspector.verify.lost_offsets import Known
-from kcli.inspector.verify.segment_names import Segment
+from kcli.inspector.verify.segment_names import INDEX_KINDS, SegmentFiles
+
+UNMET = (
+    "nothing to do: no offset is missing, below the recovery point Kafka does not look at it when it starts, and "
+    "consumers go on with the next segment"
+)
+"""What follows from a piece of a batch behind all batches of a segment, as an append leaves it that fails."""
 
 
 class NextStart(Enum):
-    """What it does with one segment, and what that means for damage in its log."""
+    """What Kafka does with one segment; the values are the actions of findings in its log."""
 
     RECOVERS = RECOVER
-    TRUSTS = (
-        "a clean start does not look at it, and Kafka appends behind it: without .kafka_cleanshutdown Kafka cuts the "
-        "file here when it starts"
-    )
+    TRUSTS = "a clean start does not look at it, and consumers meet it"
+    APPENDS = "a clean start does not look at it, and Kafka appends behind it"
+    LEAVES = "a clean start does not look at it, and no consumer meets it: Kafka serves nothing of this directory"
     PASSES_OVER = (
         "below the recovery point Kafka does not look at it when it starts, and consumers meet it: fetch the partition "
-        "from another replica, or salvage what is sound, in a copy"
+        "from another replica, or salvage what is sound, in a copy; with --in-place for --dry-run, the copy can take "
+        "its place"
     )
 
 
 def of_segment(known: Known, until: int | None) -> NextStart:
-    """For the segment below offset `until`, None for the active one."""
+    """What Kafka does with a segment. until: the base offset of the next segment; None for the active segment."""
     if known.home is None:
         return NextStart.RECOVERS
     if until is not None and until <= known.ends.get(FileKind.RECOVERY_POINTS, 0):
         return NextStart.PASSES_OVER
-    return NextStart.TRUSTS if known.is_clean else NextStart.RECOVERS
+    if not known.is_clean:
+        return NextStart.RECOVERS
+    if known.directory is None:  # with -stray, -delete or -future in its name
+        return NextStart.LEAVES
+    return NextStart.APPENDS if until is None else NextStart.TRUSTS
 
 
-def of_log(finding: Finding, start: NextStart, home: Path | None) -> Finding:
-    """A finding in a log, with what becomes of it. home: the log directory."""
+def of_log(finding: Finding, start: NextStart, home: Path | None, *, is_whole: bool) -> Finding:
+    """A finding in a log, with action and command for what Kafka does at its start. home: the log directory. is_whole:
+    whether the sound batches reach the next segment."""
     if finding.action != RECOVER or start is NextStart.RECOVERS or home is None:
         return finding
     directory = Path(finding.path).parent
-    if start is NextStart.PASSES_OVER:
-        command = next_steps.salvage_copy(directory)
-    elif finding.next_valid_position is None:
-        command = next_steps.remove(home / FileKind.CLEAN_SHUTDOWN)
-    else:
-        command = next_steps.salvage(directory)
+    is_passed_over = start is NextStart.PASSES_OVER
+    if is_passed_over and is_whole and finding.kind == "truncated" and finding.next_valid_position is None:
+        return replace(finding, severity="warning", action=UNMET, command=None)
+    command = next_steps.salvage_copy(directory) if is_passed_over else next_steps.salvage(directory)
     return replace(finding, action=start.value, command=command)
 
 
-def of_index(finding: Finding, start: NextStart, segment: Segment, *, is_active: bool) -> Finding:
-    """A finding in an index of a sound log, with what becomes of it."""
+def of_index(finding: Finding, start: NextStart, segment: SegmentFiles, *, is_active: bool, is_sound: bool) -> Finding:
+    """A finding in an index, with action and command for what Kafka does at its start. is_sound: whether the log is.
+
+    Without its offset index Kafka would cut a log with damage.
+    """
     if finding.action != REBUILD or start is NextStart.RECOVERS:
         return finding
-    outcome = "consumers skip records, or begin at wrong ones"
-    if is_active and finding.path.endswith(FileKind.OFFSET_INDEX):
-        outcome = "it takes the end of the log from it: records behind are hidden, and written over"
-    kinds = FileKind.OFFSET_INDEX, FileKind.TIME_INDEX
-    indexes = [segment.files[kind] for kind in kinds if kind in segment.files]
+    if FileKind.OFFSET_INDEX not in segment.files:
+        return replace(finding, action=REBUILT, command=None)
+    taken = f"Kafka does not rebuild it when it starts, and {_outcome(finding, is_active=is_active)}"
+    if not is_sound:
+        action = f"{taken}; salvage rebuilds the indexes, with --in-place for --dry-run"
+        return replace(finding, action=action, command=next_steps.salvage(Path(finding.path).parent))
+    indexes = [segment.files[kind] for kind in INDEX_KINDS if kind in segment.files]
     return replace(
         finding,
-        action=f"Kafka takes it as it is when it starts, and {outcome}; stop the broker, and move the indexes away: "
-        "Kafka rebuilds missing ones",
+        action=f"{taken}; stop the broker, and move the indexes away: Kafka rebuilds all of a segment without a .index",
         command=next_steps.move([(path, path.with_name(f"{path.name}.moved")) for path in indexes]),
     )
+
+
+def _outcome(finding: Finding, *, is_active: bool) -> str:
+    """What follows from a wrong index, in words."""
+    if finding.path.endswith(FileKind.TXN_INDEX):
+        return "read_committed consumers read records of aborted transactions, or miss those of committed ones"
+    if is_active and finding.path.endswith(FileKind.OFFSET_INDEX):
+        return "takes the end of the log from it: records behind are hidden, and written over"
+    return "consumers skip records, or begin at wrong ones"

@@ -1,93 +1,173 @@
-"""Commands for a finding's next step: each can be pasted into a shell as it is."""
+"""Shell commands for the next step after a finding; each can be pasted into a shell as it is."""
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from formats.compression import GZIP
+
 
 def _command(*words: str | Path) -> str:
-    return shlex.join(str(word) for word in words)
+    return " ".join(_word(str(word)) for word in words)
+
+
+def _word(text: str) -> str:
+    """A quoted word of a shell command. Text with control characters is written as $'...' with escaped bytes, so that
+    no terminal interprets the name of a file."""
+    if text.isprintable():
+        return shlex.quote(text)
+    return "$'" + "".join(map(_ansi_c, text)) + "'"
+
+
+def _ansi_c(character: str) -> str:
+    """A character, escaped for bash's $'...'."""
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    return "".join(f"\\x{byte:02x}" for byte in os.fsencode(character))
 
 
 def _named(path: str | Path) -> str:
-    """A path that no command takes for an option."""
+    """A path that no command can mistake for an option."""
     text = str(path)
     return f"./{text}" if text.startswith("-") else text
 
 
 def recover(directory: str | Path, *, in_place: bool = False) -> str:
-    """What a start after a crash would cut and rebuild in a partition's directory; in_place: do it."""
+    """The command that shows what a start after a crash would cut and rebuild in a partition's directory; in_place: the
+    one that does it."""
     return _command("kcli", "recover", "--unclean", "--in-place" if in_place else "--dry-run", _named(directory))
 
 
 def recover_log_directory(directory: str | Path) -> str:
-    """What a start would do with a broker's log directory."""
+    """The command that shows what a start would do to a broker's log directory."""
     return _command("kcli", "recover", "--dry-run", _named(directory))
 
 
+def salvage_log_directory(directory: str | Path) -> str:
+    """The command that shows what salvage would keep of a broker's log directory."""
+    return _command("kcli", "recover", "--salvage", "--dry-run", _named(directory))
+
+
 def salvage(directory: str | Path) -> str:
-    """What can be kept of a partition's directory."""
+    """The command that shows what salvage would keep of a partition's directory."""
     return _command("kcli", "recover", "--unclean", "--salvage", "--dry-run", _named(directory))
 
 
 def salvage_copy(directory: Path) -> str:
-    """The same in a copy beside the log directory, where there is no recovery point to pass over what lies below."""
+    """`salvage` in a copy outside the log directory, where no recovery point makes it skip the segments below. A second
+    run of it copies over the first copy, and not into it."""
     copy = beside(directory)
-    return f"{_command('cp', '-r', '--', directory, copy)} && {salvage(copy)}"
+    return f"{_command('cp', '-rT', '--', directory, copy)} && {salvage(copy)}"
+
+
+def salvage_to_copy(directory: Path) -> str:
+    """The command that copies what salvage keeps of a partition's directory to a path beside the log directory."""
+    copy = beside(directory)
+    return _command("kcli", "recover", "--unclean", "--salvage", "--out", copy, _named(directory))
+
+
+def with_config(command: str, config: Path) -> str:
+    """A command of this module whose `kcli recover` reads the same server.properties."""
+    return re.sub("(^|&& )kcli recover ", lambda match: f"{match[0]}--config {quoted(config)} ", command)
 
 
 def beside(directory: Path) -> Path:
-    """A place for a partition's directory outside the log directory that it is in."""
+    """A path beside the log directory for a copy of a partition's directory."""
     home = directory.absolute().parent
     return home.parent / f"{home.name}-{directory.absolute().name.removeprefix('.')}"
 
 
 def shorten(path: Path, size: int) -> str:
-    """Put the first bytes of a file in its place, and keep the whole one beside it."""
+    """The command that cuts a file to its first `size` bytes, and keeps the whole file beside it."""
     whole = path.with_name(f"{path.name}.moved")
     return f"{move([(path, whole)])} && {_command('head', '-c', str(size), '--', whole)} > {quoted(path)}"
 
 
 def remove(path: str | Path) -> str:
-    """Delete a file that has nothing in it."""
+    """The command that deletes a file."""
     return _command("rm", "--", path)
 
 
 def change(path: str | Path, line: str, other: str) -> str:
-    """Put one line of a small file in another's place; neither has a slash in it."""
+    """The command that replaces a line of a small file; neither line may have a slash."""
     return _command("sed", "-i", f"s/^{line}$/{other}/", _named(path))
 
 
+def append(path: str | Path, line: str) -> str:
+    """The command that appends a line to a small file, whose last line may have no end."""
+    return f"printf '\\n%s\\n' {_word(line)} >> {quoted(path)}"
+
+
 def dump(path: str | Path, offset: int | None = None) -> str:
-    """What can be read of a file, from an offset on."""
+    """The command that shows the first records of a file, or those from an offset on."""
     start = [] if offset is None or offset < 0 else ["--from-offset", str(offset)]
     return _command("kcli", "dump-segment", *start, "--limit", "20", _named(path))
 
 
+def transactions(log_directory: str | Path, *, is_open: bool) -> str:
+    """The command that shows the transactions in a log directory, or those of them that hang."""
+    return _command("kcli", "transactions", "find-hanging" if is_open else "list", "--data-dir", log_directory)
+
+
+IN_ITS_PLACE = r".*-[0-9]+/[0-9]+\.log"
+"""The regular expression of the paths of logs in the directories of partitions, for find."""
+
+
 def search(directory: str | Path, name: str) -> str:
-    """Where a file of that name, or one that began with it, lies in a directory."""
-    return _command("find", _named(directory), "-name", f"{name}*")
+    """The command that finds files of a name, or of one that begins with it and goes on with another character than a
+    digit, below a directory."""
+    return _command("find", _named(directory), "-name", name, "-o", "-name", f"{name}[!0-9]*")
+
+
+def search_log(directory: str | Path, begin: str, partition: str) -> str:
+    """The command that finds logs whose names begin with `begin` below a directory, under other names than those of
+    logs or in other directories than those of partitions, as what lies there is known; and the empty ones in the
+    directory of the partition with that name."""
+    own = ("-path", f"*/{partition}/*", "-size", "0")
+    return _command(
+        "find", _named(directory), "-name", f"{begin}*.log*", "(", "!", "-regex", IN_ITS_PLACE, "-o", *own, ")"
+    )
 
 
 def move(pairs: Iterable[tuple[Path, Path]]) -> str:
-    """Rename files one after the other; none is overwritten."""
+    """The command that renames files in order, (old, new), without overwriting any."""
     return " && ".join(_command("mv", "-nT", "--", one, other) for one, other in pairs)
 
 
 def write(path: str | Path, text: str) -> str:
-    """Write a small file of plain text."""
+    """The command that writes a small text file."""
     return f"printf {shlex.quote(text.replace(chr(10), chr(92) + 'n'))} > {quoted(path)}"
 
 
+def decompress(path: Path, target: Path, codec: int) -> str:
+    """The command that writes the content of a gzip or zstd file to a new file. codec: which of them it is."""
+    program = "gzip" if codec == GZIP else "zstd"
+    return f"{_command('test', '!', '-e', target)} && {program} -dc < {quoted(path)} > {quoted(target)}"
+
+
 def permit(path: str | Path) -> str:
-    """Let the owner read and write a file."""
+    """The command that lets the owner read and write a file."""
     return _command("chmod", "u+rw", "--", path)
 
 
+def permit_directory(path: str | Path) -> str:
+    """The command that lets the owner list, change and enter a directory."""
+    return _command("chmod", "u+rwx", "--", path)
+
+
+def give_owner(path: Path) -> str:
+    """The command that gives a file the owner and the group of the directory that it is in."""
+    return _command("chown", f"--reference={path.parent}", "--", path)
+
+
 def dump_metadata(log_directory: str | Path) -> str:
-    """The nodes and directories that registered in the metadata log, where the log directory has one."""
+    """The command that shows the broker registrations in the metadata log; without one, that finds meta.properties."""
     from formats.file_name import METADATA_DIRECTORY
 
     directory = Path(log_directory, METADATA_DIRECTORY)
@@ -97,10 +177,10 @@ def dump_metadata(log_directory: str | Path) -> str:
 
 
 def quoted(path: str | Path) -> str:
-    """A path as a word of a shell's command."""
-    return shlex.quote(_named(path))
+    """A path as a quoted word of a shell command."""
+    return _word(_named(path))
 
 
 def show(path: str | Path) -> str:
-    """The text of a small file, with what cannot be seen made visible."""
+    """The command that shows the text of a small file with control characters made visible."""
     return f"cat -A {quoted(path)}"

@@ -1,7 +1,8 @@
-"""One partition directory: its segments in order, and every file beside them against the log."""
+"""Checks a partition's directory: its segments in order, and all other files against the log."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,37 +10,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from formats.file_name import FileKind, parse_directory
-from formats.kernels.log import LogCheck
+from formats.kernels.log_check import LogCheck
 from kcli.errors import UnreadableInput
-from kcli.inspector.verify import index_files, next_start, next_steps
+from kcli.inspector.verify import index_files, next_start, next_steps, renamed_logs
 from kcli.inspector.verify.causes import Causes
+from kcli.inspector.verify.disk_damage import with_causes
 from kcli.inspector.verify.findings import Finding, Severity, offsets_text
+from kcli.inspector.verify.foreign_bytes import told_apart
 from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, IndexFile
-from kcli.inspector.verify.log_findings import TAIL_DAMAGE, LogFindings
+from kcli.inspector.verify.log_findings import REORDER, TAIL_DAMAGE, LogFindings
 from kcli.inspector.verify.lost_offsets import (
     REFETCH,
     Known,
+    believed,
     between,
     cut_log,
     judged,
     missing_segment,
     short_log,
+    with_renamed,
+    without_marker,
+    witnesses,
 )
-from kcli.inspector.verify.segment import check_control, check_log
-from kcli.inspector.verify.segment_names import Segment, ends_with, log_name, place
+from kcli.inspector.verify.renamed_logs import RenamedLog
+from kcli.inspector.verify.segment import check_log
+from kcli.inspector.verify.segment_names import SegmentFiles, ends_with, log_name, place
 from kcli.inspector.verify.surroundings import Gaps
+from kcli.inspector.verify.text_mode import as_text_mode
+from kcli.log.producer_state import check_control
 from kcli.log.source import FileSource
 
-if TYPE_CHECKING:  # imported where there are such files
+if TYPE_CHECKING:  # imported at run time only where there are such files
     from kcli.inspector.verify.snapshot_file import SnapshotFile
     from kcli.inspector.verify.txn_index_file import TxnIndexCheck
 
-NO_NEXT = 2**63 - 1  # no batch reaches it: it is no offset
+NO_NEXT = 2**63 - 1  # above every offset of a batch
 GROUPS = "__consumer_offsets"
-REBUILT = "nothing to do: Kafka rebuilds it when it next opens the log"
-HELD_MAX = 20_000  # findings of one partition that wait for their cause
-FOREIGN_LEAST = 4  # entries that fit no batch: so many are no accident
-LINKED = (  # what a log that is not this partition's makes of the state of its producers and epochs
+HELD_MAX = 20_000  # findings of one partition that are kept to be matched with causes
+FOREIGN_LEAST = 4  # the least entries that fit no batch by which an index counts as foreign
+DAMAGED_SNAPSHOT = ("snapshot-crc", "snapshot-version", "snapshot-count", "snapshot-truncated", "snapshot-content")
+WHOLE_INSIDE = ("log-compressed", "log-text-mode")
+"""Kinds of damage that has changed all of a log and lost nothing of it."""
+LINKED = (  # kinds of findings that a foreign log causes in later files, by its producers and epochs
     "producer-sequence",
     "producer-epoch",
     "leader-epoch",
@@ -48,41 +60,57 @@ LINKED = (  # what a log that is not this partition's makes of the state of its 
     "offsets-order",
     "offsets-overlap",
 )
+OF_PRODUCERS = ("producer-sequence", "producer-epoch", "leader-epoch", "snapshot-state", "checkpoint-epoch")
+"""Kinds of findings that batches out of order cause in their own and in later files."""
 
 
 class LogBounds(NamedTuple):
-    """What a partition's files say of its log: base offset of the first segment, offset behind the last sound batch,
-    whether nothing in it is faulty, and whether it is told that the log ends too early."""
+    """The bounds of a partition's log: base offset of the first segment, and the offset behind the last sound batch.
+
+    is_sound: whether the log has no error. is_short: whether a finding says that the log ends too early. leader_epoch:
+    that of the last sound batch; -1 where there is none. short_by: the kind of checkpoint that alone says that the log
+    ends too early; None where none does, or other files do, too. reached: the offset that the log had reached by the
+    checkpoints; 0 where they do not say.
+    """
 
     first: int
     end: int
     is_sound: bool
     is_short: bool = False
+    leader_epoch: int = -1
+    short_by: FileKind | None = None
+    reached: int = 0
 
 
-def _is_coordinators(segment: Segment) -> bool:
-    """Is it of a topic where a coordinator writes what producers have it write?"""
+def _is_coordinators(segment: SegmentFiles) -> bool:
+    """Whether the segment is of __consumer_offsets, whose batches the coordinator writes in the name of producers."""
     directories = (parse_directory(path.parent.name) for path in segment.files.values())
     return any(name is not None and name.topic == GROUPS for name in directories)
 
 
 class LogVerifier:
-    """Segments of one log; `snapshots` by the offset in their names, in order; `orphans`: index files without a log.
+    """Checks the segments of one log.
 
-    known: what others say of the log. Afterwards `bounds` says how far the log goes, `epochs` which leader epochs its
-    batches have, `unreadable` what could not be read.
+    snapshots: producer snapshots with the offset in their names, in order. is_whole: whether the segments are all of
+    the log. control: parses a control batch. orphans: index files without a log. known: what other files say about the
+    log. causes: takes the causes in the log; those known before are in it.
+
+    Filled by `findings`: bounds of the log, epochs of its batches (leader epoch, first offset), unreadable files, the
+    logs that have other names (renamed), and the first and last offset of each range that no log of its own name has
+    (lost), the last None where it is not known.
     """
 
     def __init__(
         self,
-        segments: Sequence[Segment],
+        segments: Sequence[SegmentFiles],
         snapshots: Sequence[tuple[int, Path]],
         advance: Callable[[int], None],
         *,
         is_whole: bool = True,
         control: Callable[[bytes], tuple[int, int, str | None]] = check_control,
-        orphans: Sequence[Segment] = (),
+        orphans: Sequence[SegmentFiles] = (),
         known: Known | None = None,
+        causes: Causes | None = None,
     ) -> None:
         self._segments = segments
         self._snapshots = _load(snapshots)
@@ -91,19 +119,23 @@ class LogVerifier:
         self._check = LogCheck(control, sequences=not any(map(_is_coordinators, segments)))
         self._orphans = {orphan.base: orphan for orphan in orphans}
         self._known = known or Known()
-        self._causes = Causes()
+        self._causes = Causes() if causes is None else causes
         self._gaps: list[tuple[int, int, Path]] = []
-        self._tail: tuple[Finding, Segment, int] | None = None
+        self._tail: tuple[Finding, SegmentFiles, int] | None = None
+        self._short_by: FileKind | None = None
         self._reached = 0
         self._errors = False
         self._found: list[Finding] = []
+        self._of_indexes: list[Finding] = []  # of the segment that is being checked
         self._txn: TxnIndexCheck | None = None
         self.epochs: list[tuple[int, int]] = []
         self.bounds: LogBounds | None = None
         self.unreadable: list[UnreadableInput] = []
+        self.renamed: list[RenamedLog] = []
+        self.lost: list[tuple[int, int | None]] = []
 
     def findings(self) -> Iterator[Finding]:
-        """Run: causes first. Raises UnreadableInput."""
+        """Run all checks. Yields the findings, causes first. Raises UnreadableInput."""
         for _, snapshot in self._snapshots:
             self._found += snapshot.alone()
         if self._is_whole:
@@ -115,15 +147,18 @@ class LogVerifier:
                 self._segment(segment, following)
             except UnreadableInput as error:
                 self.unreadable.append(error)
+                self._found += self._of_indexes
             if len(self._found) > HELD_MAX:
                 yield from self._take()
         if not self._segments:
             self._finish_empty()
-        elif not self.unreadable:  # where a log ends that cannot be read, nobody knows
+        elif not self.unreadable:  # the end of a log that cannot be read is not known
             first = self._segments[0].base
             end = max(self._check.next_offset, self._segments[-1].base)
             is_short = self._is_whole and self._finish(first, end)
-            self.bounds = LogBounds(first, end, not self._errors, is_short)
+            leader_epoch = self.epochs[-1][0] if self.epochs else -1
+            reached = max(self._known.ends.values(), default=0)
+            self.bounds = LogBounds(first, end, not self._errors, is_short, leader_epoch, self._short_by, reached)
             self._finish_snapshots(end)
         self._finish_orphans()
         yield from self._take()
@@ -136,20 +171,22 @@ class LogVerifier:
         return self._causes.settle(taken)
 
     def _place(self) -> None:
-        """Put segments under wrong names where they belong."""
+        """Bring segments with wrong names into their true order."""
         try:
-            placed = place(self._segments, self._orphans, (offset for offset, _ in self._snapshots))
+            is_compacted = self._known.gaps is Gaps.NORMAL
+            snapshots = (offset for offset, _ in self._snapshots)
+            placed = place(self._segments, self._orphans, snapshots, is_compacted=is_compacted)
         except UnreadableInput:
-            return  # it is told with the segment
+            return  # the check of the segment reports this error
         self._segments = placed.segments
         for offset in placed.used:
             self._orphans.pop(offset, None)
         for finding, stems in placed.wrong:
             self._errors = True
-            self._causes.add(finding, partial(_is_about, stems))
+            self._causes.add(finding, partial(is_about_segments, stems))
 
     def _begin(self, number: int) -> None:
-        """What lies between a segment and the one before it."""
+        """Note a gap between a segment and the one before it."""
         segment, end = self._segments[number], self._check.next_offset
         if number == 0 or not self._is_whole:
             return
@@ -161,14 +198,18 @@ class LogVerifier:
             self._gaps.append((end, segment.base, segment.files[FileKind.LOG]))
 
     def _close_tail(self, until: int | None) -> None:
-        """The segment whose end is lost is followed by one that begins at `until`, or by what others say there was."""
+        """Add the finding of a segment whose end is lost as a cause.
+
+        until: the offset at which the next segment begins, or the log end offset that other files state.
+        """
         assert self._tail is not None, "there is such a segment"
         cause, segment, end = self._tail
         self._tail = None
         last = None if until is None else until - 1
-        if last is not None and last >= end:
+        if last is not None and last >= end and cause.kind not in WHOLE_INSIDE:
             found = f"{cause.found}; {offsets_text(end, last)} in no sound batch"
             cause = replace(cause, found=found, lost_first_offset=end, lost_last_offset=last)
+            self.lost.append((end, last))
         stem = segment.files[FileKind.LOG].stem
         directory = str(segment.files[FileKind.LOG].parent)
 
@@ -178,13 +219,15 @@ class LogVerifier:
             if other.path.endswith(str(FileKind.LOG)):
                 return False
             if Path(other.path).stem == stem:
-                return other.offset is None or other.offset >= end
+                is_alone = other.kind in DAMAGED_SNAPSHOT
+                return (other.offset is None and not is_alone) or (other.offset is not None and other.offset >= end)
             is_behind = other.offset is not None and (last is None or other.offset <= last + 1) and other.offset >= end
             return is_behind and Path(other.path).parent == Path(directory)
 
         self._causes.add(cause, follows)
 
-    def _segment(self, segment: Segment, following: int | None) -> None:
+    def _segment(self, segment: SegmentFiles, following: int | None) -> None:
+        self._of_indexes = []
         offsets = self._index(segment, FileKind.OFFSET_INDEX, OFFSET_ENTRY_BYTES)
         times = self._index(segment, FileKind.TIME_INDEX, TIME_ENTRY_BYTES)
         self._missing_files(segment)
@@ -193,73 +236,205 @@ class LogVerifier:
         next_base = NO_NEXT if following is None else following
         check.begin(segment.base, next_base, offsets.entries if offsets else b"", times.entries if times else b"")
         if is_behind_gap:
-            check.damage(0, 0)  # what producers did in between is not known
+            check.damage(0, 0)  # the sequences and epochs of producers in the gap are not known
         path = segment.files[FileKind.LOG]
         self._begin_txn(segment)
         log_findings = LogFindings(str(path))
+        size = self._check_log(path, log_findings)
+        of_log = log_findings.close(check.sound_batches, check.sound_bytes)
+        of_log = list(with_causes(path, told_apart(path, of_log)))
+        of_log = self._as_compressed(segment, following, of_log)
+        of_log = as_text_mode(path, of_log)
+        has_errors = any(finding.severity == "error" for finding in of_log)
+        self._errors = self._errors or has_errors
+        start = next_start.of_segment(self._known, following)
+        is_whole = following == check.next_offset
+        in_file = map(self._in_its_file, of_log)
+        of_log = [next_start.of_log(each, start, self._known.home, is_whole=is_whole) for each in in_file]
+        of_log = self._as_disordered(path, size, segment.base, of_log)
+        self.epochs += log_findings.epochs
+        end = max(check.next_offset, segment.base)
+        exchanged = self._exchanged(offsets, times, size)
+        if exchanged is not None:
+            offsets = times = None
+        cut = self._cut(segment, size, offsets, times, following, is_sound=not has_errors) if self._is_whole else None
+        if cut is None and self._is_whole and following is None:
+            cut = self._without_marker(path, size, end)
+        is_cut = cut is not None
+        of_entries = self._of_entries(segment, offsets, times, following, end, is_sound=not has_errors, is_cut=is_cut)
+        self._of_indexes += of_entries
+        self._of_indexes += [] if exchanged is None else [exchanged]
+        if offsets is not None and not has_errors:
+            self._of_indexes += index_files.too_few(offsets, check.last_position)
+        if times is not None:
+            self._of_indexes += index_files.too_few_times(times, offsets, check.max_timestamp)
+        if self._txn is not None:
+            self._of_indexes += self._txn.end(breaks=check.breaks, reaches=end)
+        if self._is_whole:
+            of_log = self._as_appended(path, following, of_log)
+            of_log = self._find_tail(segment, of_log, cut, end)
+        self._find_wrong_timestamp(of_log)
+        self._find_cause_of_indexes(of_log, {str(each) for each in segment.files.values()} - {str(path)})
+        self._found += of_log
+        self._found += (
+            next_start.of_index(each, start, segment, is_active=following is None, is_sound=not has_errors)
+            for each in self._of_indexes
+        )
+
+    def _as_compressed(self, segment: SegmentFiles, following: int | None, of_log: list[Finding]) -> list[Finding]:
+        """Replace the findings of a log by one where it is a compressed file. Raises UnreadableInput."""
+        if not of_log or of_log[0].severity != "error" or of_log[0].position != 0:
+            return of_log
+        path = segment.files[FileKind.LOG]
+        found = renamed_logs.compressed(path, segment.base, following)
+        if found is None:
+            return of_log
+        self.renamed.append(RenamedLog(path, segment.base, str(found.command)))
+        return [found]
+
+    def _cut(
+        self,
+        segment: SegmentFiles,
+        size: int,
+        offsets: IndexFile | None,
+        times: IndexFile | None,
+        following: int | None,
+        *,
+        is_sound: bool,
+    ) -> Finding | None:
+        """The finding that the log of a segment was cut or emptied; None where it was not. size: its bytes."""
+        check, known = self._check, self._known
+        end = max(check.next_offset, segment.base)
+        events = check.offset_index_events, check.time_index_events
+        both = [
+            believed(index, of_index, segment.base, end, check.max_timestamp, is_sound=is_sound)
+            for index, of_index in zip((offsets, times), events, strict=True)
+        ]
+        if following is None:
+            reached = [*known.ends.values(), *(start for _, start in known.epochs), *(at for at, _ in self._snapshots)]
+        else:
+            is_gap_loss = known.gaps is not Gaps.NORMAL and not check.cleaned
+            reached = [following] if is_gap_loss else [at for at, _ in self._snapshots if at <= following]
+        return cut_log(
+            segment.files[FileKind.LOG],
+            size,
+            end,
+            segment.base,
+            offsets=both[0],
+            times=both[1],
+            until=following,
+            is_confirmed=any(each > end for each in reached),
+        )
+
+    def _without_marker(self, log: Path, size: int, end: int) -> Finding | None:
+        """The finding that the last log was cut, by the transaction index, which has the end of a transaction that is
+        open in the log; None where it has none. size: the log's bytes."""
+        entry = None if self._txn is None else self._txn.lost_marker(self._check.open_transactions(), end)
+        return None if entry is None else without_marker(log, size, end, entry)
+
+    def _check_log(self, path: Path, found: LogFindings) -> int:
+        """Check the batches of a log. Returns its size in bytes. Raises UnreadableInput."""
         source = FileSource(path)
         try:
-            size = source.size()
             check_log(
                 source,
-                check,
-                log_findings,
+                self._check,
+                found,
                 advance=self._advance,
                 until=self._next_snapshot,
                 reached=self._compare_snapshot,
                 after_window=self._after_window,
             )
+            return source.size()
         finally:
             source.close()
-        of_log = log_findings.close(check.sound_batches, check.sound_bytes)
-        has_errors = any(finding.severity == "error" for finding in of_log)
-        self._errors = self._errors or has_errors
-        start = next_start.of_segment(self._known, following)
-        of_log = [next_start.of_log(self._in_its_file(each), start, self._known.home) for each in of_log]
-        self.epochs += log_findings.epochs
-        end = max(check.next_offset, segment.base)
-        of_indexes: list[Finding] = []
-        for index, events, more in (
-            (offsets, check.offset_index_events, check.more_index_events[0]),
-            (times, check.time_index_events, check.more_index_events[1]),
-        ):
-            if index is not None:
-                of_index = list(index_files.judged(index, segment.base, events, more))
-                if not has_errors:
-                    of_index = self._as_foreign(segment, index, of_index, len(events) + more, following, end)
-                of_indexes += of_index
-        if offsets is not None and not has_errors:
-            of_indexes += index_files.too_few(offsets, check.last_position)
-        if times is not None:
-            of_indexes += index_files.too_few_times(times, offsets, check.max_timestamp)
-        if self._is_whole:
-            of_log = self._as_appended(path, following, of_log)
-            of_log = self._find_tail(segment, of_log, cut_log(path, size, end, offsets, times, segment.base), end)
-        if not has_errors:
-            of_indexes = [next_start.of_index(each, start, segment, is_active=following is None) for each in of_indexes]
-        self._found += of_log + of_indexes
-        if self._txn is not None:
-            self._found += self._txn.end(breaks=check.breaks, reaches=end)
+
+    def _find_cause_of_indexes(self, of_log: list[Finding], indexes: set[str]) -> None:
+        """Make the first damage of a log, behind which batches have other positions, the cause of findings in the
+        entries of its indexes. indexes: their paths."""
+        cause = next((each for each in of_log if each.severity == "error" and each.kind in TAIL_DAMAGE), None)
+        if cause is None:
+            return
+        of_log.remove(cause)
+        first = cause.offset
+
+        def follows(other: Finding) -> bool:
+            is_behind = other.offset is not None and (first is None or other.offset >= first)
+            return other.path in indexes and is_behind
+
+        self._causes.add(cause, follows)
+
+    def _find_wrong_timestamp(self, of_log: list[Finding]) -> None:
+        """Add the finding of a wrong max timestamp in a batch as the cause of findings in the time index, which has the
+        right one."""
+        wrong = next((each for each in of_log if each.kind == "max-timestamp"), None)
+        if wrong is not None:
+            of_log.remove(wrong)
+            self._causes.add(wrong, lambda other: other.kind == "timeindex-timestamp" and _is_beside(other, wrong))
 
     def _in_its_file(self, finding: Finding) -> Finding:
-        """A leader epoch shows to be odd by the batch behind it, which may be in the next segment."""
+        """The finding, with the path of the segment that holds its offset: a wrong leader epoch is noticed at the next
+        batch, which may be in the next segment."""
         offset = finding.offset
         if finding.kind != "leader-epoch" or offset is None:
             return finding
         holders = [each for each in self._segments if each.base <= offset]
         return replace(finding, path=str(holders[-1].files[FileKind.LOG])) if holders else finding
 
-    def _begin_txn(self, segment: Segment) -> None:
+    def _begin_txn(self, segment: SegmentFiles) -> None:
         path, txn_path = segment.files[FileKind.LOG], segment.files.get(FileKind.TXN_INDEX)
         self._txn = None
         if self._is_whole or txn_path:
             from kcli.inspector.verify.txn_index_file import TxnIndexCheck
 
             self._txn = TxnIndexCheck(txn_path, txn_path or path.with_suffix(FileKind.TXN_INDEX), self._check.breaks)
-            self._found += self._txn.alone()
+            self._of_indexes += self._txn.alone()
+
+    def _as_disordered(self, path: Path, size: int, base: int, of_log: list[Finding]) -> list[Finding]:
+        """Where sound batches are not in the order of their offsets, make that the cause of what the check of the log
+        noticed of it, and of findings in later files. Returns the other findings. Raises UnreadableInput."""
+        noticed = next((each for each in of_log if each.kind == "offsets-order"), None)
+        if noticed is None:
+            return of_log
+        from kcli.inspector.verify.disorder import disorder  # imported where a log is out of order
+
+        found = disorder(path, size)
+        if found is None:
+            return of_log
+
+        def is_part(other: Finding) -> bool:
+            is_gap = other.kind == "offset-gap"
+            return is_gap and (other.lost_first_offset, other.lost_last_offset) not in found.missing
+
+        parts = [each for each in of_log if each.kind in ("offsets-order", "offsets-overlap") or is_part(each)]
+        kinds = Counter(each.kind for each in parts if each is not noticed)
+        lost = found.lost or (None, None)
+        missing_text = "" if found.lost is None else f"; {offsets_text(*found.lost)} in no batch"
+        cause = replace(
+            noticed,
+            expected="batches in the order of their offsets",
+            found=f"{found.text}{missing_text}",
+            lost_first_offset=lost[0],
+            lost_last_offset=lost[1],
+            action=REORDER,
+            command=next_steps.salvage(path.parent),
+            consequences=kinds,
+        )
+
+        def follows(other: Finding) -> bool:
+            if other.path == cause.path:
+                return other.kind in (*OF_PRODUCERS, "offset-gap")
+            if _is_beside(other, cause):
+                return other.kind not in DAMAGED_SNAPSHOT
+            is_later = (other.offset is None or other.offset >= base) and Path(other.path).parent == path.parent
+            return is_later and other.kind in OF_PRODUCERS
+
+        self._causes.add(cause, follows)
+        return [each for each in of_log if each not in parts]
 
     def _as_appended(self, path: Path, following: int | None, of_log: list[Finding]) -> list[Finding]:
-        """A log that ends with the bytes of the next one: what is told of either from there on follows from it."""
+        """Where a log ends with a copy of the next log, make that the cause of findings behind. Returns the other
+        findings."""
         overlaps = (each for each in of_log if each.kind == "offsets-overlap" and each.offset == following)
         overlap = next(overlaps, None)
         if overlap is None or following is None:
@@ -285,8 +460,9 @@ class LogVerifier:
         self._causes.add(cause, follows)
         return [each for each in of_log if each is not overlap and not self._causes.takes(each)]
 
-    def _find_tail(self, segment: Segment, of_log: list[Finding], cut: Finding | None, end: int) -> list[Finding]:
-        """Is the end of the segment lost, with damage or without? Returns the findings that are no cause of it."""
+    def _find_tail(self, segment: SegmentFiles, of_log: list[Finding], cut: Finding | None, end: int) -> list[Finding]:
+        """Note in `_tail` that the end of the segment is lost, by damage or a cut. Returns the other findings in its
+        log."""
         at_end = [each for each in of_log if each.severity == "error" and each.next_valid_position is None]
         if at_end and at_end[0].kind in TAIL_DAMAGE:
             self._tail = at_end[0], segment, end
@@ -299,18 +475,69 @@ class LogVerifier:
             return of_log
         return [each for each in of_log if each is not at_end[0]]
 
-    def _as_foreign(
-        self, segment: Segment, index: IndexFile, found: list[Finding], wrong: int, following: int | None, end: int
+    def _exchanged(self, offsets: IndexFile | None, times: IndexFile | None, log_bytes: int) -> Finding | None:
+        """The finding of an offset and a time index that are exchanged, which takes the place of all others in them."""
+        if offsets is None or times is None:
+            return None
+        if not (self._check.offset_index_events or self._check.time_index_events):
+            return None
+        found = index_files.exchanged(offsets, times, log_bytes)
+        if found is not None:
+            both = str(offsets.path), str(times.path)
+            self._of_indexes = [each for each in self._of_indexes if each.path not in both]
+        return found
+
+    def _of_entries(
+        self,
+        segment: SegmentFiles,
+        offsets: IndexFile | None,
+        times: IndexFile | None,
+        following: int | None,
+        end: int,
+        *,
+        is_sound: bool,
+        is_cut: bool,
     ) -> list[Finding]:
-        """An index of which most entries fit no batch of a sound log is another segment's, or the log is."""
-        behind = sum(index.offset_of(number, segment.base) >= end for number in range(index.count))
-        if wrong < FOREIGN_LEAST or 2 * wrong <= index.count or 2 * behind >= wrong:
-            return found
+        """The findings in the entries of both indexes. is_sound: whether the log is. is_cut: whether its end was cut
+        off."""
+        check, found = self._check, []
+        for index, events, more in (
+            (offsets, check.offset_index_events, check.more_index_events[0]),
+            (times, check.time_index_events, check.more_index_events[1]),
+        ):
+            if index is not None:
+                of_index = list(index_files.judged(index, segment.base, events, more))
+                if is_sound:
+                    wrong = len(events) + more
+                    of_index = self._as_foreign(segment, index, of_index, wrong, following, end, is_cut=is_cut)
+                found += of_index
+        return found
+
+    def _as_foreign(
+        self,
+        segment: SegmentFiles,
+        index: IndexFile,
+        found: list[Finding],
+        wrong: int,
+        following: int | None,
+        end: int,
+        *,
+        is_cut: bool,
+    ) -> list[Finding]:
+        """Replace the findings of an index by one where most entries fit no batch of a sound log.
+
+        The index is that of another segment, or the log is: the log where it does not end at the next segment, and the
+        index does not contradict itself.
+        """
+        behind = sum(index.offset_of(number, segment.base) >= end for number in range(index.count)) if is_cut else 0
+        inside, wrong_inside = index.count - behind, wrong - behind
+        if wrong_inside < FOREIGN_LEAST or 2 * wrong_inside <= inside:
+            return found  # where only entries behind the end are wrong, the log was cut
         log = segment.files[FileKind.LOG]
-        is_in_place = following is None or following == end or self._check.cleaned
+        is_in_place = following is None or following == end or self._check.cleaned or not index.ascends()
         others = [kind for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX) if kind in segment.files]
         paths = {str(segment.files[kind]) for kind in others}
-        told = f"{wrong:,} of {index.count:,} entries fit none of the log's batches"
+        mismatch = f"{wrong:,} of {index.count:,} entries fit none of the log's batches"
         expected = f"the index of {log.name}" if is_in_place else f"the log that {index.path.name} belongs to"
         cause = Finding(
             path=str(index.path if is_in_place else log),
@@ -318,7 +545,7 @@ class LogVerifier:
             severity="error",
             position=0,
             expected=expected,
-            found=told if is_in_place else f"the log is sound in itself, but {told}: it is another segment's",
+            found=mismatch if is_in_place else f"the log is sound in itself, but {mismatch}: it is another segment's",
             action=index_files.REBUILD if is_in_place else REFETCH,
             command=next_steps.recover(log.parent),
         )
@@ -337,63 +564,122 @@ class LogVerifier:
         return []
 
     def _finish(self, first: int, end: int) -> bool:
-        """The gaps between segments, what is lost before the first and behind the last one. Returns whether it is told
-        that the log ends too early."""
-        directory = self._segments[0].files[FileKind.LOG].parent
+        """Add findings for lost offsets before the first segment, between segments and behind the last.
+
+        Returns whether a finding says that the log ends too early.
+        """
+        directory = self._known.directory or self._segments[0].files[FileKind.LOG].parent
         self._finish_front(directory, first)
         for gap_first, until, log in self._gaps:
             self._finish_gap(directory, gap_first, until, log)
         behind = [base for base in self._orphans if base >= end]
         snapshots = [offset for offset, _ in self._snapshots]
-        short = short_log(self._segments[-1].files[FileKind.LOG], end, self._known, snapshots, directory)
+        known = self._known if self._has_own_epochs() else replace(self._known, epochs=())
+        beyond = witnesses(end, known, snapshots)
+        short = short_log(self._segments[-1].files[FileKind.LOG], end, beyond, self._known.home or directory)
         last = None if short is None else short.lost_last_offset
         if self._tail is not None:
             self._close_tail(None if last is None else last + 1)
             return True
         if behind and (short is not None or min(behind) == end):
-            offset = min(*behind, end)
-            self._miss(directory, offset, last, "error", f"the log of {log_name(offset)[:-4]}.index")
+            is_normal = self._check.cleaned or self._known.gaps is Gaps.NORMAL
+            lost = min(behind) if is_normal else end
+            self._miss(directory, lost, last, "error", _log_of(min(behind)), base=min(behind))
             return True
         if short is not None:
             self._errors = True
+            renamed = self._renamed(directory, end, last)
+            short = with_renamed(short, directory, renamed) if renamed else short
+            self._short_by = beyond[0][0] if len(beyond) == 1 and not renamed else None
             self._causes.add(short, lambda other: _is_beside_log(other) and (other.offset or 0) > end)
             return True
         return False
 
+    def _has_own_epochs(self) -> bool:
+        """Whether the leader-epoch checkpoint has most of the epochs of the batches: one of another partition says
+        nothing of where the log ended. No CRC covers the epoch of a batch."""
+        right = wrong = 0
+        for epoch, offset in self.epochs:
+            stated = [each for each, start in self._known.epochs if start <= offset]
+            right += bool(stated) and stated[-1] == epoch
+            wrong += bool(stated) and stated[-1] != epoch
+        return wrong <= right
+
     def _finish_empty(self) -> None:
-        """No log is here at all, and others say that there was one."""
+        """Add a finding where the partition has no log, but other files say that it had one."""
         last = max(self._known.ends.values(), default=0) - 1
         starts = [*self._orphans, *(start for _, start in self._known.epochs)]
         if self._known.directory is None or (last < 0 and not self._orphans):
             return
         why = f"a log up to {last + 1:,}" if last >= 0 else "the logs of the index files"
-        self._miss(self._known.directory, min(starts, default=0), last if last >= 0 else None, "error", why)
+        first = min(starts, default=0)
+        base = min(self._orphans, default=0 if 0 in starts else None)
+        self._miss(self._known.directory, first, last if last >= 0 else None, "error", why, base=base)
 
     def _finish_front(self, directory: Path, first: int) -> None:
-        """The leader epochs of a log begin where the log does; a part of it may be in tiered storage."""
+        """Add a finding where leader epochs or index files begin before the first segment, unless the rest may be in
+        tiered storage."""
         below = [base for base in self._orphans if base < first]
         starts = [start for _, start in self._known.epochs[:1] if start < first]
         if below:
-            self._miss(directory, min(below), first - 1, "error", f"the log of {log_name(min(below))[:-4]}.index")
+            self._miss(directory, min(below), first - 1, "error", _log_of(min(below)), base=min(below))
         elif starts and self._known.is_tiered is not True:
             severity: Severity = "warning" if self._known.is_tiered is None else "error"
             why = f"a log from {starts[0]:,} on, where its leader epochs begin; it begins at {first:,}"
-            self._miss(directory, starts[0], first - 1, severity, why)
+            self._miss(directory, starts[0], first - 1, severity, why, base=0 if starts[0] == 0 else None)
 
     def _finish_gap(self, directory: Path, first: int, until: int, log: Path) -> None:
         orphans = [base for base in self._orphans if first <= base < until]
-        snapshots = [offset for offset, _ in self._snapshots if first <= offset < until]
         gaps = Gaps.NORMAL if self._check.cleaned else self._known.gaps
-        if gaps is Gaps.NORMAL and not orphans:
-            self._found.append(between(log, first, until - 1))
+        snapshots = [offset for offset in self._snapshots_of_segments(gaps) if first <= offset < until]
+        if gaps is Gaps.NORMAL:
+            self._finish_normal_gap(directory, first, until, log, min(orphans or snapshots, default=None))
             return
-        is_sure = bool(orphans or snapshots) or gaps is Gaps.LOSS
+        traces = {*orphans, *snapshots}
+        before = max(each.base for each in self._segments if each.base <= first)
+        is_sure = bool(traces) or gaps is Gaps.LOSS
         why = f"a segment of offsets {first:,}..{until - 1:,}"
+        if first not in traces:  # a log may have ended too early, too
+            why += f", or these at the end of {log_name(before)}"
         why += "" if is_sure else f" ({gaps.value})"
-        self._miss(directory, first, until - 1, "error" if is_sure else "warning", why)
+        base = first if gaps is Gaps.LOSS and before < first else min(traces, default=None)
+        self._miss(directory, first, until - 1, "error" if is_sure else "warning", why, base=base)
 
-    def _miss(self, directory: Path, first: int, last: int | None, severity: Severity, why: str) -> None:
-        cause = missing_segment(directory, first, last, severity=severity, why=why, home=self._known.home)
+    def _finish_normal_gap(self, directory: Path, first: int, until: int, log: Path, base: int | None) -> None:
+        """Add the finding of a gap in a compacted log.
+
+        base: the base offset of a segment of which there is an index or a snapshot; None where there is none. The
+        offsets below it may be in no batch since a compaction, and so may those behind it where there is a snapshot
+        alone: a start deletes the snapshots of segments that the cleaner removed."""
+        if base is None or base > first:
+            self._found.append(between(log, first, until - 1 if base is None else base - 1))
+        if base in self._orphans:
+            self._miss(directory, base, until - 1, "error", _log_of(base), base=base)
+        elif base is not None:
+            snapshot = f"{base:020}.snapshot is that of a segment"
+            why = f"a segment of offsets {base:,}..{until - 1:,} ({Gaps.NORMAL.value}): {snapshot}"
+            self._miss(directory, base, until - 1, "warning", why, base=base)
+
+    def _snapshots_of_segments(self, gaps: Gaps) -> Iterator[int]:
+        """Yield the offsets of producer snapshots that only the begin of a missing segment explains.
+
+        Kafka also takes one at the log's end at a shutdown or truncation, and keeps it when the cleaner removes the
+        segment around it. There a leader epoch begins, unless the replica was a follower when its broker was shut
+        down."""
+        if gaps is Gaps.NORMAL and self._known.is_replicated:
+            return
+        explained = {start for _, start in self._known.epochs} | {each.base for each in self._segments}
+        yield from (offset for offset, _ in self._snapshots if offset not in explained)
+
+    def _miss(
+        self, directory: Path, first: int, last: int | None, severity: Severity, why: str, *, base: int | None
+    ) -> None:
+        """Add the cause that a segment with these offsets is missing. base: see `missing_segment`."""
+        home, renamed = self._known.home, self._renamed(directory, first, last)
+        self.lost.append((first, last))
+        cause = missing_segment(
+            directory, first, last, base=base, severity=severity, why=why, home=home, renamed=renamed
+        )
         self._errors = True
 
         def follows(other: Finding) -> bool:
@@ -403,51 +689,75 @@ class LogVerifier:
 
         self._causes.add(cause, follows)
 
+    def _renamed(self, directory: Path, first: int, last: int | None) -> list[RenamedLog]:
+        """The logs with these offsets under other names."""
+        until = None if last is None else last + 1
+        orphans = {
+            base: orphan.files
+            for base, orphan in self._orphans.items()
+            if first <= base and (until is None or base < until)
+        }
+        is_exact = not self._check.cleaned and self._known.gaps is not Gaps.NORMAL
+        gap = renamed_logs.Gap(first, until, orphans, is_exact, self._known.foreign)
+        found = renamed_logs.find(directory, self._known.home, gap)
+        self.renamed += found
+        return found
+
     def _finish_orphans(self) -> None:
         for _, orphan in sorted(self._orphans.items()):
             for _, path in sorted(orphan.files.items()):
                 self._found.append(no_log(path, path.with_suffix(FileKind.LOG)))
 
-    def _index(self, segment: Segment, kind: FileKind, entry_bytes: int) -> IndexFile | None:
+    def _index(self, segment: SegmentFiles, kind: FileKind, entry_bytes: int) -> IndexFile | None:
         path = segment.files.get(kind)
         if path is None:
             return None
         index, findings = index_files.load(path, entry_bytes)
-        self._found += findings
+        self._of_indexes += findings
         return index
 
-    def _missing_files(self, segment: Segment) -> None:
-        """Of the two indexes that every segment has, one without the other is odd; neither is a bare log."""
+    def _missing_files(self, segment: SegmentFiles) -> None:
+        """Add a finding for a missing offset or time index: a warning, or a note where no segment has any index.
+
+        Kafka rebuilds all indexes of a segment without an offset index; a time index that is missing alone becomes an
+        empty one.
+        """
         both = FileKind.OFFSET_INDEX, FileKind.TIME_INDEX
-        here = [kind in segment.files for kind in both]
-        if not self._is_whole or all(here):
+        has_index = [kind in segment.files for kind in both]
+        if not self._is_whole or all(has_index):
             return
         is_bare = not any(kind in each.files for each in self._segments for kind in both)
         severity: Severity = "info" if is_bare else "warning"
-        for kind, is_here in zip(both, here, strict=True):
-            if not is_here:
-                path = segment.files[FileKind.LOG].with_suffix(kind)
-                name = f"{kind[1:]}-missing"
-                self._found.append(
-                    Finding(
-                        path=str(path), kind=name, severity=severity, expected="a file", found="none", action=REBUILT
-                    )
+        log = segment.files[FileKind.LOG]
+        for kind, is_present in zip(both, has_index, strict=True):
+            if not is_present:
+                missing = Finding(
+                    path=str(log.with_suffix(kind)),
+                    kind=f"{kind[1:]}-missing",
+                    severity=severity,
+                    expected="a file",
+                    found="none",
+                    action=index_files.REBUILT,
                 )
+                if FileKind.OFFSET_INDEX in segment.files:
+                    command = next_steps.recover(log.parent)
+                    missing = replace(missing, action=index_files.REBUILD, command=command)
+                self._of_indexes.append(missing)
 
     def _after_window(self) -> None:
         aborted = self._check.aborted()
         if self._txn is not None:
-            self._found += self._txn.take(aborted)
+            self._of_indexes += self._txn.take(aborted)
 
     def _next_snapshot(self) -> int | None:
         return self._snapshots[self._reached][0] if self._reached < len(self._snapshots) else None
 
     def _compare_snapshot(self) -> None:
-        """The log has come to the offset of the next snapshot."""
+        """Compare the next snapshot, whose offset the check of the log has reached."""
         offset, snapshot = self._snapshots[self._reached]
         self._reached += 1
-        if offset == self._check.next_offset:  # else records before it are gone, and what they said of their producers
-            self._found += snapshot.against(self._check.producer)
+        if self._segments:
+            self._found += snapshot.against(offset, self._check, self._segments[0].base)
 
     def _finish_snapshots(self, end: int) -> None:
         while self._reached < len(self._snapshots):
@@ -467,20 +777,31 @@ def _load(snapshots: Sequence[tuple[int, Path]]) -> list[tuple[int, SnapshotFile
     return [(offset, SnapshotFile(path)) for offset, path in snapshots]
 
 
+def _log_of(base: int) -> str:
+    return f"the log of {log_name(base)[: -len(FileKind.LOG)]}{FileKind.OFFSET_INDEX}"
+
+
 def _is_beside_log(finding: Finding) -> bool:
     return not finding.path.endswith(str(FileKind.LOG))
 
 
 def no_log(path: Path, log: Path) -> Finding:
-    """An index file whose log is not there."""
+    """Return the finding of an index file without its log."""
     action = "nothing to do: Kafka deletes it when it next opens the log"
     return Finding(
         path=str(path), kind="orphan-file", severity="warning", expected=log.name, found="no such file", action=action
     )
 
 
-def _is_about(stems: set[str], finding: Finding) -> bool:
-    """Is it about files of these names, or about offsets lost where one of them should have them?"""
+def _is_beside(finding: Finding, other: Finding) -> bool:
+    """Whether both findings are about files of the same segment."""
+    return Path(finding.path).with_suffix("") == Path(other.path).with_suffix("")
+
+
+def is_about_segments(stems: set[str], finding: Finding) -> bool:
+    """Whether the finding is about files of these names without suffix, or about offsets that one of them should
+    have."""
     first = finding.lost_first_offset
-    is_lost = finding.kind in ("log-end", "log-missing") and first is not None and f"{first:020}" in stems
+    stem = Path(finding.path).stem if first is None else f"{first:020}"
+    is_lost = finding.kind in ("log-end", "log-missing") and stem in stems
     return is_lost or (_is_beside_log(finding) and Path(finding.path).stem in stems)

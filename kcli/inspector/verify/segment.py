@@ -1,41 +1,23 @@
-"""A log file, window by window: records decoded in threads, what spans batches in order behind them."""
+"""Checks a log file window by window: threads decode the records, and LogCheck takes the batches in order."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from formats.errors import FormatError
-from formats.kernels.log import LogCheck, RecordTable
+from formats.kernels.log_check import LogCheck
+from formats.kernels.records import RecordTable
 from kcli.inspector.verify.log_findings import LogFindings
 from kcli.log.batch_records import decode, faults_of
 from kcli.log.segment_reader import WINDOW_BYTES, Damage, Window, read_segment
+from kcli.log.threads import in_order, thread_count
 
 if TYPE_CHECKING:
     from kcli.log.source import Source
 
-RECORDS_AT_ONCE = 4096  # rows that stay in the processor's cache; nobody looks at them
-MAX_THREADS = 4
+RECORDS_AT_ONCE = 4096  # rows of a table that stays in the processor's cache; the rows are not used
 
 Advance = Callable[[int], None]
-
-
-def check_control(batch: bytes) -> tuple[int, int, str | None]:
-    """Type and coordinator epoch of the last record of a control batch that the kernel does not know by heart, and what
-    is wrong with it."""
-    from formats import control_record, record_batch
-
-    kind, epoch = -1, -1
-    try:
-        for record in record_batch.parse_batch(batch).records:
-            control = control_record.parse(record.key, record.value)
-            kind = int(control.type)
-            epoch = int(control.value["coordinatorEpoch"]) if control.type.is_marker else -1
-    except FormatError as error:
-        return -1, -1, error.reason
-    return kind, epoch, None
 
 
 def check_log(
@@ -48,10 +30,10 @@ def check_log(
     reached: Callable[[], None],
     after_window: Callable[[], None],
 ) -> None:
-    """Run the whole file through `check`, which has begun the segment, and end it there.
+    """Pass all batches of a segment to `check`, on which begin() was called, and call its end().
 
-    until() is an offset, or None; reached() is called when the next batch lies at or behind it, after_window() once the
-    kernel has taken a window.
+    findings: takes events and damage. advance: called with the number of bytes read. until: returns an offset or None;
+    reached: called when the next batch is at or behind that offset. after_window: called after each window.
     """
     sound = 0, 0
     for part in _decoded(source):
@@ -76,33 +58,15 @@ def check_log(
         findings.event(event, None, faults_of)
 
 
-def _decode(window: Window) -> Window:
-    records = RecordTable(RECORDS_AT_ONCE)
-    for _ in decode(window, records):
-        pass
-    return window
+def _decode(part: Window | Damage) -> Window | Damage:
+    """The part, with the faults of a window's records marked."""
+    if isinstance(part, Window):
+        records = RecordTable(RECORDS_AT_ONCE)
+        for _ in decode(part, records):
+            pass
+    return part
 
 
 def _decoded(source: Source) -> Iterator[Window | Damage]:
-    """The parts of a log whose batches' record faults are known, in order; a few windows are under way at once."""
-    parts = read_segment(source)
-    if source.size() <= WINDOW_BYTES:
-        for part in parts:
-            yield _decode(part) if isinstance(part, Window) else part
-        return
-    from concurrent.futures import Future, ThreadPoolExecutor
-
-    threads = min(MAX_THREADS, os.cpu_count() or 1)
-    pending: deque[Future[Window] | Damage] = deque()
-
-    def taken() -> Window | Damage:
-        first = pending.popleft()
-        return first if isinstance(first, Damage) else first.result()
-
-    with ThreadPoolExecutor(threads) as pool:
-        for part in parts:
-            pending.append(part if isinstance(part, Damage) else pool.submit(_decode, part))
-            if len(pending) > threads:
-                yield taken()
-        while pending:
-            yield taken()
+    """The parts of a log in order, with all records decoded; threads decode a few windows of a large log at once."""
+    return in_order(_decode, read_segment(source), thread_count() if source.size() > WINDOW_BYTES else 1)

@@ -1,7 +1,8 @@
-"""Which segment a log file really is: its first batch says so, whatever its name says.
+"""Log files under the name of another segment, recognized by their first batch.
 
-A file may have the name of another segment (two were swapped, one was renamed or copied). Everything else in the
-partition is judged with the segments where they belong, so that a wrong name is one finding and not one a batch.
+Two files may have been swapped, or one renamed or copied. Others are segments that the cleaner has replaced, and that
+came back, as from a backup. All other checks of the partition use the segments in their true order, so that a wrong
+name makes one finding and not one for each batch.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from formats.file_name import FileKind, FileName, build
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
-from kcli.log.source import FileSource
+from kcli.log.source import FileSource, Source
 
 HEADER_BYTES = 61
 LEAST_LENGTH = 49
@@ -26,42 +27,127 @@ OFFSET_MAX = 2**63 - 1
 
 
 @dataclass(slots=True)
-class Segment:
-    """The files of one segment: by kind, and its base offset, which is in their names where those are right."""
+class SegmentFiles:
+    """The files of one segment by kind, and its true base offset, which their names have unless they are wrong."""
 
     base: int
     files: dict[FileKind, Path] = field(default_factory=dict)
 
 
 class Header(NamedTuple):
-    """What a batch header of magic 2 says."""
+    """A batch header of magic 2: first and last offset, size in bytes with the length field, CRC, max timestamp
+    (ms)."""
 
     first: int
     last: int
     size: int
     crc: int
+    max_timestamp: int
 
 
 @dataclass(slots=True)
 class Placed:
-    """Segments where they belong, in order, and what is told of wrong names: with each finding the names it is about.
+    """The segments of a log in their true order.
 
-    used: base offsets of index files without a log that belong to a log under another name.
-    """
+    wrong: findings of wrong names, each with the names of the files (without suffix). used: base offsets in the names
+    of index files without a log that turned out to belong to a log under another name."""
 
-    segments: list[Segment]
+    segments: list[SegmentFiles]
     wrong: list[tuple[Finding, set[str]]]
     used: set[int]
 
 
+def other_case(name: str, right: str) -> str:
+    """The words that tell why a name is the right one but for the case of its letters; none for another name."""
+    is_same = name != right and name.lower() == right.lower()
+    return " (as after a copy by way of a file system that ignores case, such as FAT)" if is_same else ""
+
+
 def log_name(offset: int) -> str:
-    """The name of a log file."""
+    """The name of the log file with a base offset."""
     return build(FileName(FileKind.LOG, offset))
 
 
-def place(segments: Sequence[Segment], orphans: Mapping[int, Segment], snapshots: Iterable[int]) -> Placed:
-    """Put the segments of a log in order. orphans: index files without a log, by the offset in their names; snapshots:
-    offsets in the names of producer snapshots. Raises UnreadableInput."""
+def place(
+    segments: Sequence[SegmentFiles],
+    orphans: Mapping[int, SegmentFiles],
+    snapshots: Iterable[int],
+    *,
+    is_compacted: bool = False,
+) -> Placed:
+    """Return the segments of a log in their true order.
+
+    orphans: index files without a log, by the offset in their names. snapshots: offsets in the names of producer
+    snapshots. is_compacted: whether the cleaner works on the log. Raises UnreadableInput.
+    """
+    returned = _returned(segments) if is_compacted else []
+    gone = {segment.base for _, others in returned for segment in others}
+    placed = _placed([segment for segment in segments if segment.base not in gone], orphans, snapshots)
+    placed.wrong += [_replaced(by, others) for by, others in returned]
+    return placed
+
+
+def _returned(segments: Sequence[SegmentFiles]) -> list[tuple[SegmentFiles, list[SegmentFiles]]]:
+    """Segments that the cleaner has replaced by one with a lower base offset, and that are there again, each list with
+    that one: its batches go on behind their base offsets, and its indexes fit its name."""
+    found = []
+    left = sorted(segments, key=lambda each: each.base)
+    while len(left) > 1:
+        segment, *left = left
+        end = _end_by_index(segment)
+        others = [each for each in left if each.base < end]
+        if others and not _ends_with_copy(segment, others[0]):
+            found.append((segment, others))
+            left = left[len(others) :]
+    return found
+
+
+def _end_by_index(segment: SegmentFiles) -> int:
+    """The offset behind the last batch, found from the last entry of the offset index; the base offset where the
+    indexes do not fit the log."""
+    from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, load
+
+    if not _fits(segment, segment.base):
+        return segment.base
+    position = 0
+    if FileKind.OFFSET_INDEX in segment.files:
+        entries, _ = load(segment.files[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
+        position = entries.fields(entries.count - 1)[1] if entries.count else 0
+    return max((header.last + 1 for header in headers(segment.files[FileKind.LOG], position)), default=segment.base)
+
+
+def _ends_with_copy(segment: SegmentFiles, other: SegmentFiles) -> bool:
+    """Whether the log of a segment ends with a copy of another one, or of its begin."""
+    log, copied = segment.files[FileKind.LOG], other.files[FileKind.LOG]
+    first, position = _first(copied), 0
+    for header in headers(log):
+        if header == first:
+            return ends_with(log, position, copied)
+        position += header.size
+    return False
+
+
+def _replaced(by: SegmentFiles, others: Sequence[SegmentFiles]) -> tuple[Finding, set[str]]:
+    log, *more = (each.files[FileKind.LOG] for each in others)
+    snapshots = (each.files[FileKind.LOG].with_suffix(FileKind.PRODUCER_SNAPSHOT) for each in others)
+    files = [path for each in others for path in each.files.values()] + [path for path in snapshots if path.is_file()]
+    cleaned = by.files[FileKind.LOG]
+    rest = f", and so is {', '.join(path.name for path in more)}" if more else ""
+    finding = Finding(
+        path=str(log),
+        kind="log-replaced",
+        severity="error",
+        position=0,
+        offset=others[0].base,
+        expected=f"no such file: the batches of {cleaned.name} go up to offset {end_of(cleaned) - 1:,}",
+        found=f"a segment that the cleaner has replaced by {cleaned.name}{rest}",
+        action="consumers read records again that compaction has removed; stop the broker, and move the files away",
+        command=next_steps.move([(path, path.with_name(f"{path.name}.moved")) for path in files]),
+    )
+    return finding, {path.stem for path in (log, *more)}
+
+
+def _placed(segments: Sequence[SegmentFiles], orphans: Mapping[int, SegmentFiles], snapshots: Iterable[int]) -> Placed:
     bases = sorted(segment.base for segment in segments)
     named = {*orphans, *snapshots}
     held = {segment.base: _held(segment, bases, named) for segment in segments}
@@ -74,12 +160,12 @@ def place(segments: Sequence[Segment], orphans: Mapping[int, Segment], snapshots
     return _renamed(segments, {each.base: held[each.base] or 0 for each in odd}, orphans)
 
 
-def _held(segment: Segment, bases: list[int], named: set[int]) -> int | None:
-    """The offset of the segment's first batch, where the file's name must be that of another segment. named: offsets
-    that other files than logs have in their names.
+def _held(segment: SegmentFiles, bases: list[int], named: set[int]) -> int | None:
+    """The first offset of a segment whose file name must be wrong; None where the name may be right.
 
-    Compaction leaves a first batch above the name, a flipped bit moves one batch anywhere: more must speak for a wrong
-    name, the batch behind it or another file.
+    bases: the offsets in the names of all logs; named: those in the names of other files. A first offset that differs
+    from the name is not enough: compaction can remove the first batches, and a flipped bit can change an offset. The
+    indexes must not fit the name, and the next batch, an index or another file's name must confirm it.
     """
     log = segment.files[FileKind.LOG]
     source = FileSource(log)
@@ -88,7 +174,7 @@ def _held(segment: Segment, bases: list[int], named: set[int]) -> int | None:
         second = None if first is None else read_header(source, first.size)
     finally:
         source.close()
-    if first is None or first.first == segment.base:
+    if first is None or first.first == segment.base or _fits(segment, segment.base):
         return None
     if segment.base < first.first < _following(bases, segment.base):
         is_confirmed = (
@@ -107,8 +193,9 @@ def _following(bases: list[int], base: int) -> int:
     return min((each for each in bases if each > base), default=OFFSET_MAX)
 
 
-def read_header(source: FileSource, position: int) -> Header | None:
-    """The batch header at a byte of a log; None where there is none of magic 2. Raises UnreadableInput."""
+def read_header(source: Source, position: int) -> Header | None:
+    """The batch header at byte `position` of a log; None where there is no valid one of magic 2. Raises
+    UnreadableInput."""
     data = bytearray(HEADER_BYTES)
     if source.read_at(position, memoryview(data)) < HEADER_BYTES or data[16] != 2:
         return None
@@ -116,19 +203,22 @@ def read_header(source: FileSource, position: int) -> Header | None:
     delta = int.from_bytes(data[23:27], signed=True)
     if first < 0 or length < LEAST_LENGTH or delta < 0 or first + delta >= OFFSET_MAX:
         return None
-    return Header(first, first + delta, length + 12, int.from_bytes(data[17:21]))
+    crc, max_timestamp = int.from_bytes(data[17:21]), int.from_bytes(data[35:43], signed=True)
+    return Header(first, first + delta, length + 12, crc, max_timestamp)
 
 
 def _permutation(held: Mapping[int, int], bases: list[int]) -> dict[int, int] | None:
-    """The true base offset by the one in the name, where the files only have each other's names."""
-    if len(held) < 2:
-        return None
+    """The true base offsets by those in the names, of the files that have exchanged their names; None where none have.
+
+    held: the first offset of each file, by the offset in its name. A file among them may have the right name: one that
+    lacks its first batches.
+    """
     targets = dict(zip(sorted(held, key=lambda base: held[base]), sorted(held), strict=True))
     fits = all(true <= held[base] < _following(bases, true) for base, true in targets.items())
-    return targets if fits else None
+    return {base: true for base, true in targets.items() if base != true} or None if fits else None
 
 
-def _reordered(segments: Sequence[Segment], targets: Mapping[int, int]) -> Placed:
+def _reordered(segments: Sequence[SegmentFiles], targets: Mapping[int, int]) -> Placed:
     named = {segment.base: segment for segment in segments}
     placed = [segment for segment in segments if segment.base not in targets]
     moved: dict[int, list[tuple[Path, Path]]] = {}
@@ -146,8 +236,10 @@ def _reordered(segments: Sequence[Segment], targets: Mapping[int, int]) -> Place
     return Placed(sorted(placed, key=lambda each: each.base), wrong, set())
 
 
-def _swapped(named: Mapping[int, Segment], cycle: list[int], moved: Mapping[int, list[tuple[Path, Path]]]) -> Finding:
-    """cycle: each holds what belongs under the name of the next."""
+def _swapped(
+    named: Mapping[int, SegmentFiles], cycle: list[int], moved: Mapping[int, list[tuple[Path, Path]]]
+) -> Finding:
+    """Return the finding of a cycle of files, each of which should have the name of the next."""
     path = named[cycle[0]].files[FileKind.LOG]
     others = ", ".join(log_name(base) for base in cycle[1:])
     pairs = [pair for base in cycle for pair in moved[base]]
@@ -170,8 +262,8 @@ def _swapped(named: Mapping[int, Segment], cycle: list[int], moved: Mapping[int,
     )
 
 
-def _renamed(segments: Sequence[Segment], held: Mapping[int, int], orphans: Mapping[int, Segment]) -> Placed:
-    """Each file by itself: it has a name that no segment has, or holds what another file holds, too."""
+def _renamed(segments: Sequence[SegmentFiles], held: Mapping[int, int], orphans: Mapping[int, SegmentFiles]) -> Placed:
+    """Place files with wrong names one by one: each has the offsets of a segment without a file, or of another file."""
     placed, wrong, used = [], [], set()
     for segment in segments:
         true = held.get(segment.base)
@@ -208,22 +300,24 @@ def _renamed(segments: Sequence[Segment], held: Mapping[int, int], orphans: Mapp
     return Placed(sorted(placed, key=lambda each: each.base), wrong, used)
 
 
-def _origin(path: Path, other: Segment, first: int) -> str:
-    """Whose batches are in a log under a wrong name. other: a segment that has the same offsets; first: that of the
-    log's first batch, by which it is known."""
-    told = f"batches from offset {first:,} on"
+def _origin(path: Path, other: SegmentFiles, first: int) -> str:
+    """The words of a finding: which log the batches in a misnamed log are a copy of.
+
+    other: a segment that has the same offsets. first: the offset of the log's first batch, by which it is recognized.
+    """
+    batches = f"batches from offset {first:,} on"
     here = other.files[FileKind.LOG]
     batch = _first(path)
-    if any(each == batch for each in takewhile(lambda each: each.first <= first, _headers(here))):
-        return f"{told}, a copy of {here.name}"
+    if any(each == batch for each in takewhile(lambda each: each.first <= first, headers(here))):
+        return f"{batches}, a copy of {here.name}"
     for log in sorted(path.absolute().parent.parent.glob(f"*/{log_name(first)}")):
         if log.parent.name != path.absolute().parent.name and batch is not None and _first(log) == batch:
-            return f"{told}, a copy of {log.parent.name}/{log.name}: another partition's"
-    return f"{told}, which are not those of {here.name}: another log's"
+            return f"{batches}, a copy of {log.parent.name}/{log.name}: another partition's"
+    return f"{batches}, which are not those of {here.name}: another log's"
 
 
-def _holder(segments: Sequence[Segment], held: Mapping[int, int], first: int, end: int) -> int | None:
-    """Of the segments under their own names, the base offset of one that has offsets of [first, end), too."""
+def _holder(segments: Sequence[SegmentFiles], held: Mapping[int, int], first: int, end: int) -> int | None:
+    """The base offset of a correctly named segment that has offsets of [first, end), too; None where there is none."""
     own = [each for each in segments if each.base not in held and each.base < end]
     last = max(own, key=lambda each: each.base, default=None)
     if last is None or (last.base < first and end_of(last.files[FileKind.LOG]) <= first):
@@ -231,24 +325,31 @@ def _holder(segments: Sequence[Segment], held: Mapping[int, int], first: int, en
     return last.base
 
 
-def _under(true: int, segment: Segment, at_target: Mapping[FileKind, Path]) -> tuple[Segment, list[tuple[Path, Path]]]:
-    """The segment under its true base offset, and how its files must be renamed. at_target: what has those names."""
+def _under(
+    true: int, segment: SegmentFiles, at_target: Mapping[FileKind, Path]
+) -> tuple[SegmentFiles, list[tuple[Path, Path]]]:
+    """Return the segment with its true base offset, and the renames (old, new) that it needs.
+
+    at_target: the files that have the new names.
+    """
     log = segment.files[FileKind.LOG]
     files, moves = {FileKind.LOG: log}, [(log, log.with_name(log_name(true)))]
-    came_along = _fits(segment, true)
+    indexes_fit = _fits(segment, true)
     for kind in INDEX_KINDS:
         own, other = segment.files.get(kind), at_target.get(kind)
-        if own is not None and (came_along or (other is None and kind not in at_target)):
+        if own is not None and (indexes_fit or (other is None and kind not in at_target)):
             files[kind] = own
             moves.append((own, own.with_name(build(FileName(kind, true)))))
         elif other is not None:
             files[kind] = other
-    return Segment(true, files), moves
+    return SegmentFiles(true, files), moves
 
 
-def _fits(segment: Segment, base: int) -> bool:
-    """Do the indexes of the same name fit the log, if it has that base offset, and not with the one in the name? The
-    last entry of the offset index says so; where there is none, the first one of the time index."""
+def _fits(segment: SegmentFiles, base: int) -> bool:
+    """Whether the indexes beside a log fit it if its base offset is `base`.
+
+    The last entry of the offset index decides; where it has none, the first entry of the time index.
+    """
     from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
 
     source = FileSource(segment.files[FileKind.LOG])
@@ -268,23 +369,23 @@ def _fits(segment: Segment, base: int) -> bool:
 
 
 def end_of(log: Path) -> int:
-    """The offset behind the last whole batch, read from header to header up to the first that is none."""
+    """The offset behind the last whole batch before the first invalid header; 0 where there is none."""
     end = 0
-    for header in _headers(log):
+    for header in headers(log):
         end = header.last + 1
     return end
 
 
 def ends_with(log: Path, position: int, other: Path) -> bool:
-    """Are the log's bytes from there on those with which the other begins? Raises UnreadableInput."""
+    """Whether the bytes of `log` from `position` on are the first bytes of `other`. Raises UnreadableInput."""
     one, two = FileSource(log), FileSource(other)
     ours, theirs = bytearray(COMPARED_BYTES), bytearray(COMPARED_BYTES)
     try:
         size = one.size() - position
-        for done in range(0, size, COMPARED_BYTES):
-            wanted = min(COMPARED_BYTES, size - done)
-            got = one.read_at(position + done, memoryview(ours)[:wanted])
-            if two.read_at(done, memoryview(theirs)[:wanted]) != got or ours[:got] != theirs[:got]:
+        for at in range(0, size, COMPARED_BYTES):
+            length = min(COMPARED_BYTES, size - at)
+            read_bytes = one.read_at(position + at, memoryview(ours)[:length])
+            if two.read_at(at, memoryview(theirs)[:length]) != read_bytes or ours[:read_bytes] != theirs[:read_bytes]:
                 return False
     finally:
         one.close()
@@ -293,20 +394,25 @@ def ends_with(log: Path, position: int, other: Path) -> bool:
 
 
 def _first(log: Path) -> Header | None:
-    """The header of the first batch; None also where the log cannot be read."""
+    """The header of the first batch; None where there is none or the log cannot be read."""
     try:
-        return next(_headers(log), None) if log.is_file() else None
+        return next(headers(log), None) if log.is_file() else None
     except (UnreadableInput, OSError):
         return None
 
 
-def _headers(log: Path) -> Iterator[Header]:
-    """Those of the whole batches, up to the first that is none. Raises UnreadableInput."""
+def headers(log: Path, position: int = 0) -> Iterator[Header]:
+    """Yield the headers of the whole batches from byte `position` on, up to the first invalid one. Raises
+    UnreadableInput."""
     source = FileSource(log)
-    position = 0
     try:
-        while (header := read_header(source, position)) is not None and position + header.size <= source.size():
-            yield header
-            position += header.size
+        yield from read_headers(source, position)
     finally:
         source.close()
+
+
+def read_headers(source: Source, position: int) -> Iterator[Header]:
+    """As `headers`, of a log that is open."""
+    while (header := read_header(source, position)) is not None and position + header.size <= source.size():
+        yield header
+        position += header.size

@@ -1,27 +1,36 @@
-"""Files of a few lines: checkpoints, meta.properties, partition.metadata, quorum-state."""
+"""Checks of small text files: checkpoints, meta.properties, partition.metadata, quorum-state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from formats.errors import BadCount, FormatError, UnknownVersion
-from formats.file_name import FileKind
+from formats.errors import BadCount, BadNumber, FormatError, UnknownVersion
+from formats.file_name import METADATA_DIRECTORY, FileKind
+from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
-from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.findings import REFUSES, Finding, Severity
 from kcli.inspector.verify.index_files import read_file
+from kcli.inspector.verify.lost_offsets import CHECKPOINT_KINDS
+from kcli.log.log_directory import read_properties
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from kcli.inspector.verify.partition import LogBounds
 
 MAX_BYTES = 16 << 20
 
-REWRITE = "stop the broker; recovery writes the file anew from the logs"
-REMOVE_EPOCHS = "stop the broker; recovery rebuilds the file from the batches"
+REWRITE = "stop the broker; recovery writes the file anew from the logs, with --in-place for --dry-run"
+REBUILD_EPOCHS = "stop the broker; salvage rebuilds the file from the batches, with --in-place for --dry-run"
 CLEANER_STARTS = "nothing to do: the cleaner starts again from the log's start"
 LOOK = "look for a lost segment: the log was further than it reaches now"
+MOVE_QUORUM_STATE = (
+    "stop the controller, and move the file away: a start writes it anew; where there are other voters, start it only "
+    "when no election is under way, as it does not know whom it has voted for"
+)
 ASK_CLUSTER = "restore the file from a backup, or write it anew with the cluster's own id"
 
 OFFSET_CHECKPOINTS = (
@@ -30,12 +39,11 @@ OFFSET_CHECKPOINTS = (
     FileKind.LOG_START_OFFSETS,
     FileKind.CLEANER_OFFSETS,
 )
-ENDS = (FileKind.RECOVERY_POINTS, FileKind.REPLICATION_OFFSETS)
 EPOCH_CHECKPOINTS = (FileKind.LEADER_EPOCHS, FileKind.REMOTE_LEADER_EPOCHS)
 
 
 def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
-    """The parsed content of a small file, None where it is not sound, and the findings about it alone."""
+    """Return the parsed content of a small file, None where it is damaged, and the findings that need no other file."""
     data, size = read_file(path, MAX_BYTES)
     prefix, action = _NAMES[kind]
     if size > MAX_BYTES:
@@ -55,9 +63,59 @@ def check(kind: FileKind, path: Path) -> tuple[Any, list[Finding]]:
         elif isinstance(error, BadCount):
             suffix = "count"
         where = f" (byte {error.position:,})" if error.position else ""
-        return None, [
-            _finding(path, f"{prefix}-{suffix}", "error", f"a sound {prefix} file", error.reason + where, action)
-        ]
+        found = error.reason + where
+        finding = _finding(path, f"{prefix}-{suffix}", "error", f"a sound {prefix} file", found, action)
+        if kind is FileKind.META_PROPERTIES and _lacks_cluster_id(data):
+            finding = _without_cluster_id(finding, path)
+        if _keeps_from_starting(kind, error):
+            finding = replace(finding, found=f"{found}{REFUSES}", refuses_start=True)
+        return None, [finding]
+
+
+def _lacks_cluster_id(data: bytes) -> bool:
+    """Whether a meta.properties has a node.id and no cluster.id."""
+    from formats import properties
+
+    try:
+        entries = properties.parse(data).entries
+    except FormatError:
+        return False
+    return "node.id" in entries and "cluster.id" not in entries
+
+
+def _without_cluster_id(finding: Finding, path: Path) -> Finding:
+    """The finding of a meta.properties without cluster.id, with the command that appends it, where the log directories
+    of the same node beside this one agree on it. No file but meta.properties has it."""
+    mine = read_properties(path)
+    beside = [each for each in sorted(path.absolute().parent.parent.glob(f"*/{path.name}")) if each.is_file()]
+    ids: dict[str, Path] = {}
+    for each in beside:
+        try:
+            other = read_properties(each)
+        except UnreadableInput:
+            continue
+        if "cluster.id" in other and other.get("node.id") == mine["node.id"]:
+            ids.setdefault(other["cluster.id"], each)
+    if len(ids) == 1:
+        cluster_id, source = ids.popitem()
+        action = (
+            f"append the cluster.id of {source}, a log directory of the same node; make sure that it is this cluster's"
+        )
+        command = next_steps.append(path, f"cluster.id={cluster_id}")
+        return replace(finding, action=action, command=command)
+    action = (
+        "append a line cluster.id=ID, which no other file of this directory has: that in meta.properties of another "
+        "log directory or node, as kcli cluster shows it, too; in a cluster of this node alone any ID does"
+    )
+    where = next_steps.quoted(path.absolute().parent.parent)
+    return replace(finding, action=action, command=f"grep -rs --include={path.name} '^cluster.id=' {where}")
+
+
+def _keeps_from_starting(kind: FileKind, error: FormatError) -> bool:
+    """Whether Kafka does not start with a damaged small file. It passes over an offset checkpoint with a bad number,
+    and reads the checkpoint of a segment in tiered storage when a consumer needs it."""
+    is_passed_over = kind in OFFSET_CHECKPOINTS and isinstance(error, BadNumber)
+    return not is_passed_over and kind is not FileKind.REMOTE_LEADER_EPOCHS
 
 
 def _parser(kind: FileKind) -> Callable[[bytes], Any]:
@@ -75,14 +133,11 @@ def _parser(kind: FileKind) -> Callable[[bytes], Any]:
 
 
 _NAMES = {
-    FileKind.LEADER_EPOCHS: ("checkpoint", REMOVE_EPOCHS),
+    FileKind.LEADER_EPOCHS: ("checkpoint", REBUILD_EPOCHS),
     FileKind.REMOTE_LEADER_EPOCHS: ("checkpoint", "copy the segment to tiered storage again, if it is still local"),
     FileKind.META_PROPERTIES: ("meta-properties", ASK_CLUSTER),
     FileKind.PARTITION_METADATA: ("partition-metadata", ASK_CLUSTER),
-    FileKind.QUORUM_STATE: (
-        "quorum-state",
-        "delete the file while the controller is stopped, if the other voters are sound",
-    ),
+    FileKind.QUORUM_STATE: ("quorum-state", MOVE_QUORUM_STATE),
     **dict.fromkeys(OFFSET_CHECKPOINTS, ("checkpoint", REWRITE)),
 }
 
@@ -90,58 +145,61 @@ _NAMES = {
 def check_leader_epochs(
     path: Path, entries: Sequence[tuple[int, int]], bounds: LogBounds | None, epochs: Sequence[tuple[int, int]]
 ) -> Iterator[Finding]:
-    """A leader epoch checkpoint: its order, and beside the log. epochs: (epoch, first offset) runs of the batches."""
+    """Yield the findings in a leader-epoch-checkpoint: its order, and against the log.
+
+    entries: (epoch, start offset). bounds: None where the log is not known. epochs: (epoch, first offset) of the runs
+    of batches with one leader epoch."""
     for before, entry in pairwise(entries):
         if entry[0] <= before[0] or entry[1] < before[1]:
             expected = f"an epoch above {before[0]} and an offset from {before[1]:,} on"
             yield _finding(
-                path, "checkpoint-order", "error", expected, f"epoch {entry[0]}, offset {entry[1]:,}", REMOVE_EPOCHS
+                path, "checkpoint-order", "error", expected, f"epoch {entry[0]}, offset {entry[1]:,}", REBUILD_EPOCHS
             )
     for epoch, offset in entries:
         if epoch < 0 or offset < 0:
             yield _finding(
-                path, "checkpoint-negative", "error", "0 or more", f"epoch {epoch}, offset {offset}", REMOVE_EPOCHS
+                path, "checkpoint-negative", "error", "0 or more", f"epoch {epoch}, offset {offset}", REBUILD_EPOCHS
             )
         elif bounds is not None and bounds.is_sound and offset > bounds.end:
             expected = f"a start offset up to {bounds.end:,}, where the log ends"
             found = f"epoch {epoch} from offset {offset:,}"
-            yield _finding(path, "checkpoint-offset", "error", expected, found, REMOVE_EPOCHS)
-    # Entries begin at the log start offset: batches below the first one say nothing.
+            yield _finding(path, "checkpoint-offset", "error", expected, found, REBUILD_EPOCHS)
+    # The first entry begins at the log start offset: batches below it cannot be compared.
     known = sorted(entries, key=lambda entry: entry[1])
     for epoch, offset in epochs:
         if epoch < 0:
             continue
         if not entries:
             expected = f"epoch {epoch} from offset {offset:,} on"
-            yield _finding(path, "checkpoint-empty", "warning", expected, "no entries", REMOVE_EPOCHS)
+            yield _finding(path, "checkpoint-empty", "warning", expected, "no entries", REBUILD_EPOCHS)
             return
-        here = [entry[0] for entry in known if entry[1] <= offset]
-        if here and here[-1] != epoch:
-            found = f"epoch {here[-1]}"
+        covering = [entry[0] for entry in known if entry[1] <= offset]
+        if covering and covering[-1] != epoch:
+            found = f"epoch {covering[-1]}"
             expected = f"epoch {epoch} at offset {offset:,}, as its batch says"
-            yield _finding(path, "checkpoint-epoch", "warning", expected, found, REMOVE_EPOCHS)
+            yield _finding(path, "checkpoint-epoch", "warning", expected, found, REBUILD_EPOCHS)
             return
 
 
 def check_offsets(
-    kind: FileKind, path: Path, entries: Sequence[tuple[str, int, int]], logs: dict[tuple[str, int], LogBounds]
+    kind: FileKind, path: Path, entries: Sequence[tuple[str, int, int]], logs: dict[TopicPartition, LogBounds]
 ) -> Iterator[Finding]:
-    """One of the four offset checkpoints of a log directory beside the partitions in it."""
+    """Yield the findings in an offset checkpoint of a log directory, against the logs of its partitions."""
     absent = 0
-    seen: set[tuple[str, int]] = set()
+    known: set[TopicPartition] = set()
     for topic, partition, offset in entries:
-        name = f"{topic}-{partition}"
-        if (topic, partition) in seen:
+        name = TopicPartition(topic, partition)
+        if name in known:
             yield _finding(path, "checkpoint-duplicate", "warning", "one entry a partition", f"{name} again", REWRITE)
-        seen.add((topic, partition))
-        bounds = logs.get((topic, partition))
+        known.add(name)
+        bounds = logs.get(name)
         if offset < 0 or partition < 0:
             yield _finding(path, "checkpoint-negative", "error", "0 or more", f"{name}: {offset}", REWRITE)
         elif bounds is None:
             absent += 1
         elif offset > bounds.end and kind is FileKind.LOG_START_OFFSETS:
             yield _start_behind_end(path, topic, partition, offset, bounds)
-        elif offset > bounds.end and bounds.is_sound and not (bounds.is_short and kind in ENDS):
+        elif offset > bounds.end and bounds.is_sound and not (bounds.is_short and kind in CHECKPOINT_KINDS):
             expected = f"{name}: an offset up to {bounds.end:,}, where the log ends"
             yield _finding(
                 path,
@@ -157,6 +215,19 @@ def check_offsets(
 
 
 def _start_behind_end(path: Path, topic: str, partition: int, offset: int, bounds: LogBounds) -> Finding:
+    """Return the finding of a log start offset behind the log's end: the entry is wrong, or the log lost its end, which
+    is so where another checkpoint says that it had reached the entry's offset."""
+    if offset <= bounds.reached:
+        return Finding(
+            path=str(path),
+            kind="log-start-offset",
+            severity="warning",
+            position=0,
+            expected=f"{topic}-{partition}: an offset up to {bounds.end:,}, where the log ends",
+            found=f"{offset:,}: the log had reached {bounds.reached:,}, and lost its end. Kafka deletes what is left "
+            f"when it starts, and begins the log anew at {offset:,}",
+            action="nothing to do: what is left was deleted before, as it is below the log start",
+        )
     return Finding(
         path=str(path),
         kind="log-start-offset",
@@ -170,6 +241,10 @@ def _start_behind_end(path: Path, topic: str, partition: int, offset: int, bound
 
 
 def _finding(path: Path, kind: str, severity: Severity, expected: str, found: str, action: str) -> Finding:
+    command = _command(path, action)
+    if action == REBUILD_EPOCHS and path.absolute().parent.name == METADATA_DIRECTORY:  # each start recovers all of it
+        action = "stop the node, and move the file away: a start rebuilds it from the batches"
+        command = next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
     return Finding(
         path=str(path),
         kind=kind,
@@ -178,15 +253,17 @@ def _finding(path: Path, kind: str, severity: Severity, expected: str, found: st
         expected=expected,
         found=found,
         action=action,
-        command=_command(path, action),
+        command=command,
     )
 
 
 def _command(path: Path, action: str) -> str | None:
     if action == REWRITE:
         return next_steps.recover_log_directory(path.parent)
-    if action == REMOVE_EPOCHS:
-        return next_steps.recover(path.parent)
+    if action == REBUILD_EPOCHS:
+        return next_steps.salvage(path.parent)
+    if action == MOVE_QUORUM_STATE:
+        return next_steps.move([(path, path.with_name(f"{path.name}.moved"))])
     if action.startswith("nothing to do"):
         return None
     return next_steps.dump_metadata(path.parent) if path.name == FileKind.META_PROPERTIES else next_steps.show(path)

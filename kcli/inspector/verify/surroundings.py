@@ -1,25 +1,39 @@
-"""What a log directory says of the partitions in it: its checkpoints, its node, the cluster's metadata log.
+"""The context of partitions: the checkpoints and the node of their log directory, and the cluster's metadata log.
 
-The metadata log is the directory's own, or that of `metadata.log.dir`: another directory of the same node. It says
-which topics there are, with which ids, on which nodes, and how each was cleaned up for as long as the log goes back.
+The metadata log is that of the directory itself, or of another directory of the same node, such as `metadata.log.dir`.
+It has the topics, their ids and replicas, and the cleanup policies that a topic has had since the begin of the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from formats.errors import FormatError
 from formats.file_name import INTERNAL_TOPICS, METADATA_DIRECTORY, METADATA_TOPIC, FileKind, parse
-from kcli.errors import KcliError
-from kcli.log.log_directory import LogDirectory, Partition, read_meta_properties
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.config import LogConfig
+from kcli.log.log_directory import LogDirectory, PartitionDirectory
+from kcli.log.recovery.node_directories import (
+    NodeDirectories,
+    log_directories_of,
+    meta_of,
+    metadata_home_of,
+    same_path,
+)
+from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from formats.properties import MetaProperties
+    from kcli.log.recovery.exchanged_names import ExchangedNames
+    from kcli.log.recovery.plan import PartitionPlan
     from kcli.metadata.image import MetadataImage
+    from kcli.metadata_log.placement import MissingPartition, Placement
 
 COMPACT = "compact"
 POLICY, BROKER_POLICY, TIERED = "cleanup.policy", "log.cleanup.policy", "remote.storage.enable"
@@ -31,62 +45,78 @@ BROKER_FILES = (
     FileKind.CLEANER_OFFSETS,
     FileKind.CLEAN_SHUTDOWN,
 )
-"""Only a broker writes these, not a controller alone."""
+"""Files that only a broker writes, not a controller."""
 
 
 class Gaps(Enum):
-    """What a gap between offsets means in a topic."""
+    """What a gap between offsets in a topic means."""
 
     NORMAL = "the topic is, or was, compacted"
     LOSS = "the topic was never compacted"
     UNKNOWN = "nothing says whether the topic was ever compacted"
+    DOUBTED = (
+        f"{FileKind.CLEANER_OFFSETS} says that the topic was compacted, and the metadata log, which has its creation, "
+        "that it was not, unless log.cleanup.policy was compact (--config)"
+    )
 
 
 @dataclass
 class ClusterMetadata:
-    """What a metadata log says now, and what it has ever said: topics that were compacted, or had a part in tiered
-    storage; whether brokers compacted by default; names of topics that were removed."""
+    """The metadata of a metadata log: its image, and facts from all its records. home: the log directory with the log.
 
+    created: topics whose creation is in the log, not only in a snapshot. with_policy: topics that ever had a
+    cleanup.policy. compacted: those that ever had compact. all_compacted: whether brokers ever had it as default.
+    tiered: topics that ever had remote.storage.enable=true. removed: names of topics that were removed, by topic id.
+    """
+
+    home: Path
     image: MetadataImage
+    created: set[str] = field(default_factory=set)
+    with_policy: set[str] = field(default_factory=set)
     compacted: set[str] = field(default_factory=set)
     all_compacted: bool = False
     tiered: set[str] = field(default_factory=set)
-    removed: set[str] = field(default_factory=set)
+    removed: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, log_directory: Path) -> ClusterMetadata | None:
-        """Of the metadata log in a log directory, up to its first damage; None where there is none, or where it makes
-        no sense: that is told with its files."""
+        """Read the metadata log in a log directory, up to its first damage.
+
+        None where there is none, or where a record is invalid (the checks of its files report that).
+        """
         from kcli.inspector.cluster_metadata import read_image
-        from kcli.metadata_replay import read_records
+        from kcli.metadata_log.replay import read_records
 
         try:
             image = read_image(log_directory)
             if image is None:
                 return None
-            metadata = cls(image)
+            metadata = cls(log_directory, image)
             names: dict[str, str] = {}
             for path in sorted((log_directory / METADATA_DIRECTORY).iterdir()):
                 file = parse(path.name)
                 if file is not None and file.kind in (FileKind.LOG, FileKind.KRAFT_SNAPSHOT) and not file.state:
                     for _, name, value in read_records(path):
                         metadata._remember(name, value, names)
+                        if name == "TopicRecord" and file.kind is FileKind.LOG:
+                            metadata.created.add(value["name"])
         except (KcliError, FormatError, OSError):
             return None
         return metadata
 
     def _remember(self, name: str, value: Mapping[str, Any], names: dict[str, str]) -> None:
-        """One record; names: those of topics, by id."""
+        """Update the facts by one record. names: topic names by id, from the records before it."""
         from kcli.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 
         if name == "TopicRecord":
             names[value["topicId"]] = value["name"]
         elif name == "RemoveTopicRecord":
-            self.removed.add(names.get(value["topicId"], ""))
+            self.removed[value["topicId"]] = names.get(value["topicId"], "")
         elif name == "ConfigRecord" and value["value"] is not None:
             setting = value["resourceType"], value["name"]
-            if setting == (TOPIC_RESOURCE, POLICY) and COMPACT in value["value"]:
-                self.compacted.add(value["resourceName"])
+            if setting == (TOPIC_RESOURCE, POLICY):
+                known = self.compacted if COMPACT in value["value"] else self.with_policy
+                known.add(value["resourceName"])
             elif setting == (TOPIC_RESOURCE, TIERED) and value["value"].strip().lower() == "true":
                 self.tiered.add(value["resourceName"])
             elif setting == (BROKER_RESOURCE, BROKER_POLICY) and COMPACT in value["value"]:
@@ -94,73 +124,283 @@ class ClusterMetadata:
 
 
 class Surroundings:
-    """What is known around the partitions of one log directory. server: the broker's own properties."""
+    """The context of the partitions in one log directory. server: the entries of the broker's server.properties."""
 
     def __init__(self, path: Path, server: Mapping[str, str], others: Sequence[Path] = ()) -> None:
         self.path = path
         self._server = server
-        self.properties = _properties(path)
+        self._others = others
+        self.properties = meta_of(path)
         self.is_broker = any((path / name).is_file() for name in BROKER_FILES)
         self.is_clean = LogDirectory(path).was_shut_down_cleanly
+        self.has_metadata_log = False
+        """Whether there is a metadata log, also one that is invalid."""
         self.metadata = self._find_metadata(others)
         self.recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
         self.high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         self._cleaned = self._offsets(FileKind.CLEANER_OFFSETS)
 
+    @cached_property
+    def missing(self) -> Sequence[MissingPartition]:
+        """The partitions that the metadata log places in this log directory, and that have no directory in it, or that
+        of a deleted topic."""
+        placement = self._placement()
+        return [] if placement is None or not self.is_broker else list(placement.missing())
+
+    @cached_property
+    def exchanged_names(self) -> Sequence[ExchangedNames]:
+        """The directories of one topic that have, or may have, exchanged their names. None where files cannot be read,
+        which is a finding of its own."""
+        from kcli.log.recovery.exchanged_names import exchanged_names
+
+        topics = {} if self.image is None else self.image.topics
+        counts = {each.name: len(each.partitions) for each in topics.values()}
+        try:
+            return exchanged_names(LogDirectory(self.path), counts)
+        except UnreadableInput:
+            return []
+
+    @cached_property
+    def registered_directory_id(self) -> str | None:
+        """The directory.id that the metadata log has for this log directory, where meta.properties has one that the
+        node has not registered; None where that one is right or no other is sure."""
+        placement = self._placement()
+        return None if placement is None else placement.registered_directory_id(self.node.ids_elsewhere)
+
+    @cached_property
+    def has_topic_ids(self) -> bool:
+        """Whether the metadata log has the topic ids of now: there is no sign that records of it are lost."""
+        from kcli.log.recovery.loader import LoadOptions
+        from kcli.log.recovery.plan import plan
+        from kcli.metadata_log.lost import LostMetadata
+
+        if self.metadata is None:
+            return False
+        home = self.metadata.home
+        try:
+            planned = plan(home / METADATA_DIRECTORY, LoadOptions(now_ms=0, is_metadata=True))
+        except UnreadableInput:
+            return False
+        return planned.refused is None and not LostMetadata(home, planned).signs
+
+    def _placement(self) -> Placement | None:
+        from kcli.metadata_log.placement import Placement, futures_in
+
+        image, node = self.image, self.node_id
+        if image is None:
+            return None
+        if node not in image.brokers and len(image.brokers) == 1:
+            (node,) = image.brokers  # meta.properties is wrong, which is a finding of its own
+        points, high = self.recovery_points, self.high_watermarks
+        return Placement(
+            image,
+            node,
+            None if self.properties is None else self.properties.directory_id,
+            LogDirectory(self.path).partitions(),
+            {each: max(points.get(each, 0), high.get(each, 0)) for each in {*points, *high}},
+            {} if self.metadata is None else self.metadata.removed,
+            [*LogDirectory(self.path).misnamed(), *LogDirectory(self.path).adrift()],
+            futures=futures_in(self.node.others),
+            elsewhere=self.node.elsewhere,
+        )
+
+    @cached_property
+    def moved(self) -> Mapping[TopicPartition, Path]:
+        """The partitions that the metadata log places in this log directory, and whose directory lies in another one of
+        the node, with that."""
+        placement = self._placement()
+        return {} if placement is None or not self.is_broker else dict(placement.moved())
+
+    @cached_property
+    def exchanged_with(self) -> Path | None:
+        """The log directory that has exchanged its meta.properties with this one: by the metadata log all partitions
+        here belong there, and all there belong here. None where there is none."""
+        other = next(iter(self.moved.values()), self.path).parent
+        if not self.moved or any(path.parent != other for path in self.moved.values()):
+            return None
+        there = self.of(other)
+        is_all = len(self.moved) > 1 and len(there.moved) > 1
+        for moved, home in ((self.moved, other), (there.moved, self.path)):
+            stored = {each.partition for each in LogDirectory(home).partitions() if not each.name.state}
+            is_all = is_all and {each for each in stored if each.topic != METADATA_TOPIC} == set(moved)
+        return other if is_all else None
+
+    def of(self, other: Path) -> Surroundings:
+        """The context of another log directory of the node."""
+        return Surroundings(other, self._server, self._others)
+
+    def is_given(self, path: Path) -> bool:
+        """Whether a path is verified, too."""
+        return any(path.absolute().is_relative_to(each.absolute()) for each in self._others)
+
+    @cached_property
+    def node(self) -> NodeDirectories:
+        """The other log directories of the node: those that server.properties names beside this one; without it those
+        that are given, but for copies of this one."""
+        home, listed = metadata_home_of(self._server), log_directories_of(self._server)
+        if not any(same_path(each, self.path) for each in listed):
+            listed = [each for each in self._others if self._is_beside(each)]
+            homes = [each for each in (self.path, *listed) if (each / METADATA_DIRECTORY).is_dir()]
+            home = homes[0] if len(homes) == 1 else None
+        return NodeDirectories(self.path, listed, home, self._is_left_out, self._assigned)
+
+    def _is_beside(self, other: Path) -> bool:
+        """Whether another directory belongs to the same node. One with the same directory.id and the same partitions is
+        a copy of this one."""
+        meta = meta_of(other)
+        if same_path(other, self.path) or meta is None or self.properties is None or not self._is_same_node(meta):
+            return False
+        mine, others = ({each.name for each in LogDirectory(path).partitions()} for path in (self.path, other))
+        return meta.directory_id != self.properties.directory_id or not mine & others
+
+    def _is_left_out(self, directory: PartitionDirectory) -> bool:
+        from kcli.metadata.image import MetadataImage
+        from kcli.metadata_log.lost import is_left_out
+
+        return is_left_out(self.image or MetadataImage(lenient=True), directory, self.node_id)
+
+    def _assigned(self, partition: TopicPartition) -> str | None:
+        placement = self._placement()
+        return None if placement is None else placement.directory_id_of(partition)
+
+    @cached_property
+    def refused(self) -> Mapping[Path, str]:
+        """What keeps Kafka from starting with this log directory but the logs of its partitions: the reasons, by the
+        path of the file or directory. Empty where files cannot be read, which is a finding of its own."""
+        from kcli.log.recovery.run import Recovery
+        from kcli.metadata_log.recovery import MetadataRecovery
+
+        now_ms = time.time_ns() // 1_000_000
+        metadata = MetadataRecovery(self.path, self._server, now_ms)
+        try:
+            of_directory = Recovery(self.path, now_ms, config=self.log_config, node=self.node)
+            refused = {self.path / each.file: each.reason for each in of_directory.refusals}
+            home = self.path / METADATA_DIRECTORY
+            if home.is_dir():
+                for planned in Recovery(home, now_ms, metadata=metadata.take).plans():
+                    if planned.refused is not None:
+                        refused[home / planned.refused.file] = planned.refused.reason
+                refused |= {self.path / each.file: each.reason for each in metadata.refusals}
+        except (KcliError, OSError):
+            return {}
+        return refused
+
+    @cached_property
+    def failing(self) -> Collection[Path]:
+        """The files with which Kafka starts, but without this log directory. Raises no error, as `refused`."""
+        from kcli.log.recovery.run import Recovery
+
+        if not self.node.may_fail:
+            return ()
+        try:
+            recovery = Recovery(self.path, time.time_ns() // 1_000_000, node=self.node)
+        except (KcliError, OSError):
+            return ()
+        return {self.path / each.file for each in recovery.failures}
+
+    @cached_property
+    def harmed_without_marker(self) -> frozenset[str] | None:
+        """The directories of partitions that a start without the clean-shutdown marker harms: it would lose sound
+        batches of theirs, or fail at them. None where that is not known, as files cannot be read. The metadata log is
+        none of them: each start recovers it."""
+        found = self._harmed(clean=False)
+        return None if found is None else found - {METADATA_DIRECTORY}
+
+    @cached_property
+    def harmed(self) -> frozenset[str] | None:
+        """The directories of partitions, the metadata log's too, that the next start harms, as soon as nothing keeps
+        Kafka from it. None where that is not known, as files cannot be read."""
+        return self._harmed(clean=None)
+
+    def _harmed(self, *, clean: bool | None) -> frozenset[str] | None:
+        """The directories of partitions that a start harms. clean: see Recovery."""
+        from kcli.log.recovery.run import Recovery
+
+        try:
+            recovery = Recovery(self.path, time.time_ns() // 1_000_000, clean=clean, config=self.log_config)
+            harmed = frozenset(each.name for each in recovery.plans() if _is_harmed(each))
+        except (KcliError, OSError):
+            return None
+        return None if recovery.unreadable else harmed
+
     @property
     def node_id(self) -> int | None:
-        """The node that the directory belongs to."""
+        """The node.id in meta.properties; None where it is not known."""
         return None if self.properties is None else self.properties.node_id
 
     @property
     def image(self) -> MetadataImage | None:
-        """The cluster as the metadata log has it."""
+        """The cluster's metadata; None where no metadata log can be read."""
         return None if self.metadata is None else self.metadata.image
 
-    def gaps(self, partition: Partition) -> Gaps:
-        """What a gap in this partition's log means."""
-        topic = partition[0]
-        if topic in INTERNAL_TOPICS or partition in self._cleaned or COMPACT in self._server.get(BROKER_POLICY, ""):
+    def gaps(self, partition: TopicPartition) -> Gaps:
+        """What a gap between offsets in this partition's log means."""
+        topic = partition.topic
+        if topic in INTERNAL_TOPICS or COMPACT in self._server.get(BROKER_POLICY, ""):
             return Gaps.NORMAL
         if topic == METADATA_TOPIC:
             return Gaps.LOSS
+        is_cleaned = partition in self._cleaned
         if self.metadata is None or self.metadata.image.topic(topic) is None:
-            return Gaps.UNKNOWN
+            return Gaps.NORMAL if is_cleaned else Gaps.UNKNOWN
         own = self.metadata.image.topic_configs(topic).get(POLICY)
         if topic in self.metadata.compacted or (own is None and self.metadata.all_compacted):
             return Gaps.NORMAL
-        return Gaps.LOSS
+        return self._despite_cleaner(topic) if is_cleaned else Gaps.LOSS
+
+    def _despite_cleaner(self, topic: str) -> Gaps:
+        """What a gap means in a topic that the metadata log does not know as compacted, though the checkpoint of the
+        log cleaner has an offset of it."""
+        assert self.metadata is not None, "it has the topic"
+        if topic not in self.metadata.created or not self.has_topic_ids:  # it may have been compacted before, or since
+            return Gaps.NORMAL
+        return Gaps.LOSS if self._server or topic in self.metadata.with_policy else Gaps.DOUBTED
+
+    def is_replicated(self, partition: TopicPartition) -> bool:
+        """Whether the metadata log has other replicas of the partition than this node's."""
+        topic = None if self.image is None else self.image.topic(partition.topic)
+        known = None if topic is None else topic.partitions.get(partition.partition)
+        return known is not None and len(known.replicas) > 1
+
+    def log_config(self, topic: str) -> LogConfig:
+        """The configuration of a topic's log. Raises InvalidConfig."""
+        own = {} if self.image is None else self.image.topic_configs(topic)
+        return LogConfig(own, self._server)
 
     def topic_id(self, topic: str) -> str | None:
-        """The id of a topic, as the metadata log has it."""
+        """The id of a topic in the metadata log; None where it has no such topic."""
         from kcli.metadata.partition import from_uuid
 
         known = None if self.image is None else self.image.topic(topic)
         return None if known is None else from_uuid(known.id)
 
     def topic_of(self, topic_id: str) -> str | None:
-        """The topic that has an id. Raises BadValue where it is none."""
+        """The topic with an id; None where there is none. Raises BadValue where the text is no id."""
         from kcli.metadata.partition import to_uuid
 
         known = None if self.image is None else self.image.topic_by_id(to_uuid(topic_id))
         return None if known is None else known.name
 
     def is_tiered(self, topic: str) -> bool | None:
-        """Has the topic a part in tiered storage, and so a log that begins before its first segment here?"""
+        """Whether a part of the topic may be in tiered storage, so that its log begins before the first local segment.
+
+        None where that is not known.
+        """
         return None if self.metadata is None else topic in self.metadata.tiered
 
-    def _offsets(self, kind: FileKind) -> dict[Partition, int]:
-        """A checkpoint that cannot be read says nothing: it is a finding of its own."""
+    def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
+        """The offsets in a checkpoint; none where it cannot be read, which is a finding of its own."""
         try:
             return LogDirectory(self.path).offsets(kind)
         except KcliError:
             return {}
 
     def _find_metadata(self, others: Sequence[Path]) -> ClusterMetadata | None:
-        configured = self._server.get("metadata.log.dir")
-        same = [other for other in others if self.properties is not None and self._is_same_node(_properties(other))]
-        for directory in (self.path, *([Path(configured)] if configured else []), *same):
+        configured = metadata_home_of(self._server)
+        same = [other for other in others if self.properties is not None and self._is_same_node(meta_of(other))]
+        for directory in (self.path, *([configured] if configured else []), *same):
             if (directory / METADATA_DIRECTORY).is_dir():
+                self.has_metadata_log = True
                 return ClusterMetadata.read(directory)
         return None
 
@@ -173,8 +413,6 @@ class Surroundings:
         )
 
 
-def _properties(path: Path) -> MetaProperties | None:
-    try:
-        return read_meta_properties(path)
-    except (FormatError, KcliError):
-        return None
+def _is_harmed(planned: PartitionPlan) -> bool:
+    """Whether a start fails at a partition, or loses sound batches of it."""
+    return planned.refused is not None or planned.ends_below_start or any(each.batches for each in planned.lost)

@@ -1,28 +1,41 @@
-"""A `.swap` log of an interrupted cleaning, beside the segments that it replaces.
+"""Checks the `.swap` log of an interrupted cleaning against the segments that it replaces.
 
-At its next start Kafka deletes every segment that begins at an offset which the log covers, and gives it its name; it
-does not ask whether the log is sound. Source: LogLoader.load.
+At its next start Kafka deletes every segment whose base offset is within the `.swap` log, and renames that log into
+place, without checking it. Where these segments are deleted already, the `.swap` log is the only one with its records:
+it is checked as the partition's own. Source: LogLoader.load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from formats.file_name import FileKind
+from kcli.errors import UnreadableInput
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding, offsets_text
 from kcli.inspector.verify.partition import LogVerifier
-from kcli.inspector.verify.segment_names import Segment, end_of
+from kcli.inspector.verify.segment_names import SegmentFiles, end_of
 from kcli.inspector.verify.surroundings import Gaps
+from kcli.log.stored_batches import read_batches
+
+SUFFIX = ".swap"
 
 
-def harmful(swap: Segment, segments: Sequence[Segment], gaps: Gaps, advance: Callable[[int], None]) -> Finding | None:
-    """What is lost when the `.swap` log replaces segments; None where it does so in order, or replaces none.
+def harmful(
+    swap: SegmentFiles,
+    swaps: Sequence[SegmentFiles],
+    segments: Sequence[SegmentFiles],
+    gaps: Gaps,
+    advance: Callable[[int], None],
+) -> Finding | None:
+    """Return the finding that records are lost when a `.swap` log replaces segments; None where none is lost.
 
-    gaps: what it means that it ends before they do. Raises UnreadableInput.
+    swaps: all `.swap` segments of the partition. gaps: what it means that the `.swap` log ends before the replaced
+    segments do. Raises UnreadableInput.
     """
     log = swap.files[FileKind.LOG]
-    verifier = LogVerifier([Segment(swap.base, {FileKind.LOG: log})], [], advance, is_whole=False)
+    verifier = LogVerifier([SegmentFiles(swap.base, {FileKind.LOG: log})], [], advance, is_whole=False)
     faults = [each for each in verifier.findings() if each.severity == "error"]
     covered = max(end_of(log), swap.base)
     replaced = [each for each in segments if swap.base <= each.base < max(covered, swap.base + 1)]
@@ -30,11 +43,17 @@ def harmful(swap: Segment, segments: Sequence[Segment], gaps: Gaps, advance: Cal
         return None
     end = end_of(replaced[-1].files[FileKind.LOG])
     is_short = covered < end and (gaps is Gaps.LOSS or bool(faults))
-    if not is_short and not faults:
+    lacking = [] if is_short or faults else _lacking(replaced, swaps, segments)
+    if not is_short and not faults and not lacking:
         return None
     names = ", ".join(each.files[FileKind.LOG].name for each in replaced)
     why = f"{faults[0].found} at byte {faults[0].position or 0:,}" if faults else f"a log that ends at {covered:,}"
     lost = f": {offsets_text(covered, end - 1)} lost" if is_short else ""
+    first_lost, last_lost = (covered, end - 1) if is_short else (None, None)
+    if lacking:
+        first_lost, last_lost = lacking[0], lacking[-1]
+        records = f"{len(lacking):,} record{'s' if len(lacking) > 1 else ''}"
+        why = f"a log without {records} of {first_lost:,}..{last_lost:,} that no later one of the same key supersedes"
     return Finding(
         path=str(log),
         kind="swap-log",
@@ -43,8 +62,56 @@ def harmful(swap: Segment, segments: Sequence[Segment], gaps: Gaps, advance: Cal
         offset=swap.base,
         expected=f"a sound log of what it replaces, up to offset {end - 1:,}",
         found=f"{why}, and Kafka puts it in the place of {names} when it starts{lost}",
-        lost_first_offset=covered if is_short else None,
-        lost_last_offset=end - 1 if is_short else None,
+        lost_first_offset=first_lost,
+        lost_last_offset=last_lost,
         action="before the broker starts, move it away: what it would replace is still there",
         command=next_steps.move([(path, path.with_name(f"{path.name}.moved")) for path in swap.files.values()]),
     )
+
+
+def in_its_place(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
+    """The finding about a file of a `.swap` segment, with the name that the next start gives the file."""
+    is_one = any(finding.path == str(path) for swap in swaps for path in swap.files.values())
+    return replace(finding, path=finding.path.removesuffix(SUFFIX)) if is_one else finding
+
+
+def of_swap(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
+    """The inverse of `in_its_place`; an error in a log becomes that of a `.swap` log."""
+    path = f"{finding.path}{SUFFIX}"
+    swap = next((each for each in swaps if any(path == str(file) for file in each.files.values())), None)
+    if swap is None:
+        return finding
+    if finding.severity != "error" or path != str(swap.files[FileKind.LOG]):
+        return replace(finding, path=path)
+    found = f"{finding.found}, and Kafka puts the file in its place when it starts"
+    return replace(finding, path=path, kind="swap-log", found=found)
+
+
+def _lacking(
+    replaced: Sequence[SegmentFiles], swaps: Sequence[SegmentFiles], segments: Sequence[SegmentFiles]
+) -> list[int]:
+    """The offsets of records with a value that no `.swap` log has, and whose keys have no later record, sorted.
+
+    The cleaner drops no such record, except those of aborted transactions. Empty where a log cannot be read.
+    """
+    replaced_logs = {segment.files[FileKind.LOG] for segment in replaced}
+    cleaned = [segment.files[FileKind.LOG] for segment in swaps]
+    others = [log for segment in segments if (log := segment.files[FileKind.LOG]) not in replaced_logs]
+    lacking: dict[bytes, int] = {}
+    try:
+        kept = {record.offset for log in cleaned for _, records in read_batches(log) for record in records}
+        for log in sorted(replaced_logs):
+            for row, records in read_batches(log):
+                for offset, key, value in records:
+                    if key is not None and value is not None and offset not in kept and not row.is_transactional:
+                        lacking[key] = offset
+                    elif key is not None:
+                        lacking.pop(key, None)
+        for log in [*cleaned, *others] if lacking else ():
+            for _, records in read_batches(log):
+                for offset, key, _ in records:
+                    if key is not None and lacking.get(key, offset) < offset:
+                        del lacking[key]
+    except UnreadableInput:
+        return []
+    return sorted(lacking.values())

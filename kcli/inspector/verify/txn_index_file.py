@@ -1,20 +1,29 @@
-"""The transaction index of a segment beside the abort markers of its log, both in the order of the markers."""
+"""Checks the transaction index of a segment against the abort markers in its log, in the order of the markers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from formats.txn_index import ENTRY, VERSION, AbortedTxn
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.index_files import MAX_INDEX_BYTES, REBUILD, read_file
+from kcli.log.source import SEGMENT_BYTES_MAX
 
 Aborted = tuple[int, int, int, int, bool, bool]
+MARKER_BYTES = 78  # the batch of an abort marker: 61 of its header, 17 of its record
+MOST_BYTES = SEGMENT_BYTES_MAX // MARKER_BYTES * ENTRY.size
+"""The size in bytes of an index with an entry for each marker that fits into a segment."""
 
 
 class TxnIndexCheck:
-    """Entries against aborted transactions, as LogCheck.aborted() gives them. `path` None: there is no such file."""
+    """Compares the entries with the aborted transactions from LogCheck.aborted().
+
+    path: None where the segment has no such file. named: the path for findings. breaks: LogCheck.breaks at the begin of
+    the segment. A file larger than MOST_BYTES gives a single finding.
+    """
 
     def __init__(self, path: Path | None, named: Path, breaks: int) -> None:
         self._path = path
@@ -27,7 +36,10 @@ class TxnIndexCheck:
         self._extra: list[int] = []
 
     def alone(self) -> Iterator[Finding]:
-        """What shows without the log: length, versions, offsets that contradict each other."""
+        """Yield the findings that need no log: length, versions, offsets that contradict each other."""
+        if self._size > MOST_BYTES:
+            yield self._too_large()
+            return
         whole = self._count * ENTRY.size
         if whole < self._size:
             yield self._finding(
@@ -38,18 +50,30 @@ class TxnIndexCheck:
                 f"{self._size:,} bytes",
             )
         last = -1
+        run: Finding | None = None  # adjacent entries with contradictions of one kind make one finding
         for number in range(self._count):
             entry = self._entry(number)
             wrong = _contradiction(entry, last)
-            if wrong is not None:
-                yield self._finding(wrong[0], number * ENTRY.size, ENTRY.size, *wrong[1:], offset=entry.last_offset)
+            if run is not None and (wrong is None or wrong[0] != run.kind):
+                yield _run(run, number)
+                run = None
+            if wrong is not None and run is None:
+                run = self._finding(wrong[0], number * ENTRY.size, ENTRY.size, *wrong[1:], offset=entry.last_offset)
             last = max(last, entry.last_offset)
+        if run is not None:
+            yield _run(run, self._count)
+
+    def _too_large(self) -> Finding:
+        expected, found = f"{MOST_BYTES:,} bytes or less", f"{self._size:,} bytes"
+        return self._finding("txnindex-length", MOST_BYTES, self._size - MOST_BYTES, expected, found)
 
     def _entry(self, number: int) -> AbortedTxn:
         return ENTRY.unpack(self._data, number * ENTRY.size)
 
     def take(self, aborted: list[Aborted]) -> Iterator[Finding]:
-        """The next aborted transactions of the log."""
+        """Compare the next aborted transactions of the log with entries; yield findings."""
+        if self._size > MOST_BYTES:
+            return
         for transaction in aborted:
             producer, first, last, stable, indexed, certain = transaction
             while self._at < self._count and self._entry(self._at).last_offset < last:
@@ -74,7 +98,7 @@ class TxnIndexCheck:
                 yield self._finding("txnindex-stable-offset", *place, f"{stable:,}{most}", found, offset=last)
 
     def _is_missing(self, transaction: Aborted) -> Iterator[Finding]:
-        """Missing entries in a row make one finding."""
+        """Note a missing entry; adjacent missing entries make one finding."""
         if self._missing and self._missing[0][0] != self._at:
             yield from self._flush()
         self._missing.append((self._at, transaction))
@@ -91,18 +115,46 @@ class TxnIndexCheck:
         yield self._finding(kind, at * ENTRY.size, 0, expected, found, offset=last)
 
     def end(self, *, breaks: int, reaches: int) -> Iterator[Finding]:
-        """What is left has no marker. breaks: LogCheck.breaks now; reaches: the offset behind the segment's last."""
+        """Yield findings for the remaining entries, which have no marker in the log.
+
+        breaks: LogCheck.breaks at the end of the segment. reaches: the offset behind the last of the segment.
+        """
         yield from self._flush()
+        if self._size > MOST_BYTES:
+            return
         self._extra += range(self._at, self._count)
+        run: Finding | None = None  # adjacent entries without a marker make one finding
+        behind = -1
         for number in self._extra:
             entry = self._entry(number)
             if entry.version != VERSION or entry.first_offset > entry.last_offset:
                 continue
             if breaks == self._breaks or entry.last_offset >= reaches:
-                expected = f"an abort marker at offset {entry.last_offset:,}"
-                place = number * ENTRY.size, ENTRY.size
-                found = f"none of producer {entry.producer_id:,} there"
-                yield self._finding("txnindex-extra-entry", *place, expected, found, offset=entry.last_offset)
+                if run is not None and number != behind:
+                    yield _run(run, behind)
+                    run = None
+                if run is None:
+                    expected = f"an abort marker at offset {entry.last_offset:,}"
+                    place = number * ENTRY.size, ENTRY.size
+                    found = f"none of producer {entry.producer_id:,} there"
+                    run = self._finding("txnindex-extra-entry", *place, expected, found, offset=entry.last_offset)
+                behind = number + 1
+        if run is not None:
+            yield _run(run, behind)
+
+    def lost_marker(self, ongoing: Collection[tuple[int, int]], end: int) -> AbortedTxn | None:
+        """The last entry with an abort marker from offset `end` on of a transaction that is open in the log, None where
+        there is none: the log has lost its end with that marker.
+
+        ongoing: producer id and first offset of each open transaction. A flipped bit makes no such entry: both are in
+        it."""
+        entries = map(self._entry, range(self._count)) if ongoing and self._size <= MOST_BYTES else ()
+        lost = [
+            each
+            for each in entries
+            if each.version == VERSION and each.last_offset >= end and (each.producer_id, each.first_offset) in ongoing
+        ]
+        return max(lost, key=lambda each: each.last_offset, default=None)
 
     def _finding(
         self, kind: str, position: int, length: int, expected: str, found: str, *, offset: int | None = None
@@ -119,6 +171,15 @@ class TxnIndexCheck:
             action=REBUILD,
             command=next_steps.recover(Path(self._named).parent),
         )
+
+
+def _run(first: Finding, behind: int) -> Finding:
+    """The finding of the first of several adjacent entries, extended to all of them; behind: the number of the next
+    entry."""
+    assert first.position is not None, "there is a file"
+    length = behind * ENTRY.size - first.position
+    more = length // ENTRY.size - 1
+    return replace(first, length=length, found=f"{first.found}, and {more:,} more in a row") if more else first
 
 
 def _contradiction(entry: AbortedTxn, last: int) -> tuple[str, str, str] | None:

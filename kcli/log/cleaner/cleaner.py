@@ -1,8 +1,8 @@
-"""One partition, cleaned as often as Kafka's cleaner would pick it: retention, passes while it is dirty, retention.
+"""The cleaning of one partition: retention, one pass after another while Kafka's cleaner would select the log,
+retention.
 
-A full map leaves the rest to the next pass. With no directory to write to, nothing is changed:
-the first pass is counted, what would come behind it is not known before it is done.
-Source: LogCleaner.CleanerThread.
+Where the offset map gets full, the next pass cleans the offsets beyond it. Without a directory to write to, the first
+pass is only counted: later passes depend on its result. Source: LogCleaner.CleanerThread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kcli.log.cleaner.cleaning_pass import CleaningPass, Pass
-from kcli.log.cleaner.partition import CleanerLog, Segment, Uncleanable
+from kcli.log.cleaner.partition import CleanerLog, StoredSegment, Uncleanable
 from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.cleaner.retention import delete_old
 from kcli.log.cleaner.rewrite import CleanCounts
@@ -24,14 +24,15 @@ from kcli.log.retention import deletable
 
 @dataclass(slots=True)
 class Cleaning:
-    """What was done with a partition. `selection` is how it stood before; bytes are those of all its segments."""
+    """The result of cleaning a partition. selection: the part to clean, before the first pass. Bytes are those of all
+    segments."""
 
     selection: Selection
     bytes_before: int
     bytes_after: int = 0
     passes: list[Pass] = field(default_factory=list)
-    retired: list[Segment] = field(default_factory=list)
-    checkpoint: int | None = None  # for the cleaner's checkpoint; None: leave it
+    retired: list[StoredSegment] = field(default_factory=list)
+    checkpoint: int | None = None  # the offset to write to the cleaner's checkpoint; None: leave the entry as it is
 
     @property
     def counts(self) -> CleanCounts:
@@ -65,31 +66,32 @@ class PartitionCleaner:
         self._progress = progress
 
     def clean(self, checkpoint: int | None) -> Cleaning:
-        """Do it. checkpoint: up to where it was cleaned before. Raises Uncleanable, UnreadableInput, OSError."""
+        """Clean the partition. checkpoint: the offset up to which it was cleaned before. Raises Uncleanable,
+        UnreadableInput, OSError."""
         bytes_before = self.log.size
         retired = self._retire()
         selection = select(self.log, self.config, checkpoint, self._now_ms)
-        done = Cleaning(selection, bytes_before, retired=retired)
+        cleaning = Cleaning(selection, bytes_before, retired=retired)
         if selection.reset:
-            done.checkpoint = selection.first_dirty_offset
+            cleaning.checkpoint = selection.first_dirty_offset
         while self.config.compact and selection.worth_it:
             one = self._pass(selection)
-            done.passes.append(one)
-            done.checkpoint = one.end_offset
+            cleaning.passes.append(one)
+            cleaning.checkpoint = one.end_offset
             if self._target is None:
-                done.bytes_after = self.log.size - one.counts.bytes_read + one.counts.bytes_written
-                return done
+                cleaning.bytes_after = self.log.size - one.counts.bytes_read + one.counts.bytes_written
+                return cleaning
             selection = select(self.log, self.config, one.end_offset, self._now_ms)
             if selection.worth_it and one.end_offset <= one.selection.first_dirty_offset:
                 reason = "the offset map is too small to get on: raise log.cleaner.dedupe.buffer.size"
                 raise Uncleanable(self.log.directory, reason)
-        done.retired += self._retire()
-        done.bytes_after = self.log.size
-        return done
+        cleaning.retired += self._retire()
+        cleaning.bytes_after = self.log.size
+        return cleaning
 
-    def _retire(self) -> list[Segment]:
+    def _retire(self) -> list[StoredSegment]:
         log = self.log
-        gone = deletable(
+        expired = deletable(
             log.segments,
             self.config,
             self._now_ms,
@@ -97,8 +99,8 @@ class PartitionCleaner:
             high_watermark=log.high_watermark,
             log_end_offset=log.log_end_offset,
         )
-        delete_old(self.log, gone, self._disk, self._target)
-        return gone
+        delete_old(self.log, expired, self._disk, self._target)
+        return expired
 
     def _pass(self, selection: Selection) -> Pass:
         one = CleaningPass(

@@ -3,9 +3,9 @@
     one = CleaningPass(...)
     for group in one.groups():
         cleaned = one.clean(group)     a `.cleaned` segment to be swapped in; None where nothing is to be written
-        one.log.replace(...)           once it has been: the next group looks at what is there then
+        one.log.replace(...)           after the swap, so that the next group is made of the segments there are then
 
-A pass cleans what its map reaches. Source: Cleaner.doClean.
+A pass cleans the offsets that its map reaches. Source: Cleaner.doClean.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from formats.kernels.log import CleanedTransactions
+from formats.kernels.cleaner.transactions import CleanedTransactions
 from kcli.log.cleaner.grouping import group_segments
-from kcli.log.cleaner.offset_map import Seen, build_offset_map, new_map
-from kcli.log.cleaner.partition import LAST_OFFSET, NONE_BEHIND, CleanerLog, Segment, Uncleanable
-from kcli.log.cleaner.pipeline import thread_count
+from kcli.log.cleaner.offset_map import SurveyedWindows, build_offset_map, new_map
+from kcli.log.cleaner.partition import LAST_OFFSET, NONE_BEHIND, CleanerLog, StoredSegment, Uncleanable
 from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.cleaner.rewrite import CleanCounts, CleanedSegment, Rules, clean_group
 from kcli.log.cleaner.selection import Selection
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
+from kcli.log.threads import thread_count
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What one pass did: up to which offset, whether the map was full, segments before and after."""
+    """The result of one pass: up to which offset it cleaned, whether the map was full, segments before and after."""
 
     selection: Selection
     end_offset: int
@@ -40,7 +40,7 @@ class Pass:
 
 
 class CleaningPass:
-    """See above. target: the directory to write to, which may be the log's own; None: only count."""
+    """One pass over a log. target: the directory to write to, which may be the log's own; None: only count."""
 
     def __init__(
         self,
@@ -65,21 +65,21 @@ class CleaningPass:
         self._counts = CleanCounts()
         self._transactions = CleanedTransactions()
 
-    def groups(self) -> Iterator[list[Segment]]:
-        """Build the map, then give the groups to clean, in order. Raises Uncleanable, UnreadableInput."""
+    def groups(self) -> Iterator[list[StoredSegment]]:
+        """Build the map, then yield the groups to clean, in order. Raises Uncleanable, UnreadableInput."""
         log, config, selection, threads = self.log, self._config, self._selection, thread_count()
         start, stop = selection.first_dirty_offset, selection.first_uncleanable_offset
         cleaned_before = log.between(0, start)
         horizon = cleaned_before[-1].modified_ms - config.delete_retention_ms if cleaned_before else 0
         self._map = new_map(self._broker.map_bytes, self._broker.dedupe_load_factor)
-        seen: Seen = {}
+        surveyed: SurveyedWindows = {}
         self._map_full = build_offset_map(
-            log, start, stop, self._map, threads=threads, progress=self._progress, seen=seen
+            log, start, stop, self._map, threads=threads, progress=self._progress, surveyed=surveyed
         )
         if self._map.reach == LAST_OFFSET:
             raise Uncleanable(log.directory, NONE_BEHIND)
         if not self._map.mark(start):
-            seen.clear()
+            surveyed.clear()
         self.end_offset = self._map.reach + 1
         self._rules = Rules(
             offset_map=self._map,
@@ -90,7 +90,7 @@ class CleaningPass:
             index_interval_bytes=config.index_interval_bytes,
             threads=threads,
             progress=self._progress,
-            seen=seen,
+            surveyed=surveyed,
         )
         segments = log.between(0, self.end_offset)
         groups = group_segments(
@@ -102,8 +102,8 @@ class CleaningPass:
         self._before, self._after = len(segments), len(groups)
         yield from groups
 
-    def clean(self, group: list[Segment]) -> CleanedSegment | None:
-        """Clean one group. What was written of it is removed where that fails. Raises Uncleanable, OSError."""
+    def clean(self, group: list[StoredSegment]) -> CleanedSegment | None:
+        """Clean one group; where that fails, remove what was written. Raises Uncleanable, OSError."""
         cleaned = None
         if self._target is not None:
             interval = self._rules.index_interval_bytes
@@ -117,7 +117,7 @@ class CleaningPass:
         return cleaned
 
     def done(self) -> Pass:
-        """What was done, when all groups are."""
+        """The result, once all groups are cleaned."""
         return Pass(
             self._selection,
             self.end_offset,

@@ -1,4 +1,4 @@
-"""Which segments are cleaned into one: as many in a row as fit a segment by what they take now.
+"""Grouping of segments: adjacent segments whose present sizes fit into one segment are cleaned into one.
 
 A group ends where the next segment would bring the bytes above segment.bytes, an index above segment.index.bytes, or an
 offset further than an int32 from the group's base. Source: Cleaner.groupSegmentsBySize.
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from formats.file_name import FileKind
-from kcli.log.cleaner.partition import Segment
+from kcli.log.cleaner.partition import StoredSegment
 from kcli.log.config import INT_MAX
 
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
 
 
 def group_segments(
-    segments: Sequence[Segment], *, max_bytes: int, max_index_bytes: int, first_uncleanable_offset: int
-) -> list[list[Segment]]:
+    segments: Sequence[StoredSegment], *, max_bytes: int, max_index_bytes: int, first_uncleanable_offset: int
+) -> list[list[StoredSegment]]:
     """The segments in groups, both in order."""
-    groups: list[list[Segment]] = []
+    groups: list[list[StoredSegment]] = []
     log_bytes = 0
     index_bytes = dict.fromkeys(INDEXES, 0)
     for i, segment in enumerate(segments):

@@ -1,11 +1,11 @@
-"""Compaction of a log directory, or of one partition in it: which partitions, with what configuration, to where.
+"""Compaction of a log directory, or of one partition in it. Where the cleaned segments are written:
 
     nowhere         counted only
     in place        under Kafka's .lock; each partition's checkpoint is written when it is done
     a new directory everything is copied that is not cleaned; it gets its name when it is complete
 
-One partition that cannot be cleaned does not keep the others from it, as in Kafka. The metadata log is none of them:
-its controllers replace it by snapshots.
+As in Kafka, a partition that cannot be cleaned does not keep other partitions from being cleaned. The metadata log is
+never cleaned: controllers replace its records by snapshots.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from formats.file_name import METADATA_TOPIC, FileKind, parse, parse_directory
-from kcli.errors import KcliError
+from kcli.errors import KcliError, StartRefused
 from kcli.log.cleaner.cleaner import Cleaning, PartitionCleaner
 from kcli.log.cleaner.partition import SEGMENT_FILES, CleanerLog, read_log
 from kcli.log.cleaner.progress import Progress, silent
@@ -24,15 +24,14 @@ from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
 from kcli.log.log_directory import DirectoryLock, LogDirectory, holds_segments, is_log_directory
 from kcli.log.new_directory import new_directory
-from kcli.log.recovery_view import StartRefused
+from kcli.protocol.topic_partition import TopicPartition
 
 ConfigOf = Callable[[str], LogConfig]
-Partition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """What became of one partition: `cleaning`, or an error; neither where it is not the cleaner's."""
+    """The outcome for one partition: `cleaning` or an error; neither where the partition is not compacted."""
 
     directory: Path
     topic: str
@@ -42,10 +41,10 @@ class PartitionOutcome:
 
 
 class LogCleaner:
-    """Cleans the partitions that `directory` is or holds.
+    """Cleans the partitions in `directory`, or the one partition whose directory it is.
 
-    config_of: the configuration of a topic's log; now_ms: the clock. Raises StartRefused where a checkpoint cannot be
-    read, UnreadableInput.
+    config_of: the configuration of a topic's log, by the topic's name. now_ms: the time. Raises StartRefused where a
+    checkpoint cannot be read, UnreadableInput.
     """
 
     def __init__(
@@ -71,10 +70,10 @@ class LogCleaner:
         try:
             self._high_watermarks = self.log_directory.offsets(FileKind.REPLICATION_OFFSETS)
         except StartRefused:
-            self._high_watermarks = {}  # Kafka does without
+            self._high_watermarks = {}  # Kafka, too, starts with a damaged replication-offset-checkpoint
 
     def partitions(self) -> list[tuple[Path, str, int]]:
-        """Directory, topic and number of every partition here. Raises UnreadableInput."""
+        """Directory, topic and number of every partition in `directory`. Raises UnreadableInput."""
         if not self.single:
             found = self.log_directory.expected_partitions()
             return [(each.path, *each.partition) for each in found if not each.name.state]
@@ -84,8 +83,9 @@ class LogCleaner:
         return [(self.directory, name.topic, name.partition)]
 
     def open(self, path: Path, topic: str, partition: int) -> tuple[CleanerLog, int | None]:
-        """A partition's log as it is, and up to where it was cleaned. Raises UnreadableInput, Uncleanable."""
-        key = (topic, partition)
+        """A partition's log as it is on disk, and the offset up to which it was cleaned. Raises UnreadableInput,
+        Uncleanable."""
+        key = TopicPartition(topic, partition)
         log = read_log(
             path,
             now_ms=self._now_ms,
@@ -96,33 +96,36 @@ class LogCleaner:
         return log, self._cleaned.get(key)
 
     def dry_run(self) -> Iterator[PartitionOutcome]:
-        """What would be done. Raises UnreadableInput."""
+        """Count what would be cleaned. Raises UnreadableInput."""
         for path, topic, partition in self.partitions():
             yield self._clean(path, topic, partition, None)
 
     def in_place(self) -> Iterator[PartitionOutcome]:
-        """Do it where the logs are. Raises DirectoryLocked, UnreadableInput, OSError."""
+        """Clean the logs where they are. Raises DirectoryLocked, UnreadableInput, OSError."""
         with self._locked():
             for path, topic, partition in self.partitions():
                 outcome = self._clean(path, topic, partition, path)
                 if outcome.cleaning is not None and outcome.cleaning.checkpoint is not None:
-                    self._write_checkpoint(self.log_directory, (topic, partition), outcome.cleaning.checkpoint)
+                    self._write_checkpoint(
+                        self.log_directory, TopicPartition(topic, partition), outcome.cleaning.checkpoint
+                    )
                 yield outcome
 
     def into(self, target: Path) -> Iterator[PartitionOutcome]:
-        """Do it in a new directory. Raises TargetExists, UnreadableInput, OSError."""
+        """Write the cleaned logs, and copies of the others, to a new directory. Raises TargetExists, UnreadableInput,
+        OSError."""
         with new_directory(self._disk, target) as partial:
             yield from self._into(partial)
 
     def _into(self, target: Path) -> Iterator[PartitionOutcome]:
         places = {path: (topic, number) for path, topic, number in self.partitions()}
-        offsets: dict[Partition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for path, (topic, partition) in places.items():
             place = target if self.single else target / path.name
             self._disk.make_directory(place)
             outcome = self._clean(path, topic, partition, place)
             if outcome.cleaning is not None and outcome.cleaning.checkpoint is not None:
-                offsets[topic, partition] = outcome.cleaning.checkpoint
+                offsets[TopicPartition(topic, partition)] = outcome.cleaning.checkpoint
             yield outcome
         if not self.single:
             copy_rest(self._disk, self.directory, target, skip={path.name for path in places} | {FileKind.LOCK})
@@ -156,21 +159,23 @@ class LogCleaner:
 
     def _locked(self) -> AbstractContextManager[object]:
         if not is_log_directory(self.log_directory.path):
-            return nullcontext()  # partitions by themselves: no broker can have them
+            return nullcontext()  # partitions outside a log directory: no broker can use them
         return DirectoryLock(self._disk, self.log_directory.path)
 
-    def _write_checkpoint(self, directory: LogDirectory, partition: Partition, offset: int) -> None:
-        """Kafka keeps the entries of partitions that are here."""
+    def _write_checkpoint(self, directory: LogDirectory, partition: TopicPartition, offset: int) -> None:
+        """Write the cleaner's checkpoint with one entry changed. As in Kafka, entries of partitions that are not in the
+        directory are dropped."""
         if not is_log_directory(directory.path):
             return
-        here = {each.partition for each in directory.partitions() if not each.name.state}
+        partitions = {each.partition for each in directory.partitions() if not each.name.state}
         offsets = directory.offsets(FileKind.CLEANER_OFFSETS)
-        offsets = {key: value for key, value in offsets.items() if key in here} | {partition: offset}
+        offsets = {key: value for key, value in offsets.items() if key in partitions} | {partition: offset}
         directory.write_offsets(self._disk, FileKind.CLEANER_OFFSETS, offsets)
 
 
 def copy_partition(disk: Disk, source: Path, target: Path, log: CleanerLog | None) -> None:
-    """Copy what a cleaning (None: there was none) left alone, but for what Kafka is about to delete. Raises OSError."""
+    """Copy the files of a partition that its cleaning did not write, but not those that Kafka would delete. log: None
+    where the partition was not cleaned. Raises OSError."""
     for path in sorted(source.iterdir()):
         name = parse(path.name)
         if not path.is_file() or (name is not None and name.state) or (target / path.name).exists():
@@ -179,13 +184,13 @@ def copy_partition(disk: Disk, source: Path, target: Path, log: CleanerLog | Non
             kept = {segment.base_offset for segment in log.segments if segment.directory == source}
             if name.kind in SEGMENT_FILES and name.base_offset not in kept:
                 continue
-            if name.kind is FileKind.PRODUCER_SNAPSHOT and name.base_offset in log.gone:
+            if name.kind is FileKind.PRODUCER_SNAPSHOT and name.base_offset in log.merged:
                 continue
         copy_file(disk, path, target / path.name)
 
 
 def copy_rest(disk: Disk, source: Path, target: Path, *, skip: set[str]) -> None:
-    """Copy what is in a directory, subdirectories too, but for some names. Raises OSError."""
+    """Copy a directory with its subdirectories, but not the entries of some names. Raises OSError."""
     for path in sorted(source.iterdir()):
         if path.name in skip:
             continue

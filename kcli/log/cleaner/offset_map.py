@@ -1,9 +1,8 @@
-"""The last offset of every key in the dirty part of a log, as far as memory goes.
+"""The offset map: the last offset of every key in the dirty part of a log, for as many keys as its memory holds.
 
-Segments are read in order until the map is full; it then speaks for all offsets up to `reach`, and what lies behind is
-left for another pass. Records of aborted transactions and control records do not count, records without a key neither.
-Windows are decompressed and their keys hashed by several threads; only putting them in is one after the other.
-Source: Cleaner.buildOffsetMap.
+Segments are read in order until the map is full. The map then holds for all offsets up to `reach`; another pass cleans
+the rest. Records of aborted transactions, control records and records without a key are left out. Several threads
+decompress windows and hash keys; one thread fills the map. Source: Cleaner.buildOffsetMap.
 """
 
 from __future__ import annotations
@@ -15,22 +14,16 @@ from functools import partial
 
 from formats.compression import decompress
 from formats.errors import FormatError
+from formats.kernels.batches import FAULT_BAD_PAYLOAD, FAULT_BAD_RECORD, FAULT_CONTROL_KEY
+from formats.kernels.cleaner.key_map import KeyHashes, KeyMap
+from formats.kernels.cleaner.transactions import CleanedTransactions
 from formats.kernels.columns import BASE_OFFSET, FAULTS, LAST_OFFSET, MAGIC, POSITION, BatchRow
-from formats.kernels.log import (
-    FAULT_BAD_PAYLOAD,
-    FAULT_BAD_RECORD,
-    FAULT_CONTROL_KEY,
-    CleanedTransactions,
-    KeyHashes,
-    KeyMap,
-    RecordTable,
-    payload_bounds,
-)
+from formats.kernels.records import RecordTable, payload_bounds
 from kcli.log.batch_records import UNREADABLE, decode, faults_of
-from kcli.log.cleaner.partition import CleanerLog, Segment, Uncleanable
-from kcli.log.cleaner.pipeline import in_order
+from kcli.log.cleaner.partition import CleanerLog, StoredSegment, Uncleanable
 from kcli.log.cleaner.progress import Progress
 from kcli.log.segment_reader import Window
+from kcli.log.threads import in_order
 
 ROWS = 1024
 MARKER_FAULTS = UNREADABLE | FAULT_CONTROL_KEY
@@ -38,20 +31,20 @@ MARKER_FAULTS = UNREADABLE | FAULT_CONTROL_KEY
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A window and, for each batch, CLEAN_* flags."""
+    """A window, and the CLEAN_* flags of each of its batches."""
 
-    segment: Segment
+    segment: StoredSegment
     window: Window
     flags: bytearray
 
     def fail_at(self, i: int) -> Uncleanable:
-        """What is wrong with batch i."""
+        """The error for batch i, with its place in the file."""
         faults = faults_of(self.window, i)
         position = self.window.batches.field(i, POSITION)
         return Uncleanable(self.segment.path(), faults[0].reason if faults else "unreadable", position)
 
     def check(self, bits: int) -> None:
-        """Raise Uncleanable where a batch has one of these faults."""
+        """Raise Uncleanable where a batch has one of the faults in `bits` (FAULT_* flags)."""
         batches = self.window.batches
         i = batches.first_fault()
         while i >= 0:
@@ -61,10 +54,11 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenWindow:
-    """Whole batches in a row that are in the map, sound with their CRCs: bytes [position, stop) of the log, offsets.
+class SurveyedWindow:
+    """Adjacent sound batches whose keys are all in the map: bytes [position, stop) of the log, and their offsets.
 
-    records and size of records in bytes: -1 where some of the batches need a look whatever the map says.
+    records, size: the number of their records, and the bytes of these; -1 where some of the batches must be read again
+    in any case.
     """
 
     position: int
@@ -76,16 +70,16 @@ class SeenWindow:
     size: int
 
 
-Seen = dict[int, list[SeenWindow]]  # by base offset of the segment
+SurveyedWindows = dict[int, list[SurveyedWindow]]  # by base offset of the segment
 
 
 def new_map(memory_bytes: int, load_factor: float) -> KeyMap:
-    """An empty map of that many bytes, its hash under a secret of its own."""
+    """Return an empty map that takes memory_bytes and hashes keys with a new random secret."""
     return KeyMap(memory_bytes, load_factor, os.urandom(16))
 
 
 def payload_of(window: Window, i: int) -> bytes:
-    """The decompressed records of batch i; nothing, and a fault on the batch, where they do not decompress."""
+    """The decompressed records of batch i; empty where they do not decompress, which is noted as the batch's fault."""
     start, stop = payload_bounds(window.data, window.batches, i)
     row = BatchRow._make(window.batches.row(i))
     try:
@@ -123,27 +117,29 @@ def build_offset_map(
     *,
     threads: int,
     progress: Progress,
-    seen: Seen | None = None,
+    surveyed: SurveyedWindows | None = None,
 ) -> bool:
-    """Fill the map from the segments with offsets in [start, stop). True where it got full. `seen` hears what was read.
-    Raises Uncleanable."""
+    """Fill the map from the segments with offsets in [start, stop). Returns whether it got full.
+
+    surveyed: receives the windows that were read. Raises Uncleanable.
+    """
     transactions = CleanedTransactions()
     transactions.add_aborted(log.aborted(start, stop))
     dirty = log.between(start, stop)
 
-    def windows(segment: Segment) -> Iterator[Judged]:
+    def windows(segment: StoredSegment) -> Iterator[Judged]:
         for window in segment.windows():
             flags = transactions.judge(window.data, window.batches, partial(payload_of, window))
             judged = Judged(segment, window, flags)
             judged.check(MARKER_FAULTS)
             yield judged
 
-    def hashed(judged: Judged) -> tuple[KeyHashes, SeenWindow]:
+    def hashed(judged: Judged) -> tuple[KeyHashes, SurveyedWindow]:
         keys, window, batches = KeyHashes(), judged.window, judged.window.batches
         hash_keys(judged, offset_map, start, keys)
         keys.finish(batches, start)
         window.release()
-        found = SeenWindow(
+        found = SurveyedWindow(
             window.position,
             window.position + window.stop,
             batches.field(0, BASE_OFFSET),
@@ -158,8 +154,8 @@ def build_offset_map(
         for keys, found in in_order(hashed, windows(segment), threads):
             if offset_map.put(keys):
                 return True
-            if seen is not None:
-                seen.setdefault(segment.base_offset, []).append(found)
+            if surveyed is not None:
+                surveyed.setdefault(segment.base_offset, []).append(found)
             progress(found.stop - found.position)
         offset_map.reach = (dirty[i + 1].base_offset if i + 1 < len(dirty) else stop) - 1
     return False

@@ -19,7 +19,7 @@ from pathlib import Path
 from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, build, parse
 from formats.kernels.columns import BatchRow
-from formats.kernels.log import ProducerTable
+from formats.kernels.producers import ProducerTable
 from formats.producer_snapshot import ProducerEntry
 from formats.producer_snapshot import parse as parse_snapshot
 from formats.txn_index import ENTRY as TXN_ENTRY
@@ -27,7 +27,7 @@ from formats.txn_index import AbortedTxn
 from formats.txn_index import parse as parse_txn_index
 from kcli.errors import KcliError, UnreadableInput
 from kcli.log.batch_records import faults_of
-from kcli.log.index_writer import OffsetIndexReader
+from kcli.log.index_entries import OffsetIndexReader
 from kcli.log.producer_state import read_control
 from kcli.log.segment_reader import WINDOW_BYTES, Damage, Window, read_segment
 from kcli.log.source import FileSource, read_whole
@@ -40,7 +40,7 @@ NONE_BEHIND = f"no offset lies behind {LAST_OFFSET:,}"
 
 
 class Uncleanable(KcliError):
-    """Something in the log at which Kafka's cleaner gives the partition up."""
+    """A fault in the log, at which Kafka's cleaner marks the partition as uncleanable."""
 
     def __init__(self, path: Path, reason: str, position: int | None = None) -> None:
         place = "" if position is None else f" byte {position:,}:"
@@ -51,10 +51,11 @@ class Uncleanable(KcliError):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """One segment: where its files are, its size in bytes, when it was last changed (ms since 1970).
+class StoredSegment:
+    """A segment as it lies on disk: its directory, its size in bytes, when it was last changed (ms since 1970).
 
-    known_aborted: its transaction index, where somebody appends to the file; None: as the file has it.
+    known_aborted: the entries of its transaction index, where a running broker appends to that file; None: read the
+    file.
     """
 
     directory: Path
@@ -64,7 +65,8 @@ class Segment:
     known_aborted: tuple[AbortedTxn, ...] | None = None
 
     def path(self, kind: FileKind = FileKind.LOG, state: str = "") -> Path:
-        """One of its files; `state`: as the name has it behind a swap or a deletion."""
+        """The path of one of its files. state: the suffix without its dot, `cleaned`, `swap` or `deleted`; empty for
+        none."""
         return self.directory / build(FileName(kind, self.base_offset, state=state))
 
     def index_bytes(self, kind: FileKind) -> int:
@@ -87,7 +89,7 @@ class Segment:
 
     @property
     def age_timestamp(self) -> int:
-        """What its age is counted from: its largest timestamp, else its last change; ms."""
+        """The time that its age counts from: its largest timestamp, else its last change; ms."""
         largest = self.largest_timestamp
         return self.modified_ms if largest is None else largest
 
@@ -135,9 +137,9 @@ class Segment:
             raise Uncleanable(path, error.reason, error.position) from None
 
 
-def find_segments(directory: Path) -> list[Segment]:
-    """The segments in a directory, by base offset. Raises UnreadableInput: not readable, none there, or an unfinished
-    swap, which Kafka ends when it starts."""
+def find_segments(directory: Path) -> list[StoredSegment]:
+    """The segments in a directory, by base offset. Raises UnreadableInput where the directory cannot be read or has no
+    segment, Uncleanable where a swap is unfinished: Kafka completes that at its next start."""
     found = []
     try:
         for path in directory.iterdir():
@@ -149,9 +151,9 @@ def find_segments(directory: Path) -> list[Segment]:
                 raise Uncleanable(directory, reason)
             if name.kind is FileKind.LOG and not name.state and name.base_offset is not None:
                 stat = path.stat()
-                found.append(Segment(directory, name.base_offset, stat.st_size, stat.st_mtime_ns // 1_000_000))
+                found.append(StoredSegment(directory, name.base_offset, stat.st_size, stat.st_mtime_ns // 1_000_000))
     except OSError as error:
-        raise UnreadableInput(str(directory), error.strerror or str(error)) from error
+        raise UnreadableInput.of(directory, error) from error
     if not found:
         raise UnreadableInput(str(directory), "no segment in this directory")
     return sorted(found, key=lambda segment: segment.base_offset)
@@ -159,23 +161,23 @@ def find_segments(directory: Path) -> list[Segment]:
 
 @dataclass
 class CleanerLog:
-    """A partition as the cleaner sees it. `segments` changes as it works; offsets and producers do not.
+    """A partition as the cleaner sees it. `segments` changes during a pass; offsets and producers do not.
 
-    first_unstable_offset: of the open transactions, None without any; producers: id -> last data offset, epoch; gone:
-    base offsets at which no segment begins any more.
+    first_unstable_offset: the first offset of the first open transaction; None where no transaction is open. producers:
+    last data offset and epoch, by producer id. merged: base offsets of segments that were merged into others.
     """
 
     directory: Path
-    segments: list[Segment]
+    segments: list[StoredSegment]
     log_start_offset: int
     log_end_offset: int
     high_watermark: int
     first_unstable_offset: int | None
     producers: dict[int, tuple[int, int]]
-    gone: set[int] = field(default_factory=set)
+    merged: set[int] = field(default_factory=set)
 
     @property
-    def active(self) -> Segment:
+    def active(self) -> StoredSegment:
         """The segment that is appended to."""
         return self.segments[-1]
 
@@ -184,20 +186,20 @@ class CleanerLog:
         """Bytes of all its segments."""
         return sum(segment.size for segment in self.segments)
 
-    def between(self, start: int, stop: int) -> list[Segment]:
-        """The segments that hold offsets from `start` on (from the first, where none begins below) and begin below
-        `stop`. Source: LogSegments.values."""
+    def between(self, start: int, stop: int) -> list[StoredSegment]:
+        """The segments that hold offsets in [start, stop): from the last one with a base offset at or below `start`
+        (else from the first one) to the last one with a base offset below `stop`. Source: LogSegments.values."""
         if start >= stop:
             return []
         floor = max((each.base_offset for each in self.segments if each.base_offset <= start), default=-1)
         return [segment for segment in self.segments if floor <= segment.base_offset < stop]
 
-    def closed_from(self, offset: int) -> list[Segment]:
-        """The segments but the active one, from the one that holds `offset` on."""
+    def closed_from(self, offset: int) -> list[StoredSegment]:
+        """The segments from the one that holds `offset` on, without the active segment."""
         return self.between(offset, self.active.base_offset)
 
-    def next_base_offset(self, segment: Segment) -> int:
-        """Where the segment behind it begins; the log end for the active one."""
+    def next_base_offset(self, segment: StoredSegment) -> int:
+        """The base offset of the segment behind `segment`; the log end for the active one."""
         behind = [each.base_offset for each in self.segments if each.base_offset > segment.base_offset]
         return min(behind, default=self.log_end_offset)
 
@@ -213,12 +215,12 @@ class CleanerLog:
                     return found
         return found
 
-    def replace(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
-        """Segments have been swapped."""
-        gone = {segment.base_offset for segment in old}
-        kept = [segment for segment in self.segments if segment.base_offset not in gone]
+    def replace(self, old: Sequence[StoredSegment], new: Sequence[StoredSegment]) -> None:
+        """Note that the segments `new` have replaced the segments `old`."""
+        merged = {segment.base_offset for segment in old}
+        kept = [segment for segment in self.segments if segment.base_offset not in merged]
         self.segments = sorted([*kept, *new], key=lambda segment: segment.base_offset)
-        self.gone |= gone - {segment.base_offset for segment in new}
+        self.merged |= merged - {segment.base_offset for segment in new}
 
 
 def read_log(
@@ -229,8 +231,10 @@ def read_log(
     log_start_offset: int = 0,
     high_watermark: int | None = None,
 ) -> CleanerLog:
-    """A directory that nobody has open. log_start_offset, high_watermark: as checkpoints have them. Raises
-    UnreadableInput, Uncleanable."""
+    """The log in a directory that no process has open. log_start_offset, high_watermark: of the checkpoints.
+
+    Raises UnreadableInput, Uncleanable.
+    """
     segments = find_segments(directory)
     start, end = max(log_start_offset, segments[0].base_offset), _read_log_end(segments[-1])
     if high_watermark is None or not start <= high_watermark < end:
@@ -253,8 +257,9 @@ def active_producers(table: ProducerTable, now_ms: int, expiration_ms: int) -> d
     }
 
 
-def _read_log_end(active: Segment) -> int:
-    """Behind the last batch of the active segment, beginning at its last index entry. Raises Uncleanable."""
+def _read_log_end(active: StoredSegment) -> int:
+    """The offset behind the last batch of the active segment, which is read from its last index entry on. Raises
+    Uncleanable."""
     start = 0
     path = active.path(FileKind.OFFSET_INDEX)
     if path.exists():
@@ -279,7 +284,7 @@ def _load_producers(log: CleanerLog) -> ProducerTable:
         try:
             entries = parse_snapshot(read_whole(path)).entries
         except FormatError:
-            continue  # as Kafka: the one before it
+            continue  # as Kafka: try the snapshot before it
         for entry in entries:
             table.load(entry)
         known = offset
@@ -292,7 +297,7 @@ def _load_producers(log: CleanerLog) -> ProducerTable:
 
 
 def _snapshot_offsets(log: CleanerLog) -> list[int]:
-    """Offsets of its snapshots that lie in the log, the latest first."""
+    """The offsets of producer snapshots that lie within the log, the latest first."""
     names = [parse(path.name) for path in log.directory.glob(f"*{FileKind.PRODUCER_SNAPSHOT}")]
     found = [name.base_offset for name in names if name and name.base_offset is not None]
     return sorted((each for each in found if log.log_start_offset < each <= log.log_end_offset), reverse=True)

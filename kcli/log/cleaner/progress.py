@@ -1,12 +1,12 @@
-"""Who is told how far a cleaning is."""
+"""The callback that a cleaning reports its progress to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Progress = Callable[[int], None]
-"""Called with the bytes of log that have been read since the last call; a cleaning reads the dirty part twice."""
+"""Called with the number of log bytes read since the last call. A cleaning reads the dirty part of a log twice."""
 
 
 def silent(_size: int) -> None:
-    """Nobody is told."""
+    """Ignore the progress."""

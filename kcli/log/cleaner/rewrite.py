@@ -1,15 +1,14 @@
-"""A group of segments written anew as one: every batch that stays, and the indexes beside it.
+"""A group of segments rewritten into one segment with its indexes: every batch that stays.
 
     windows in order  ->  which batches are aborted, which markers have expired       one after the other
                       ->  which records stay, batches built again, compressed again   several threads
                       ->  appended to the new log, index entries added                in order
 
-Where the map has a bit for every offset, what it was filled from is not hashed again, and what holds none of the latest
-records is not read again. A batch of which every record stays is copied byte for byte. Any other is built again as
-magic 2 with its own codec at the codec's default level: that is Kafka's way, compression.type is not looked at here.
-Bytes of header keys stay as they are, where Kafka would replace what is not UTF-8. A batch whose CRC does not hold is
-not cleaned; Kafka does not look.
-Source: Cleaner.cleanSegments, cleanInto; MemoryRecords.filterTo.
+Where the map has a bit for every offset, the batches that filled it are not hashed again, and batches without a latest
+record are not read again. A batch of which every record stays is copied byte for byte. Any other batch is built again
+as magic 2 with its own codec at the codec's default level: as in Kafka, compression.type does not matter here. Bytes of
+header keys stay as they are, where Kafka would replace those that are not UTF-8. A batch with a wrong CRC makes the log
+uncleanable; Kafka does not check it. Source: Cleaner.cleanSegments, cleanInto; MemoryRecords.filterTo.
 """
 
 from __future__ import annotations
@@ -21,33 +20,27 @@ from pathlib import Path
 
 from formats.compression import compress
 from formats.file_name import FileKind
+from formats.kernels.cleaner.batch_filter import CLEAN_REASONS, FILTER_FAULTS, BatchFilter
+from formats.kernels.cleaner.key_map import KeyMap
+from formats.kernels.cleaner.transactions import CLEAN_DISCARD, CLEAN_RETAIN_EMPTY, CleanedTransactions
 from formats.kernels.columns import FAULTS, POSITION, BatchRow
-from formats.kernels.log import (
-    CLEAN_DISCARD,
-    CLEAN_REASONS,
-    CLEAN_RETAIN_EMPTY,
-    FILTER_FAULTS,
-    BatchFilter,
-    CleanedTransactions,
-    KeyMap,
-    RecordTable,
-    SegmentIndexes,
-)
+from formats.kernels.indexes import SegmentIndexes
+from formats.kernels.records import RecordTable
 from formats.txn_index import AbortedTxn
 from formats.txn_index import build as build_txn_index
-from kcli.log.cleaner.offset_map import MARKER_FAULTS, Judged, Seen, payload_of
-from kcli.log.cleaner.partition import CleanerLog, Segment, Uncleanable
-from kcli.log.cleaner.pipeline import in_order
+from kcli.log.cleaner.offset_map import MARKER_FAULTS, Judged, SurveyedWindows, payload_of
+from kcli.log.cleaner.partition import CleanerLog, StoredSegment, Uncleanable
 from kcli.log.cleaner.progress import Progress
 from kcli.log.disk import Disk, DiskFile
 from kcli.log.segment_reader import Window
+from kcli.log.threads import in_order
 
-WRAPPED_MESSAGE_BYTES = 26  # the smallest message inside a compressed one
+WRAPPED_MESSAGE_BYTES = 26  # the smallest message (magic 0, 1) inside a compressed message
 
 
 @dataclass(slots=True)
 class CleanCounts:
-    """What a cleaning did. Bytes by reason are those of records, uncompressed."""
+    """What a cleaning kept and removed. gone: by reason, the number of removed records and their uncompressed bytes."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -57,7 +50,7 @@ class CleanCounts:
     batches_kept: int = 0
     batches_emptied: int = 0
     horizons_set: int = 0
-    gone: dict[str, tuple[int, int]] = field(default_factory=lambda: dict.fromkeys(CLEAN_REASONS, (0, 0)))
+    dropped: dict[str, tuple[int, int]] = field(default_factory=lambda: dict.fromkeys(CLEAN_REASONS, (0, 0)))
 
     def add_filter(self, batches: BatchFilter) -> None:
         """Add what a filter counted."""
@@ -67,24 +60,24 @@ class CleanCounts:
         self.batches_kept += batches.batches_kept
         self.batches_emptied += batches.batches_emptied
         self.horizons_set += batches.horizons_set
-        self._add_gone(dict(zip(CLEAN_REASONS, batches.reasons, strict=True)))
+        self._add_dropped(dict(zip(CLEAN_REASONS, batches.reasons, strict=True)))
 
     def add_superseded(self, batches: int, records: int, size: int) -> None:
-        """Batches of which every record is superseded."""
+        """Add batches of which every record is superseded. size: bytes of the records."""
         self.batches_read += batches
         self.records_read += records
-        self._add_gone({CLEAN_REASONS[0]: (records, size)})
+        self._add_dropped({CLEAN_REASONS[0]: (records, size)})
 
     def add(self, other: CleanCounts) -> None:
         """Add another count."""
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self._add_gone(other.gone)
+        self._add_dropped(other.dropped)
 
-    def _add_gone(self, gone: Mapping[str, tuple[int, int]]) -> None:
-        for reason, (records, size) in gone.items():
-            before = self.gone[reason]
-            self.gone[reason] = (before[0] + records, before[1] + size)
+    def _add_dropped(self, dropped: Mapping[str, tuple[int, int]]) -> None:
+        for reason, (records, size) in dropped.items():
+            before = self.dropped[reason]
+            self.dropped[reason] = (before[0] + records, before[1] + size)
 
 
 COUNTED = (
@@ -101,22 +94,22 @@ COUNTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What holds for the whole pass."""
+    """The values that decide, for a whole pass, which records stay."""
 
     offset_map: KeyMap
     now_ms: int
     delete_retention_ms: int
-    legacy_horizon_ms: int  # tombstones of magic 0 and 1 in segments not changed since then go
+    legacy_horizon_ms: int  # tombstones of magic 0 and 1 are removed from segments last changed before this time
     end_offset: int  # the first uncleanable offset
     index_interval_bytes: int
     threads: int
     progress: Progress
-    seen: Seen
+    surveyed: SurveyedWindows
 
 
 def clean_group(
     log: CleanerLog,
-    group: list[Segment],
+    group: list[StoredSegment],
     transactions: CleanedTransactions,
     rules: Rules,
     target: CleanedSegment | None,
@@ -168,7 +161,7 @@ def clean_group(
 
 
 def _judged(
-    log: CleanerLog, segment: Segment, transactions: CleanedTransactions, rules: Rules, counts: CleanCounts
+    log: CleanerLog, segment: StoredSegment, transactions: CleanedTransactions, rules: Rules, counts: CleanCounts
 ) -> Iterator[Judged]:
     for window in _windows(segment, rules, counts):
         flags = transactions.judge(
@@ -184,11 +177,11 @@ def _judged(
         yield judged
 
 
-def _windows(segment: Segment, rules: Rules, counts: CleanCounts) -> Iterator[Window]:
-    """The segment without what is known to go whole, which is only counted."""
-    start = seen_to = 0
-    for each in rules.seen.get(segment.base_offset, ()):
-        seen_to = each.stop
+def _windows(segment: StoredSegment, rules: Rules, counts: CleanCounts) -> Iterator[Window]:
+    """The windows of a segment, without the batches known to be superseded as a whole, which are only counted."""
+    start = surveyed_end = 0
+    for each in rules.surveyed.get(segment.base_offset, ()):
+        surveyed_end = each.stop
         if each.records < 0 or each.last_offset + 1 >= rules.end_offset:
             continue
         if rules.offset_map.all_superseded(each.first_offset, each.last_offset):
@@ -196,12 +189,12 @@ def _windows(segment: Segment, rules: Rules, counts: CleanCounts) -> Iterator[Wi
             counts.add_superseded(each.batches, each.records, each.size)
             rules.progress(each.stop - each.position)
             start = each.stop
-    yield from segment.windows(start=start, stop=seen_to, check_crc=False)
-    yield from segment.windows(start=seen_to)
+    yield from segment.windows(start=start, stop=surveyed_end, check_crc=False)
+    yield from segment.windows(start=surveyed_end)
 
 
 def filter_window(judged: Judged, batches: BatchFilter) -> None:
-    """Put what stays of a window into `batches.out`. Raises Uncleanable."""
+    """Write the records of a window that stay to `batches.out`. Raises Uncleanable."""
     window, flags = judged.window, judged.flags
     i = 0
     while True:
@@ -242,11 +235,11 @@ def _fault(judged: Judged, batches: BatchFilter) -> Uncleanable:
 
 
 class CleanedSegment:
-    """The segment being written, its files named `.cleaned` until it is swapped in."""
+    """The segment that a group is rewritten into; its files have the suffix `.cleaned` until it is swapped in."""
 
     def __init__(self, disk: Disk, directory: Path, base_offset: int, index_interval_bytes: int) -> None:
-        """Begin it; what an earlier try left is removed. Raises OSError."""
-        self.segment = Segment(directory, base_offset, 0, 0)
+        """Create the files; those that an earlier attempt left are removed. Raises OSError."""
+        self.segment = StoredSegment(directory, base_offset, 0, 0)
         self._disk = disk
         self._indexes = SegmentIndexes(base_offset, index_interval_bytes)
         self._file: DiskFile | None = None
@@ -266,7 +259,7 @@ class CleanedSegment:
         self._file.write([batches], position)
 
     def finish(self, aborted: tuple[AbortedTxn, ...], modified_ms: int) -> None:
-        """Write the indexes, make all of it durable, give it the age of the segments that it replaces."""
+        """Write the indexes, sync all files, and give them the modification time of the segments that they replace."""
         assert self._file is not None, "the segment is finished"
         self._indexes.finish()
         self._file.sync()
@@ -277,7 +270,9 @@ class CleanedSegment:
             self._write(FileKind.TXN_INDEX, build_txn_index(aborted))
         for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             self._disk.set_modified(self._path(kind), modified_ms)
-        self.segment = Segment(self.segment.directory, self.segment.base_offset, self._indexes.position, modified_ms)
+        self.segment = StoredSegment(
+            self.segment.directory, self.segment.base_offset, self._indexes.position, modified_ms
+        )
 
     def _write(self, kind: FileKind, data: bytes) -> None:
         with self._disk.open(self._path(kind), create=True, truncate=True) as file:
@@ -290,7 +285,7 @@ class CleanedSegment:
             self._file = None
 
     def discard(self) -> None:
-        """Remove what there is of it."""
+        """Remove the files."""
         self._close()
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX, FileKind.LOG):
             self._disk.remove(self._path(kind))

@@ -1,4 +1,4 @@
-"""From where to where a log may be cleaned, and whether that is worth it.
+"""The offsets from which and to which a log may be cleaned, and whether it is dirty enough to be cleaned.
 
     first dirty offset        behind what was cleaned before: the cleaner's checkpoint, or the log start
     first uncleanable offset  the least of: base of the active segment, last stable offset, base of the first segment
@@ -19,7 +19,7 @@ from kcli.log.config import LogConfig
 
 
 class Bound(StrEnum):
-    """What the first uncleanable offset comes from."""
+    """The reason why the cleanable part of a log ends where it does."""
 
     ACTIVE = "active segment"
     TRANSACTION = "open transaction"
@@ -29,18 +29,18 @@ class Bound(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What there is to clean; offsets, and bytes of whole segments."""
+    """The part of a log to clean: offsets, and bytes of whole segments."""
 
     first_dirty_offset: int
     bound: Bound
     bound_offset: int
-    bound_until_ms: int | None  # when the lag is over
+    bound_until_ms: int | None  # when min.compaction.lag.ms is over, ms since 1970; None: another bound
     first_uncleanable_offset: int
     clean_bytes: int
     cleanable_bytes: int
-    due_for_ms: int  # longer than max.compaction.lag.ms, 0: not
+    due_for_ms: int  # how long beyond max.compaction.lag.ms the oldest dirty segment has waited; 0: not beyond it
     min_ratio: float
-    reset: bool  # the checkpoint did not fit the log
+    reset: bool  # whether the cleaner's checkpoint lay outside the log
 
     @property
     def ratio(self) -> float:
@@ -50,14 +50,15 @@ class Selection:
 
     @property
     def worth_it(self) -> bool:
-        """Kafka would clean it."""
+        """Whether Kafka would clean the log now."""
         if self.clean_bytes + self.cleanable_bytes == 0:
             return False
         return (self.due_for_ms > 0 and self.cleanable_bytes > 0) or self.ratio > self.min_ratio
 
 
 def select(log: CleanerLog, config: LogConfig, checkpoint: int | None, now_ms: int) -> Selection:
-    """What of `log` may be cleaned now. checkpoint: up to where it was cleaned before, None: never."""
+    """The part of `log` that may be cleaned now. checkpoint: the offset up to which it was cleaned before;
+    None: never."""
     first_dirty, reset = log.log_start_offset if checkpoint is None else checkpoint, False
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty, reset = log.log_start_offset, True
@@ -91,7 +92,7 @@ def select(log: CleanerLog, config: LogConfig, checkpoint: int | None, now_ms: i
 
 
 def _due_for_ms(log: CleanerLog, config: LogConfig, first_dirty: int, now_ms: int) -> int:
-    """How long the oldest dirty segment has waited beyond max.compaction.lag.ms; 0: not that long."""
+    """How long, in ms, the oldest dirty segment has waited beyond max.compaction.lag.ms; 0: not beyond it."""
     clean_until = now_ms - config.max_compaction_lag_ms
     if clean_until <= 0:
         return 0

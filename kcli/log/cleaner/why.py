@@ -1,11 +1,12 @@
-"""Why is this record still there? The fate of every record of one key, as the cleaner would decide now.
+"""Why a record is still in the log: what the cleaner would do now with every record of one key.
 
     superseded by N   a later record of the key, in a transaction that was not aborted
-    tombstone         the latest, without a value: goes delete.retention.ms after a cleaning first saw it
-    aborted           of a transaction that was aborted
-    latest            stays
+    tombstone         the latest record, without a value: removed delete.retention.ms after its first cleaning
+    aborted           a record of an aborted transaction: removed
+    latest            kept
 
-What would go may be held back: by what bounds the cleanable part, by the dirty ratio, by a map that does not reach.
+A record that would be removed may still be kept: where it is not in the cleanable part, where the dirty ratio is too
+low, or where the offset map got full before it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from formats.kernels.cleaner.key_map import KeyMap
+from formats.kernels.cleaner.transactions import CLEAN_DISCARD, CLEAN_MARKER, CleanedTransactions
 from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import CLEAN_DISCARD, CLEAN_MARKER, CleanedTransactions, KeyMap, RecordTable
+from formats.kernels.records import RecordTable
 from kcli.log.batch_records import UNREADABLE, decode
 from kcli.log.cleaner.offset_map import Judged, build_offset_map, new_map, payload_of
-from kcli.log.cleaner.partition import CleanerLog, Segment
-from kcli.log.cleaner.pipeline import thread_count
+from kcli.log.cleaner.partition import CleanerLog, StoredSegment
 from kcli.log.cleaner.progress import Progress, silent
 from kcli.log.cleaner.selection import Bound, Selection, select
 from kcli.log.config import CleanerConfig, LogConfig
+from kcli.log.threads import thread_count
 
 ROWS = 1024
 
@@ -41,11 +44,12 @@ class KeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What the cleaner does with a record now, and why. `held_by` is set where it only stays for now."""
+    """What the cleaner would do with a record now, and why. `held_by` is set where the record would be removed, but is
+    not yet cleanable."""
 
     record: KeyRecord
-    goes: bool
-    what: str
+    is_dropped: bool
+    outcome: str
     held_by: str | None = None
     until_ms: int | None = None
 
@@ -60,7 +64,7 @@ def explain_key(
     now_ms: int,
     progress: Progress = silent,
 ) -> tuple[Selection, list[Fate]]:
-    """What there is to clean in the partition, and the fate of each record of the key by offset. Raises Uncleanable."""
+    """The part of the partition to clean, and the fate of each record of the key, by offset. Raises Uncleanable."""
     selection = select(log, config, checkpoint, now_ms)
     records = list(_records(log, key, progress))
     offset_map: KeyMap | None = None
@@ -106,8 +110,8 @@ def _rows(rows: RecordTable, judged: Judged) -> Iterator[KeyRecord]:
 Held = tuple[str, int | None]  # by what, and until when (ms) where that is known
 
 
-def _stays(record: KeyRecord, what: str, held: Held) -> Fate:
-    return Fate(record, goes=False, what=what, held_by=held[0], until_ms=held[1])
+def _stays(record: KeyRecord, outcome: str, held: Held) -> Fate:
+    return Fate(record, is_dropped=False, outcome=outcome, held_by=held[0], until_ms=held[1])
 
 
 class _Judge:
@@ -121,7 +125,7 @@ class _Judge:
         latest: int,
         now_ms: int,
     ) -> None:
-        self._active: Segment = log.active
+        self._active: StoredSegment = log.active
         self._config = config
         self._selection = selection
         self._reach = -1 if offset_map is None else offset_map.reach
@@ -130,38 +134,38 @@ class _Judge:
         self._now_ms = now_ms
 
     def fate(self, record: KeyRecord) -> Fate:
-        """What happens to one record."""
+        """What the cleaner would do with the record."""
         if record.is_aborted:
             return self._unless_held(record, "aborted")
         if record.offset < self._latest:
             return self._superseded(record)
         if not record.is_tombstone:
-            return Fate(record, goes=False, what="latest")
+            return Fate(record, is_dropped=False, outcome="latest")
         return self._tombstone(record)
 
     def _superseded(self, record: KeyRecord) -> Fate:
-        what = f"superseded by {self._latest:,}"
-        fate = self._unless_held(record, what)
-        if fate.goes and self._in_map <= record.offset:
-            return _stays(record, what, self._why_uncleanable(self._latest))
-        return Fate(record, goes=True, what=f"superseded by {self._in_map:,}") if fate.goes else fate
+        outcome = f"superseded by {self._latest:,}"
+        fate = self._unless_held(record, outcome)
+        if fate.is_dropped and self._in_map <= record.offset:
+            return _stays(record, outcome, self._why_uncleanable(self._latest))
+        return Fate(record, is_dropped=True, outcome=f"superseded by {self._in_map:,}") if fate.is_dropped else fate
 
     def _tombstone(self, record: KeyRecord) -> Fate:
-        what = "latest, a tombstone"
+        outcome = "latest, a tombstone"
         horizon = record.delete_horizon_ms
         if horizon is None:
             held = self._held(record.offset)
-            return _stays(record, what, held or ("delete.retention.ms, which a first cleaning starts", None))
+            return _stays(record, outcome, held or ("delete.retention.ms, which a first cleaning starts", None))
         if self._now_ms < horizon:
-            return _stays(record, what, ("delete.retention.ms", horizon))
-        return self._unless_held(record, what)
+            return _stays(record, outcome, ("delete.retention.ms", horizon))
+        return self._unless_held(record, outcome)
 
-    def _unless_held(self, record: KeyRecord, what: str) -> Fate:
+    def _unless_held(self, record: KeyRecord, outcome: str) -> Fate:
         held = self._held(record.offset)
-        return Fate(record, goes=True, what=what) if held is None else _stays(record, what, held)
+        return Fate(record, is_dropped=True, outcome=outcome) if held is None else _stays(record, outcome, held)
 
     def _held(self, offset: int) -> Held | None:
-        """What keeps the cleaner from this offset, and until when; None: nothing."""
+        """What keeps the cleaner from cleaning this offset, and until when; None: nothing."""
         selection = self._selection
         if not self._config.compact:
             return "cleanup.policy, which is not compact", None

@@ -37,7 +37,7 @@ SIMPLE: dict[str, st.SearchStrategy[Any]] = {
     "string": st.text(max_size=20),
 }
 DAYS = st.dates(dt.date(1, 1, 1), dt.date(9999, 12, 31))
-TIMES = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+TIMES = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 (hypothesis takes naive bounds beside timezones)
 LOGICAL: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ({"type": "int", "logicalType": "date"}, DAYS),
     ({"type": "long", "logicalType": "timestamp-micros"}, TIMES),

@@ -126,7 +126,7 @@ class RegistryHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the signature in BaseHTTPRequestHandler)
         """Quiet."""
 
 

@@ -19,6 +19,7 @@ ODD_TEXT = st.sampled_from(
         b"\x0c\x08",
         b"\x7f",
         "\x9b31m".encode(),
+        "\u202e\u2028\u061c\u200f\u2066\u2030\u2065\u00a0".encode(),
         b"\xed\xa0\x80",
         b"\xf0\x90\x80",
         b"\xc2",

@@ -10,18 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.java_text import java_utf8
-from formats.kernels.log import (
-    ARROW_COLUMNS,
-    ArrowRows,
-    BatchTable,
-    RecordTable,
-    TextBuffer,
-    drop_batches,
-    drop_invalid,
-    drop_offsets,
-    has_transactions,
-    odd_offsets,
-)
+from formats.kernels.arrow.rows import ARROW_COLUMNS, ArrowRows
+from formats.kernels.batches import BatchTable, drop_batches, has_transactions, odd_offsets
+from formats.kernels.buffer import TextBuffer
+from formats.kernels.records import RecordTable, drop_invalid, drop_offsets
 from kcli.log.batch_records import decode
 from tests.formats.kernels.logs import LOGS
 from tests.formats.kernels.test_rows import CAPACITIES, batch_rows, scanned

@@ -4,17 +4,10 @@ from typing import Any
 
 import pytest
 
-from formats.kernels.log import (
-    BATCH_COLUMNS,
-    FAULT_BAD_RECORD,
-    RECORD_COLUMNS,
-    BatchTable,
-    RecordTable,
-    TextBuffer,
-    find_batch,
-    payload_bounds,
-    scan,
-)
+from formats.kernels.batches import BATCH_COLUMNS, FAULT_BAD_RECORD, BatchTable
+from formats.kernels.buffer import TextBuffer
+from formats.kernels.records import RECORD_COLUMNS, RecordTable, payload_bounds
+from formats.kernels.scan import find_batch, scan
 from formats.record_batch import BatchHeader, Record, RecordBatch, build_batch
 
 HEADER = BatchHeader(0, 0, 0, 2, 0, 0, 2, 0, 2, -1, -1, -1, 0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.compression import CODEC_NAMES, compress, decompress
-from formats.kernels.log import (
+from formats.kernels.arrow.builder import (
     BUILD_COLUMNS,
     BUILD_COMPRESS,
     BUILD_FAULT,
@@ -18,8 +18,8 @@ from formats.kernels.log import (
     BUILD_ROWS_DONE,
     BUILD_UNKNOWN_TIMESTAMP,
     BatchBuilder,
-    batches_within,
 )
+from formats.kernels.scan import batches_within
 from formats.record_batch import BatchHeader, Record, RecordBatch, RecordHeader, build_batch, parse_batch
 from tests.conftest import examples
 from tests.formats.kernels.logs import FIELD, HEADERS

@@ -3,19 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formats.kernels.batches import FAULT_BAD_CRC, BatchTable
+from formats.kernels.buffer import TextBuffer
 from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import (
-    FAULT_BAD_CRC,
-    SCAN_STOPPED,
-    BatchTable,
-    JsonPrinter,
-    KafkaPrinter,
-    RecordTable,
-    TablePrinter,
-    TextBuffer,
-    find_batch,
-    scan,
-)
+from formats.kernels.records import RecordTable
+from formats.kernels.scan import SCAN_STOPPED, find_batch, scan
+from formats.kernels.text.json_lines import JsonPrinter
+from formats.kernels.text.kafka_lines import KafkaPrinter
+from formats.kernels.text.table_lines import TablePrinter
 from kcli.log.batch_records import decode, faults_of
 from kcli.log.segment_reader import Window
 from tests.formats.kernels.logs import LOGS, record_batches

@@ -3,8 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formats.kernels.batches import BATCH_COLUMNS, BatchTable
 from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import BATCH_COLUMNS, RECORD_COLUMNS, SCAN_END, BatchTable, RecordTable, scan
+from formats.kernels.records import RECORD_COLUMNS, RecordTable
+from formats.kernels.scan import SCAN_END, scan
 from formats.primitives import parse
 from formats.record_batch import RecordHeaderBody
 from kcli.log.batch_records import decode

@@ -7,9 +7,15 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from formats.kernels.log import JsonPrinter, KafkaPrinter, LogSummary, RecordTable, TablePrinter, TextBuffer
+from formats.kernels.buffer import TextBuffer
+from formats.kernels.records import RecordTable
+from formats.kernels.summary import LogSummary
+from formats.kernels.text.json_lines import JsonPrinter
+from formats.kernels.text.kafka_lines import KafkaPrinter
+from formats.kernels.text.table_lines import TablePrinter
 from kcli.log.batch_records import decode
 from kcli.log.segment_reader import Window
+from kcli.printable import has_hidden
 from tests.formats.kernels.logs import LOGS
 from tests.formats.kernels.test_rows import CAPACITIES, scanned
 from tests.formats.kernels.twins import (
@@ -99,7 +105,8 @@ def test_kafka_lines_with_a_decoder(data: bytes, metadata: bool) -> None:
             if not twin.row.is_control:
                 key, value = decode_record(record.offset, record.key, record.value)
                 parts = [f" key: {key}"] * (key is not None) + [f" payload: {value}"] * (value is not None)
-                line = line[:-1] + "|" * (not metadata and bool(parts)) + "".join(parts) + "\n"  # noqa: PLW2901
+                expected.append(line[:-1] + "|" * (not metadata and bool(parts)) + "".join(parts) + "\n")
+                continue
         expected.append(line)
     assert lines == "".join(expected).splitlines()
 
@@ -112,7 +119,7 @@ def test_json_lines(data: bytes, capacity: int) -> None:
     objects = [json.loads(line) for line in lines]
     assert objects == [{"topic": "t", "partition": 3} | each for each in expected]
     assert [list(each) for each in objects] == [["topic", "partition", *each] for each in expected]
-    assert not any(char < " " or "\x7f" <= char < "\xa0" for line in lines for char in line)
+    assert not any(map(has_hidden, lines))
 
 
 @given(LOGS)
@@ -134,7 +141,7 @@ def test_table_lines(data: bytes, capacity: int, fold: int, raw_time: bool) -> N
     text = printed(scanned(data), capacity, printer.records)
     options = {"fold": fold, "raw_time": raw_time, "control_text": control_text}
     assert text == "".join(table_lines(read_log(data), **options))
-    assert not any("\x7f" <= char < "\xa0" or (char < " " and char != "\n") for char in text)
+    assert not any(map(has_hidden, text.split("\n")))
 
 
 @given(LOGS)

@@ -10,39 +10,28 @@ import pyarrow as pa
 import pytest
 
 from formats.batch_writer import write_batch
-from formats.kernels import log, payload
-from formats.kernels.log import (
-    CLEAN_MARKER,
-    RECOVERY_MORE,
-    RECOVERY_OVERFLOW,
-    AppendIndexer,
-    BatchBuilder,
-    BatchFilter,
-    BatchTable,
-    CleanedTransactions,
-    JsonPrinter,
-    KafkaPrinter,
-    KeyHashes,
-    KeyMap,
-    LogCheck,
-    ProducerTable,
-    RecordTable,
-    Runway,
-    SegmentIndexes,
-    SegmentRecovery,
-    TablePrinter,
-    TextBuffer,
-    accept_plain,
-    batches_within,
-    check_plain_records,
-    follow_producers,
-    odd_offsets,
-    scan,
-    write_records,
-)
+from formats.kernels import log_check
+from formats.kernels.append import Runway, accept_plain, check_plain_records
+from formats.kernels.arrow.builder import BatchBuilder
+from formats.kernels.batches import BatchTable, odd_offsets
+from formats.kernels.buffer import TextBuffer
+from formats.kernels.cleaner.batch_filter import BatchFilter
+from formats.kernels.cleaner.key_map import KeyHashes, KeyMap
+from formats.kernels.cleaner.transactions import CLEAN_MARKER, CleanedTransactions
+from formats.kernels.indexes import AppendIndexer, SegmentIndexes
+from formats.kernels.log_check import LogCheck
+from formats.kernels.payload import avro, json, payloads, protobuf, variant
+from formats.kernels.payload import columns as kinds
+from formats.kernels.producers import RECOVERY_MORE, RECOVERY_OVERFLOW, ProducerTable, follow_producers
+from formats.kernels.records import RecordTable
+from formats.kernels.recovery import SegmentRecovery
+from formats.kernels.scan import batches_within, scan
+from formats.kernels.text.json_lines import JsonPrinter
+from formats.kernels.text.kafka_lines import KafkaPrinter
+from formats.kernels.text.table_lines import TablePrinter
 from formats.kernels.wire import check
-from kcli.inspector.verify.segment import check_control
-from kcli.log.producer_state import read_control
+from formats.kernels.write import write_records
+from kcli.log.producer_state import check_control, read_control
 from tests.formats.kernels.test_build import SCHEMA
 
 LAST = 2**63 - 1
@@ -228,7 +217,7 @@ def test_tables_of_no_size() -> None:
     with pytest.raises(ValueError, match="5 styles"):
         TablePrinter(styles=[(b"", b"")] * 5)
     with pytest.raises(ValueError, match="0"):
-        log.IndexCursor(b"", 0)  # type: ignore[attr-defined]
+        log_check.IndexCursor(b"", 0)  # type: ignore[attr-defined]
 
 
 def test_a_check_that_was_not_begun_has_no_entries() -> None:
@@ -339,15 +328,15 @@ def test_a_codec_that_is_none() -> None:
 
 # programs and schemas
 
-STRUCT = (payload.STRUCT, payload.PLAIN, 1, 0, 0)
-LONG = (payload.INT64, payload.PLAIN, 0, 0, 0)
-TEXT = (payload.BINARY, payload.TEXT, 0, 0, 0)
+STRUCT = (kinds.STRUCT, kinds.PLAIN, 1, 0, 0)
+LONG = (kinds.INT64, kinds.PLAIN, 0, 0, 0)
+TEXT = (kinds.BINARY, kinds.TEXT, 0, 0, 0)
 
 
 @pytest.mark.parametrize("ends", [[0, 3], [-1, 2], [2, 1], [0, 1, 2]])
 def test_payloads_outside_of_their_data(ends: list[int]) -> None:
     with pytest.raises(ValueError, match="do not fit"):
-        payload.Payloads(np.array(ends, dtype=np.int32).data, b"ab", b"\x01")
+        payloads.Payloads(np.array(ends, dtype=np.int32).data, b"ab", b"\x01")
 
 
 @pytest.mark.parametrize(
@@ -355,63 +344,63 @@ def test_payloads_outside_of_their_data(ends: list[int]) -> None:
 )
 def test_shapes_that_are_none(rows: list[Any]) -> None:
     with pytest.raises(ValueError, match="row"):
-        payload.Shape(rows)
+        kinds.Shape(rows)
 
 
 @pytest.mark.parametrize(
     "op",
     [
         (99, 1, 1, 0, [], []),
-        (payload.AVRO_LONG, 2, 1, 0, [], []),
-        (payload.AVRO_LONG, 1, 0, 0, [], []),
-        (payload.AVRO_STRING, 1, 1, 0, [], []),
-        (payload.AVRO_ENUM, -1, 0, 1, [], []),
-        (payload.AVRO_RECORD, 0, 0, 0, [7], []),
-        (payload.AVRO_RECORD, 0, 0, 0, [], [9]),
-        (payload.AVRO_ARRAY, -1, 0, 0, [], []),
-        (payload.AVRO_MAP, 0, 0, 0, [0, 0], []),
-        (payload.AVRO_MEMBER, 0, 0, 0, [0], []),
+        (avro.AVRO_LONG, 2, 1, 0, [], []),
+        (avro.AVRO_LONG, 1, 0, 0, [], []),
+        (avro.AVRO_STRING, 1, 1, 0, [], []),
+        (avro.AVRO_ENUM, -1, 0, 1, [], []),
+        (avro.AVRO_RECORD, 0, 0, 0, [7], []),
+        (avro.AVRO_RECORD, 0, 0, 0, [], [9]),
+        (avro.AVRO_ARRAY, -1, 0, 0, [], []),
+        (avro.AVRO_MAP, 0, 0, 0, [0, 0], []),
+        (avro.AVRO_MEMBER, 0, 0, 0, [0], []),
     ],
 )
 def test_avro_programs_that_lead_nowhere(op: Any) -> None:
     with pytest.raises(ValueError, match=r"cannot be|is none of|leads back"):
-        payload.AvroProgram(payload.Shape([STRUCT, LONG]), [op], [], {b"": 0}, payload.NO_HEADER)
+        avro.AvroProgram(kinds.Shape([STRUCT, LONG]), [op], [], {b"": 0}, payloads.NO_HEADER)
 
 
 @pytest.mark.parametrize(
     "field",
     [
-        (1, payload.PROTO_INT64, 2, payload.OPTIONAL, 0, -1, 0, 0),
-        (1, payload.PROTO_STRING, 1, payload.OPTIONAL, 0, -1, 0, 0),
-        (1, payload.PROTO_INT64, 1, payload.REPEATED, 0, -1, 0, 0),
-        (1, payload.PROTO_INT64, 1, payload.OPTIONAL, 0, 0, 0, 0),
-        (1, payload.PROTO_INT64, -1, payload.OPTIONAL, 0, -1, 0, 0),
-        (1, payload.PROTO_MESSAGE, 1, payload.OPTIONAL, 3, -1, 0, 0),
-        (1, payload.PROTO_MESSAGE, 0, payload.DEFAULT, 0, -1, 0, 0),
-        (1, payload.PROTO_TIMESTAMP, 1, payload.OPTIONAL, 0, -1, 0, 0),
+        (1, protobuf.PROTO_INT64, 2, protobuf.OPTIONAL, 0, -1, 0, 0),
+        (1, protobuf.PROTO_STRING, 1, protobuf.OPTIONAL, 0, -1, 0, 0),
+        (1, protobuf.PROTO_INT64, 1, protobuf.REPEATED, 0, -1, 0, 0),
+        (1, protobuf.PROTO_INT64, 1, protobuf.OPTIONAL, 0, 0, 0, 0),
+        (1, protobuf.PROTO_INT64, -1, protobuf.OPTIONAL, 0, -1, 0, 0),
+        (1, protobuf.PROTO_MESSAGE, 1, protobuf.OPTIONAL, 3, -1, 0, 0),
+        (1, protobuf.PROTO_MESSAGE, 0, protobuf.DEFAULT, 0, -1, 0, 0),
+        (1, protobuf.PROTO_TIMESTAMP, 1, protobuf.OPTIONAL, 0, -1, 0, 0),
     ],
 )
 def test_protobuf_programs_that_lead_nowhere(field: Any) -> None:
     with pytest.raises(ValueError, match="message"):
-        payload.ProtoProgram(payload.Shape([STRUCT, LONG]), [(0, 0, [field], [])], [], {b"": 0}, payload.NO_HEADER)
+        protobuf.ProtoProgram(kinds.Shape([STRUCT, LONG]), [(0, 0, [field], [])], [], {b"": 0}, payloads.NO_HEADER)
 
 
 def test_roots_and_names_that_are_not_there() -> None:
-    shape = payload.Shape([STRUCT, LONG])
+    shape = kinds.Shape([STRUCT, LONG])
     with pytest.raises(ValueError, match="no program begins"):
-        payload.AvroProgram(shape, [], [], {b"": 0}, payload.NO_HEADER)
+        avro.AvroProgram(shape, [], [], {b"": 0}, payloads.NO_HEADER)
     wrong: list[list[list[bytes]]] = [[], [[], []], [[b"a", b"b"], []]]
     for names in wrong:
         with pytest.raises(ValueError, match="names"):
-            payload.JsonProgram(shape, names, strict=False, roots={b"": 0}, header=payload.NO_HEADER)
+            json.JsonProgram(shape, names, strict=False, roots={b"": 0}, header=payloads.NO_HEADER)
     with pytest.raises(ValueError, match="two binaries"):
-        payload.VariantDecoding(shape, 1)
+        variant.VariantDecoding(shape, 1)
 
 
 def test_a_decoding_that_is_used_again() -> None:
-    shape = payload.Shape([(payload.STRUCT, payload.PLAIN, 2, 0, 0), TEXT, TEXT])
-    decoding = payload.VariantDecoding(shape, 1)
-    once = payload.Payloads(np.array([0, 1], dtype=np.int32).data, b"1", b"\x01")
+    shape = kinds.Shape([(kinds.STRUCT, kinds.PLAIN, 2, 0, 0), TEXT, TEXT])
+    decoding = variant.VariantDecoding(shape, 1)
+    once = payloads.Payloads(np.array([0, 1], dtype=np.int32).data, b"1", b"\x01")
     assert decoding.decode(once) == decoding.decode(once)
 
 

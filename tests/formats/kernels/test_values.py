@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from formats import crc32c as slow
 from formats.java_text import java_utf8
-from formats.kernels.log import crc32, crc32c, iso_time, java_text
+from formats.kernels.crc import crc32, crc32c
+from formats.kernels.text.java import java_text
+from formats.kernels.text.table_lines import iso_time
 from tests.formats.kernels.twins import iso
 
 NEAR_UTF8 = st.lists(

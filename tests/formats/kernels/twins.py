@@ -12,15 +12,16 @@ from typing import Any
 from formats import compression, legacy
 from formats.crc32c import crc32c
 from formats.java_text import java_utf8
-from formats.kernels.columns import BatchRow
-from formats.kernels.log import (
+from formats.kernels.batches import (
     FAULT_CONTROL_KEY,
     FAULT_HEADER_NOT_UTF8,
     FAULT_MAX_TIMESTAMP,
     FAULT_OFFSET_OUT_OF_RANGE,
     FAULT_OFFSETS_NOT_INCREASING,
 )
+from formats.kernels.columns import BatchRow
 from formats.record_batch import HEADER, Record, build_record, parse_batch
+from kcli.printable import has_hidden
 
 ControlText = Callable[[bytes | None, bytes | None], str]
 
@@ -282,15 +283,14 @@ def shown(data: bytes | None, fold: int = -1) -> str:
     if not is_utf8(data):
         return f"0x{cut.hex()}{more}"
     text = cut.decode(errors="ignore")
-    odd = any(ord(char) < 32 or 127 <= ord(char) < 160 for char in text)
-    if not text or text.strip(" ") != text or text[0] == '"' or text == "null" or text[:2] == "0x" or odd:
+    if not text or text.strip(" ") != text or text[0] == '"' or text == "null" or text[:2] == "0x" or has_hidden(text):
         text = f'"{"".join(map(_escaped, text))}"'
     return text + more
 
 
 def _escaped(char: str) -> str:
     names = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return names.get(char) or (f"\\u{ord(char):04x}" if ord(char) < 32 or 127 <= ord(char) < 160 else char)
+    return names.get(char) or (f"\\u{ord(char):04x}" if has_hidden(char) else char)
 
 
 def table_batch_line(batch: BatchTwin) -> str:

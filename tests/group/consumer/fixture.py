@@ -16,9 +16,9 @@ from kcli.group.requests import (
     DescribedConsumerGroup,
     TopicsChanged,
 )
+from kcli.protocol.topic_partition import TopicIdPartition
 from tests.group.group_log import GROUP, Running
 
-OWNED = Mapping[UUID, tuple[int, ...]]
 TIMEOUT_MS = 60_000
 
 
@@ -51,6 +51,9 @@ class Topics:
     def topic_names(self) -> Iterable[str]:
         return list(self._ids)
 
+    def ids(self) -> Iterable[UUID]:
+        return list(self._names)
+
     def topic_id(self, name: str) -> UUID | None:
         return self._ids.get(name)
 
@@ -63,7 +66,7 @@ class Topics:
     def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:
         return dict.fromkeys(range(self._counts[topic_id]), ())
 
-    def settings(self, group_id: str) -> ConsumerSettings:  # noqa: ARG002
+    def settings(self, group_id: str) -> ConsumerSettings:  # noqa: ARG002 (the signature of what it stands for)
         return self.group
 
 
@@ -171,7 +174,7 @@ class Client:
         return self.cluster.beat(self.id, epoch, **self._identity)
 
     @property
-    def partitions(self) -> set[tuple[UUID, int]]:
+    def partitions(self) -> set[TopicIdPartition]:
         return {(topic_id, number) for topic_id, numbers in self.owned.items() for number in numbers}
 
     @property

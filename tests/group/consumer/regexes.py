@@ -1,5 +1,9 @@
 """Regular expressions, valid and not, that the tests of this package and Kafka itself are asked about."""
 
+from collections.abc import Iterable
+
+from kcli.group.consumer.topic_regex import Search
+
 TOPICS = [
     "a",
     "ab",
@@ -96,3 +100,11 @@ INVALID = {
     "(?P<n>a)(?P<n>b)": "duplicate capture group name",
     "(?P<n>a)|(?<n>b)": "duplicate capture group name",
 }
+
+
+def matching(topic_names: Iterable[str], patterns: Iterable[str]) -> dict[str, set[str]]:
+    """The topics that a whole search finds for each pattern."""
+    search = Search(topic_names, patterns)
+    while not search.is_over:
+        search.go_on()
+    return search.matched

@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 
 from kcli.broker.coordinators.log import read_segment
-from kcli.broker.coordinators.runtime import partition_of
 from kcli.group.config import GroupConfig
 from kcli.group.machine import GroupMachine
 from kcli.group.metadata import ConsumerSettings
@@ -21,6 +20,7 @@ from kcli.group.requests import (
     DescribedConsumerGroup,
 )
 from kcli.inspector.cluster_metadata import read_image
+from kcli.java.hashing import partition_of
 from tests.conftest import GOLDEN
 
 NOW_MS = 1_800_000_000_000
@@ -59,7 +59,7 @@ class Image:
     def racks(self, topic_id: UUID) -> Mapping[int, Sequence[str]]:
         return dict.fromkeys(range(self.partition_count(topic_id)), ())
 
-    def settings(self, group_id: str) -> ConsumerSettings:  # noqa: ARG002
+    def settings(self, group_id: str) -> ConsumerSettings:  # noqa: ARG002 (the signature of what it stands for)
         return ConsumerSettings()
 
 

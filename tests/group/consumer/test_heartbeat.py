@@ -10,8 +10,9 @@ import pytest
 from formats.message import uuid_text
 from kcli.group.config import GroupConfig
 from kcli.group.consumer.member import MemberState
-from kcli.group.errors import ErrorCode
 from kcli.group.requests import ZERO_ID, DeleteGroup, DeleteOffsets, FetchAnswer, FetchOffsets, ListGroups
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 from tests.group.consumer.fixture import TIMEOUT_MS, Client, Cluster
 from tests.group.group_log import GROUP
 
@@ -219,7 +220,7 @@ class TestCommits:
     """At a member's epoch, or since it got the partition."""
 
     @pytest.fixture(autouse=True)
-    def member(self, cluster: Cluster, topic: UUID) -> Client:  # noqa: ARG002
+    def member(self, cluster: Cluster, topic: UUID) -> Client:  # noqa: ARG002 (the topic is to be there)
         member = cluster.client("1", "t")
         second = cluster.client("2", "t")
         cluster.settle(member, second)
@@ -254,7 +255,7 @@ class TestCommits:
         assert fetch(cluster, "?", 3) == ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_delete(self, cluster: Cluster) -> None:
-        delete = DeleteOffsets(group_id=GROUP, partitions=(("t", 0), ("u", 0)))
+        delete = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("t", 0), TopicPartition("u", 0)))
         answer = cluster.ask(delete)
         assert (answer.error, answer.errors) == (ErrorCode.NONE, {("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC})
         assert cluster.ask(DeleteGroup(group_id=GROUP)) == ErrorCode.NON_EMPTY_GROUP

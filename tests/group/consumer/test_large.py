@@ -6,8 +6,8 @@ as UNKNOWN_SERVER_ERROR, and time-outs are tried again after 500 ms (Coordinator
 
 from __future__ import annotations
 
-from kcli.group.errors import ErrorCode
 from kcli.group.requests import LeaveAnswer, LeaveGroup, Leaver
+from kcli.protocol.error_code import ErrorCode
 from tests.group.consumer.fixture import Cluster
 from tests.group.consumer.test_protocols import Mixed
 from tests.group.group_log import GROUP, RANGE, SESSION_MS, Running

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from formats.message import parse
-from kcli.group.errors import ErrorCode
 from kcli.group.requests import JoinAnswer
+from kcli.protocol.error_code import ErrorCode
 from tests.group.consumer.fixture import Cluster
 from tests.group.group_log import GROUP, RANGE, REBALANCE_MS, SESSION_MS
 

@@ -18,13 +18,14 @@ import pytest
 from formats.message import parse
 from formats.message_writer import write
 from kcli.group.consumer.group import ConsumerGroup
-from kcli.group.errors import ErrorCode
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicIdPartition
 from tests.group.consumer.fixture import TIMEOUT_MS, Cluster
 from tests.group.group_log import GROUP, SESSION_MS
 
 STEPS = 120
 TOPICS = ("a", "b", "ab")
-Held = set[tuple[UUID, int]]
+Held = set[TopicIdPartition]
 
 
 class Modern:

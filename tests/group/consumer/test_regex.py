@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.group.errors import ErrorCode
+from kcli.protocol.error_code import ErrorCode
 from tests.group.consumer.fixture import Cluster
 
 WAIT_MS, REFRESH_MS = 10_000, 600_000

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
-from kcli.group.errors import ErrorCode
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicIdPartition
 from tests.group.consumer.fixture import Client, Cluster
 from tests.group.group_log import GROUP
 
@@ -96,7 +95,7 @@ def test_owned_by_nobody_else_meanwhile(cluster: Cluster, two: tuple[Client, Cli
     for _ in range(3):
         other.beat()
         third.beat()
-    held: set[tuple[UUID, int]] = {
+    held: set[TopicIdPartition] = {
         (topic_id, number) for topic_id, numbers in cluster.group.members["1"].assigned.items() for number in numbers
     }
     assert held

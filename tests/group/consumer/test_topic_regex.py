@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.group.consumer.topic_regex import Search, compile_regex, matching
-from kcli.group.errors import ErrorCode, GroupError
-from tests.group.consumer.regexes import INVALID, TOPICS, VALID
+from kcli.group.consumer.topic_regex import Search, compile_regex
+from kcli.group.errors import GroupError
+from kcli.protocol.error_code import ErrorCode
+from tests.group.consumer.regexes import INVALID, TOPICS, VALID, matching
 
 
 @pytest.mark.parametrize("pattern", VALID)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formats.kernels.log import crc32c
+from formats.kernels.crc import crc32c
 from kcli.errors import KcliError
 from kcli.log.cleaner.cleaner import PartitionCleaner
 from kcli.log.cleaner.partition import read_log

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kcli.log.cleaner.log_cleaner import LogCleaner
 from kcli.log.config import CleanerConfig, LogConfig
 from kcli.log.disk import Disk
-from kcli.log.recovery_run import Recovery
+from kcli.log.recovery.run import Recovery
 from tests.conftest import examples
 from tests.log.cleaner.random_log import RandomLog
 from tests.log.cleaner.test_golden import Record, records

@@ -17,7 +17,7 @@ import pytest
 
 from formats.checkpoint import parse_leader_epochs, parse_offsets
 from formats.kernels.columns import BatchRow, RecordRow
-from formats.kernels.log import RecordTable
+from formats.kernels.records import RecordTable
 from formats.offset_index import parse as parse_index
 from formats.producer_snapshot import parse as parse_snapshot
 from kcli.inspector.cluster_metadata import read_image

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formats.kernels.log import KeyMap, crc32c
+from formats.kernels.cleaner.key_map import KeyMap
+from formats.kernels.crc import crc32c
 from formats.producer_snapshot import ProducerSnapshot
 from formats.producer_snapshot import build as build_snapshot
 from formats.record_batch import BatchHeader, Record, RecordBatch, build_batch

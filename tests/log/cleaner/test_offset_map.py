@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formats.kernels.log import KeyMap
+from formats.kernels.cleaner.key_map import KeyMap
 from formats.record_batch import BatchHeader, Record, RecordBatch, build_batch
 from kcli.log.cleaner.cleaner import PartitionCleaner
 from kcli.log.cleaner.offset_map import build_offset_map, new_map

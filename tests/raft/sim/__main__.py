@@ -1,17 +1,8 @@
-"""python -m tests.raft.sim SEED: what happened in that run."""
-
-from __future__ import annotations
+"""`python -m tests.raft.sim [-q] SEED...`: replay seeds of the simulation, and tell what happens."""
 
 import sys
 
-from tests.raft.sim.run import run
+from tests.raft.sim.run import simulate
+from tests.sim.seeds import replay
 
-
-def main() -> None:
-    """See above."""
-    world = run(int(sys.argv[1]))
-    sys.stdout.write("\n".join([*world.trace, world.report(), ""]))
-
-
-if __name__ == "__main__":
-    main()
+sys.exit(replay(simulate))

@@ -1,4 +1,4 @@
-"""Would the simulation notice? Rules of raft are taken out of the code, one at a time: see tests.sim.mutations.
+"""Rules of raft that the simulation would miss (see tests/sim/mutation.py).
 
 python -m tests.raft.sim.mutations [SEEDS]
 """
@@ -6,10 +6,9 @@ python -m tests.raft.sim.mutations [SEEDS]
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 
-from tests.raft.sim.run import run
-from tests.sim.mutations import Mutation
+from tests.raft.sim.run import simulate
+from tests.sim.mutation import Mutation, report
 
 SEEDS = 200
 
@@ -69,7 +68,7 @@ MUTATIONS = [
     ),
     Mutation(
         "what one voter has is committed",
-        "kcli.raft.leader:Leader.move_high_watermark",
+        "kcli.raft.states.leader:Leader.move_high_watermark",
         "offset = offsets[(len(offsets) - 1) // 2]",
         "offset = offsets[-1]",
     ),
@@ -88,26 +87,5 @@ MUTATIONS = [
 ]
 
 
-def found_after(mutation: Mutation, seeds: Iterable[int]) -> int | None:
-    """After how many seeds a promise was broken; None: it never was."""
-    with mutation.applied():
-        for count, seed in enumerate(seeds, 1):
-            try:
-                run(seed)
-            except Exception:  # noqa: BLE001 (however it shows)
-                return count
-    return None
-
-
-def main() -> None:
-    """See above."""
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
-    for mutation in MUTATIONS:
-        count = found_after(mutation, range(seeds))
-        found = f"found after {count} seeds" if count is not None else f"NOT FOUND in {seeds} seeds"
-        sys.stdout.write(f"{found:26}  {mutation.what}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(report(MUTATIONS, simulate, SEEDS))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import Final
 
 from formats.batch_writer import write_batch
@@ -210,16 +210,19 @@ class Chaos:
             self.world.call(leader, lambda raft, now_ms: raft.resign(raft.epoch, now_ms))
 
 
-def run(seed: int) -> World:
-    """Raises Broken, or whatever else a node raises, with what happened."""
-    world = make(seed)
+def simulate(seed: int, *, tell: Callable[[str], object] | None = None) -> Exception | None:
+    """What was broken, if anything. tell: hears each line of what happened."""
+    world, broken = make(seed), None
     try:
         _run(world)
-    except BaseException as error:
+    except Exception as error:  # noqa: BLE001  (what is broken, whatever it is)
         last = "\n".join(world.trace[-60:])
         error.add_note(f"seed {seed}, after {world.now / 1000:.3f} s\n{last}\n{world.report()}")
-        raise
-    return world
+        broken = error
+    if tell is not None:
+        for line in [*world.trace, world.report()]:
+            tell(line)
+    return broken
 
 
 def _run(world: World) -> None:
@@ -244,8 +247,3 @@ def _run(world: World) -> None:
     for node in world.running:
         if node.raft is not None and node.raft.committed_offset < leader.raft.committed_offset - 10:
             raise Broken(f"{node.id} does not follow")
-
-
-def digest(seed: int) -> int:
-    """The same for the same seed: what a run did."""
-    return Random(repr(run(seed).trace)).getrandbits(64)

@@ -16,11 +16,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kcli.protocol.topic_partition import TopicPartition
 from tests.sim.checks import must
 from tests.sim.cluster.batches import Batch, batches
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 
 class Logs:
@@ -82,10 +80,10 @@ class Acknowledged:
     """What producers were told is written."""
 
     def __init__(self) -> None:
-        self._values: dict[Place, dict[int, bytes]] = defaultdict(dict)
+        self._values: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         self.count = 0
 
-    def told(self, place: Place, offset: int, values: list[bytes]) -> None:
+    def told(self, place: TopicPartition, offset: int, values: list[bytes]) -> None:
         """The answer said so. offset -1: a batch known from before."""
         for i, value in enumerate(values):
             if offset >= 0:
@@ -93,7 +91,7 @@ class Acknowledged:
                 must(known == value, f"{place}: offset {offset + i} was acknowledged for {known!r} and {value!r}")
             self.count += 1
 
-    def check(self, place: Place, log: Iterable[Batch]) -> None:
+    def check(self, place: TopicPartition, log: Iterable[Batch]) -> None:
         """In the end."""
         found: dict[int, bytes] = {}
         for batch in log:
@@ -115,8 +113,8 @@ class Transaction:
     """One of a producer. writes: acknowledged; tried: perhaps written. asked: to be committed."""
 
     name: str
-    writes: list[tuple[Place, bytes]] = field(default_factory=list)
-    tried: list[tuple[Place, bytes]] = field(default_factory=list)
+    writes: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
+    tried: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
     asked: bool = False
     committed: bool = False
     aborted: bool = False
@@ -128,7 +126,7 @@ class Transactions:
     def __init__(self) -> None:
         self._all: list[Transaction] = []
         self._of: dict[bytes, Transaction] = {}
-        self._seen: dict[Place, dict[int, bytes]] = defaultdict(dict)
+        self._seen: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         self.count = 0
 
     def begin(self, name: str) -> Transaction:
@@ -137,12 +135,12 @@ class Transactions:
         self._all.append(one)
         return one
 
-    def tries(self, one: Transaction, place: Place, value: bytes) -> None:
+    def tries(self, one: Transaction, place: TopicPartition, value: bytes) -> None:
         """It is about to be written."""
         one.tried.append((place, value))
         self._of[value] = one
 
-    def seen(self, place: Place, offset: int, value: bytes) -> None:
+    def seen(self, place: TopicPartition, offset: int, value: bytes) -> None:
         """A reader of committed data is given it."""
         known = self._seen[place].setdefault(offset, value)
         must(known == value, f"{place}: offset {offset} was read as {known!r}, and now as {value!r}")
@@ -182,7 +180,7 @@ class Assignments:
         self.count += 1
 
     @staticmethod
-    def check(place: Place, generations: Iterable[tuple[str, int]]) -> None:
+    def check(place: TopicPartition, generations: Iterable[tuple[str, int]]) -> None:
         """In the log of groups: group and generation, in order; -1: the group is gone."""
         last: dict[str, int] = {}
         for group, generation in generations:

@@ -12,23 +12,24 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from kcli.broker.network.messages import Entity, ErrorCode
 from kcli.broker.network.peers import Unanswered
-from kcli.broker.network.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from kcli.broker.wire.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.metadata.partition import Partition as PartitionState
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 from tests.log.batches import batch
 from tests.sim.checks import must
 from tests.sim.cluster.batches import batches
-from tests.sim.cluster.checks import Place, Transaction
+from tests.sim.cluster.checks import Transaction
 from tests.sim.cluster.network import SimulatedChannel
 
 if TYPE_CHECKING:
     from tests.sim.cluster.world import World
 
 ASK_S, PRODUCE_MS = 4.0, 3_000
-NONE = ErrorCode.none
+NONE = ErrorCode.NONE
 WORK, GROUP_PARTITIONS = "work", 3
-DONE = (NONE, ErrorCode.duplicate_sequence_number)
+DONE = (NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
@@ -44,7 +45,7 @@ class Client:
         self._channels: dict[int, SimulatedChannel] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
 
-    async def ask(self, node: int, api: str, version: int, timeout_s: float = ASK_S, /, **fields: Any) -> Entity:
+    async def ask(self, node: int, api: str, version: int, timeout_s: float = ASK_S, /, **fields: Any) -> Any:
         """One request to one node. Raises Again."""
         channel = self._channels.get(node)
         if channel is None:
@@ -58,7 +59,7 @@ class Client:
         """One of them, alive or not."""
         return self.world.random.choice(self.world.broker_ids)
 
-    def partition(self, place: Place) -> PartitionState:
+    def partition(self, place: TopicPartition) -> PartitionState:
         """As some node knows it. Raises Again."""
         image = self.world.some_image()
         topic = None if image is None else image.topics.get(place[0])
@@ -66,7 +67,7 @@ class Client:
             raise Again(f"{place} is not known")
         return topic.partitions[place[1]]
 
-    def leader(self, place: Place) -> int:
+    def leader(self, place: TopicPartition) -> int:
         """Raises Again."""
         leader = self.partition(place).leader
         if leader < 0:
@@ -79,8 +80,8 @@ class Client:
         if known is None:
             answer = await self.ask(self.any_broker(), "find_coordinator", 6, key_type=kind, coordinator_keys=[key])
             (found,) = answer.coordinators
-            if found.error_code is not NONE:
-                raise Again(f"coordinator of {key}: {found.error_code.name}")
+            if found.error_code != NONE:
+                raise Again(f"coordinator of {key}: {ErrorCode(found.error_code).name}")
             known = self._coordinators[kind, key] = found.node_id
         return known
 
@@ -89,7 +90,7 @@ class Client:
         self._coordinators.pop((kind, key), None)
 
     async def produce(
-        self, place: Place, records: bytearray, transactional_id: str | None = None, version: int = 12
+        self, place: TopicPartition, records: bytearray, transactional_id: str | None = None, version: int = 12
     ) -> tuple[ErrorCode, int]:
         """Error and base offset. Raises Again."""
         topics = (TopicProduceData(place[0], (PartitionProduceData(place[1], memoryview(bytearray(records))),)),)
@@ -110,7 +111,7 @@ class Idempotent(Client):
         world = self.world
         while not world.is_ending:
             producer = await self._init()
-            sequences: dict[Place, int] = {}
+            sequences: dict[TopicPartition, int] = {}
             for _ in range(world.random.randrange(5, 60)):
                 place = world.random.choice(world.places)
                 await self._send(place, producer, sequences)
@@ -133,12 +134,14 @@ class Idempotent(Client):
             except Again as why:
                 self.world.note(self.who, f"{why}")
             else:
-                if answer.error_code is NONE:
+                if answer.error_code == NONE:
                     return answer.producer_id, answer.producer_epoch
-                self.world.note(self.who, f"InitProducerId: {answer.error_code.name}")
+                self.world.note(self.who, f"InitProducerId: {ErrorCode(answer.error_code).name}")
             await self.rest(500)
 
-    async def _send(self, place: Place, producer: tuple[int, int], sequences: dict[Place, int]) -> None:
+    async def _send(
+        self, place: TopicPartition, producer: tuple[int, int], sequences: dict[TopicPartition, int]
+    ) -> None:
         world = self.world
         values = [world.next_value(self.who) for _ in range(world.random.choice((1, 1, 1, 2, 3)))]
         sequence = sequences.get(place, 0)
@@ -168,7 +171,7 @@ class Transactional(Client):
         self._is_old = world.seed % 2 == 1
         if self._is_old:
             world.network.prompt = frozenset({"write_txn_markers"})
-        self._added: set[Place] = set()
+        self._added: set[TopicPartition] = set()
 
     async def live(self) -> None:
         world = self.world
@@ -195,10 +198,10 @@ class Transactional(Client):
             producer_id=-1,
             producer_epoch=-1,
         )
-        if answer.error_code is not NONE:
-            raise Again(f"InitProducerId: {answer.error_code.name}")
+        if answer.error_code != NONE:
+            raise Again(f"InitProducerId: {ErrorCode(answer.error_code).name}")
         self._producer = answer.producer_id, answer.producer_epoch
-        self._sequences: dict[Place, int] = {}
+        self._sequences: dict[TopicPartition, int] = {}
 
     async def _transaction(self) -> None:
         """Raises Again: then nobody knows what became of it."""
@@ -218,7 +221,7 @@ class Transactional(Client):
             else:
                 code = answer.error_code
                 world.note(self.who, f"EndTxn {commits}: {code.name}")
-                if code is NONE:
+                if code == NONE:
                     one.committed, one.aborted = commits, not commits
                     if not self._is_old and (answer.producer_id, answer.producer_epoch) != self._producer:
                         self._producer = answer.producer_id, answer.producer_epoch
@@ -226,12 +229,12 @@ class Transactional(Client):
                     return
                 if code not in PASSING:
                     raise Again(f"EndTxn: {code.name}")
-                if code is not ErrorCode.concurrent_transactions:
+                if code != ErrorCode.CONCURRENT_TRANSACTIONS:
                     self.forget(TRANSACTION_KEY, self.who)
             await self.rest(500)
         raise Again("EndTxn: too often")
 
-    async def _end(self, commits: bool) -> Entity:
+    async def _end(self, commits: bool) -> Any:
         node = await self.coordinator(TRANSACTION_KEY, self.who)
         producer_id, epoch = self._producer
         return await self.ask(
@@ -244,7 +247,7 @@ class Transactional(Client):
             committed=commits,
         )
 
-    async def _add(self, place: Place) -> ErrorCode:
+    async def _add(self, place: TopicPartition) -> ErrorCode:
         """The partition is part of the transaction. Raises Again."""
         if place in self._added:
             return NONE
@@ -260,13 +263,13 @@ class Transactional(Client):
             v3_and_below_topics=[{"name": place[0], "partitions": [place[1]]}],
         )
         code: ErrorCode = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
-        if code is NONE:
+        if code == NONE:
             self._added.add(place)
         else:
             self.forget(TRANSACTION_KEY, self.who)
         return code
 
-    async def _write(self, one: Transaction, place: Place) -> None:
+    async def _write(self, one: Transaction, place: TopicPartition) -> None:
         world = self.world
         value = world.next_value(self.who)
         world.transactions.tries(one, place, value)
@@ -277,7 +280,7 @@ class Transactional(Client):
         for _ in range(20):
             try:
                 code, offset = (await self._add(place), -1) if self._is_old else (NONE, -1)
-                if code is NONE:
+                if code == NONE:
                     code, offset = await self.produce(place, records, self.who, 11 if self._is_old else 12)
             except Again as why:
                 self.forget(TRANSACTION_KEY, self.who)
@@ -290,7 +293,7 @@ class Transactional(Client):
                     self._sequences[place] = sequence + 1
                     return
                 must(
-                    code is not ErrorCode.out_of_order_sequence_number or world.has_former_leader(place),
+                    code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or world.has_former_leader(place),
                     f"{self.who} sends one batch after the other",
                 )
                 if code not in PASSING:
@@ -300,16 +303,16 @@ class Transactional(Client):
 
 
 PASSING = (
-    ErrorCode.coordinator_load_in_progress,
-    ErrorCode.coordinator_not_available,
-    ErrorCode.not_coordinator,
-    ErrorCode.concurrent_transactions,
-    ErrorCode.not_enough_replicas,
-    ErrorCode.not_enough_replicas_after_append,
-    ErrorCode.request_timed_out,
-    ErrorCode.not_leader_or_follower,
-    ErrorCode.unknown_topic_or_partition,
-    ErrorCode.network_exception,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NETWORK_EXCEPTION,
 )
 
 
@@ -318,8 +321,8 @@ class Reader(Client):
 
     def __init__(self, world: World, who: str) -> None:
         super().__init__(world, who)
-        self.positions: dict[Place, int] = {}
-        self._aborted: dict[Place, set[int]] = {}
+        self.positions: dict[TopicPartition, int] = {}
+        self._aborted: dict[TopicPartition, set[int]] = {}
 
     async def live(self) -> None:
         world = self.world
@@ -335,14 +338,14 @@ class Reader(Client):
                 await self._try(place)
                 await self.world.sleep_ms(50)
 
-    async def _try(self, place: Place) -> None:
+    async def _try(self, place: TopicPartition) -> None:
         try:
             await self._read(place)
             self.world.progressed(self.who)
         except Again as why:
             self.world.note(self.who, f"{place}: {why}")
 
-    async def _read(self, place: Place) -> None:
+    async def _read(self, place: TopicPartition) -> None:
         world, begin = self.world, self.positions.get(place, 0)
         asked = {
             "partition": place[1],
@@ -367,14 +370,14 @@ class Reader(Client):
             session_epoch=-1,
             topics=[{"topic_id": topic_id, "partitions": [asked]}],
         )
-        if answer.error_code is not NONE or not answer.responses:
-            raise Again(f"fetch: {answer.error_code.name}")
+        if answer.error_code != NONE or not answer.responses:
+            raise Again(f"fetch: {ErrorCode(answer.error_code).name}")
         found = answer.responses[0].partitions[0]
-        if found.error_code is not NONE:
-            raise Again(f"fetch: {found.error_code.name}")
+        if found.error_code != NONE:
+            raise Again(f"fetch: {ErrorCode(found.error_code).name}")
         self._take(place, begin, bytes(found.records or b""), found.aborted_transactions or ())
 
-    def _take(self, place: Place, begin: int, data: bytes, aborted: Any) -> None:
+    def _take(self, place: TopicPartition, begin: int, data: bytes, aborted: Any) -> None:
         """As consumers do: what an aborted transaction wrote from its first offset to its marker is passed over."""
         waiting = sorted((each.first_offset, each.producer_id) for each in aborted)
         over: set[int] = set()
@@ -414,7 +417,7 @@ class Member(Client):
                 world.note(self.who, f"again: {why}")
                 await self.rest(800)
 
-    async def _group(self, api: str, version: int, /, timeout_s: float = ASK_S, **fields: Any) -> Entity:
+    async def _group(self, api: str, version: int, /, timeout_s: float = ASK_S, **fields: Any) -> Any:
         node = await self.coordinator(GROUP_KEY, self.group)
         try:
             answer = await self.ask(node, api, version, timeout_s, group_id=self.group, **fields)
@@ -422,22 +425,22 @@ class Member(Client):
             self.forget(GROUP_KEY, self.group)
             raise
         code = getattr(answer, "error_code", NONE)
-        if code is not NONE and code is not ErrorCode.member_id_required:
+        if code not in (NONE, ErrorCode.MEMBER_ID_REQUIRED):
             self._failed(api, code)
         return answer
 
     def _failed(self, api: str, code: ErrorCode) -> None:
         self.forget(GROUP_KEY, self.group)
-        if code in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
+        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self._id = ""
         raise Again(f"{api}: {code.name}")
 
     async def _join(self) -> tuple[int, list[int]]:
         joined = await self._join_once()
-        if joined.error_code is ErrorCode.member_id_required:
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._id = joined.member_id
             joined = await self._join_once()
-        if joined.error_code is not NONE:
+        if joined.error_code != NONE:
             self._failed("JoinGroup", joined.error_code)
         self._id, generation = joined.member_id, joined.generation_id
         assignments = []
@@ -462,7 +465,7 @@ class Member(Client):
         self.world.assignments.told(self.group, self._id, generation, partitions)
         return generation, partitions
 
-    async def _join_once(self) -> Entity:
+    async def _join_once(self) -> Any:
         return await self._group(
             "join_group",
             9,
@@ -492,7 +495,7 @@ class Member(Client):
             topics=[{"name": WORK, "partitions": [partition]}],
         )
         code = answer.topics[0].partitions[0].error_code
-        if code is not NONE:
+        if code != NONE:
             self._failed("OffsetCommit", code)
 
     async def committed(self, number: int) -> int | None:
@@ -504,11 +507,11 @@ class Member(Client):
         finally:
             self.forget(GROUP_KEY, self.group)
         (found,) = answer.groups
-        if found.error_code is not NONE:
-            raise Again(f"OffsetFetch: {found.error_code.name}")
+        if found.error_code != NONE:
+            raise Again(f"OffsetFetch: {ErrorCode(found.error_code).name}")
         (partition,) = found.topics[0].partitions
-        if partition.error_code is not NONE:
-            raise Again(f"OffsetFetch: {partition.error_code.name}")
+        if partition.error_code != NONE:
+            raise Again(f"OffsetFetch: {ErrorCode(partition.error_code).name}")
         offset: int = partition.committed_offset
         return offset
 
@@ -532,8 +535,8 @@ class Admin(Client):
                 self.world.note(self.who, f"{name}: {why}")
             else:
                 (found,) = answer.topics
-                self.world.note(self.who, f"{name}: {found.error_code.name} {found.error_message}")
-                if found.error_code in (NONE, ErrorCode.topic_already_exists):
+                self.world.note(self.who, f"{name}: {ErrorCode(found.error_code).name} {found.error_message}")
+                if found.error_code in (NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     self.created.append(name)
                     return
             await self.rest(1_000)
@@ -549,7 +552,7 @@ class Admin(Client):
             else:
                 await self.move(random.choice(world.places))
 
-    async def move(self, place: Place) -> None:
+    async def move(self, place: TopicPartition) -> None:
         """Other replicas, or the same in another order."""
         random = self.world.random
         replicas = random.sample(self.world.broker_ids, random.choice((2, 3, 3)))
@@ -566,4 +569,4 @@ class Admin(Client):
         except Again as why:
             self.world.note(self.who, f"move {place}: {why}")
         else:
-            self.world.note(self.who, f"move {place} to {replicas}: {answer.error_code.name}")
+            self.world.note(self.who, f"move {place} to {replicas}: {ErrorCode(answer.error_code).name}")

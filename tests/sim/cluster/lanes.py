@@ -18,7 +18,7 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVarTuple
 
-from kcli.broker.clock import Clock
+from kcli.broker.process.clock import Clock
 from tests.sim.loop import BEGIN_MS, Call, SimulatedLoop, Stalled
 
 Ts = TypeVarTuple("Ts")
@@ -43,7 +43,7 @@ class Lane(SimulatedLoop):
         self,
         callback: Callable[[*Ts], object],
         *args: *Ts,
-        context: Context | None = None,  # noqa: ARG002
+        context: Context | None = None,  # noqa: ARG002 (the signature of what it stands for)
     ) -> Call:
         call = Call(callback, args)
         self._soon.append((self, call))
@@ -59,7 +59,7 @@ class Lane(SimulatedLoop):
         when: float,
         callback: Callable[[*Ts], object],
         *args: *Ts,
-        context: Context | None = None,  # noqa: ARG002
+        context: Context | None = None,  # noqa: ARG002 (the signature of what it stands for)
     ) -> Call:
         call = Call(callback, args)
         heappush(self._heap, ((when - self._begin_s) / self._rate, next(self._order), self, call))
@@ -70,7 +70,7 @@ class Lane(SimulatedLoop):
         delay: float,
         callback: Callable[[*Ts], object],
         *args: *Ts,
-        context: Context | None = None,  # noqa: ARG002
+        context: Context | None = None,  # noqa: ARG002 (the signature of what it stands for)
     ) -> Call:
         call = Call(callback, args)
         when_s = self._time.now_s + (delay / self._rate if delay > 0 else 0.0)

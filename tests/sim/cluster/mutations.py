@@ -9,25 +9,25 @@ from __future__ import annotations
 import sys
 
 from tests.sim.cluster.run import simulate
-from tests.sim.mutations import Mutation
+from tests.sim.mutation import Mutation, report
 
 SEEDS = 200
 
 LEADER_EPOCH = Mutation(
     "followers of another epoch are served",
-    "kcli.broker.logs.partitions:Partition.check_leader_epoch",
+    "kcli.broker.partition.partitions:Partition.check_leader_epoch",
     "if epoch not in (UNKNOWN_EPOCH, self.state.leader_epoch):",
     "if False:",
 )
 TRUNCATION = Mutation(
     "no follower is told that its log has left its leader's",
     "kcli.broker.replication.serving:divergence",
-    "return (epoch, end) if epoch < wanted.last_fetched_epoch or end < wanted.offset else None",
+    "return (epoch, end) if epoch < fetched.last_fetched_epoch or end < fetched.offset else None",
     "return None",
 )
 IN_SYNC = Mutation(
     "a high watermark does not wait for those in sync",
-    "kcli.broker.replication.leadership:Leadership.high_watermark",
+    "kcli.broker.partition.leadership:Leadership.high_watermark",
     "follower.broker_id in self.maximal_isr or self._is_joining(follower, log_end, now_ms)",
     "False",
 )
@@ -46,11 +46,11 @@ FENCING = Mutation(
 ALTER_PARTITION = Mutation(
     "who is in sync is changed by whoever led once",
     "kcli.metadata.isr_control:_fault",
-    """    if wanted.leader_epoch < partition.leader_epoch:
+    """    if requested.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != partition.leader:
         return ErrorCode.INVALID_REQUEST
-    if wanted.partition_epoch < partition.partition_epoch:
+    if requested.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
 """,
     "",
@@ -61,22 +61,23 @@ QUORUM_EPOCH = Mutation(
     "if epoch < core.state.epoch:",
     "if False:",
 )
-MUTATIONS = [ALTER_PARTITION, QUORUM_EPOCH, TRUNCATION, IN_SYNC]
+MUTATIONS = [QUORUM_EPOCH, TRUNCATION, IN_SYNC]
 """Those that are known to be found."""
 OTHERS = [
+    ALTER_PARTITION,  # found once in 150 seeds, and then at none of 800: what it breaks is rarely seen
     FENCING,
     LEADER_EPOCH,
     BROKER_EPOCH,
     Mutation(
         "a leader of an old epoch changes who is in sync",
         "kcli.metadata.isr_control:_fault",
-        "if wanted.leader_epoch < partition.leader_epoch:",
+        "if requested.leader_epoch < partition.leader_epoch:",
         "if False:",
     ),
     Mutation(
         "who is in sync changes on old knowledge",
         "kcli.metadata.isr_control:_fault",
-        "if wanted.partition_epoch < partition.partition_epoch:",
+        "if requested.partition_epoch < partition.partition_epoch:",
         "if False:",
     ),
     Mutation(
@@ -87,13 +88,13 @@ OTHERS = [
     ),
     Mutation(
         "min.insync.replicas does not count",
-        "kcli.broker.replication.leadership:Leadership.lacks_replicas",
+        "kcli.broker.partition.leadership:Leadership.lacks_replicas",
         "return len(self.isr) < self.min_isr(configured)",
         "return False",
     ),
     Mutation(
         "followers join the in-sync replicas behind the high watermark",
-        "kcli.broker.replication.leadership:Leadership.expansion",
+        "kcli.broker.partition.leadership:Leadership.expansion",
         "or follower.log_end_offset < max(high_watermark, self.epoch_start_offset)",
         "",
     ),
@@ -113,29 +114,5 @@ OTHERS = [
 """Those of which that is not known, or which other checks make up for."""
 
 
-def found_after(mutation: Mutation, seeds: range) -> tuple[int, Exception] | None:
-    """The first seed that fails, and how; None: all hold."""
-    with mutation.applied():
-        for seed in seeds:
-            error = simulate(seed)
-            if error is not None:
-                return seed, error
-    return None
-
-
-def main() -> int:
-    """Returns how many mutations are not found."""
-    seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS)
-    missed = 0
-    for mutation in [*MUTATIONS, *OTHERS]:
-        found = found_after(mutation, seeds)
-        if found is None:
-            missed += 1
-            print(f"NOT FOUND with {len(seeds)} seeds: {mutation.what}", flush=True)
-        else:
-            print(f"seed {found[0]}: {mutation.what}\n    {found[1]!r:.200}", flush=True)
-    return missed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report([*MUTATIONS, *OTHERS], simulate, SEEDS))

@@ -22,15 +22,15 @@ from inspect import isawaitable
 from random import Random
 from typing import Any
 
-from kcli.broker.api import BROKER_APIS, CONTROLLER_APIS
-from kcli.broker.broker import Broker
 from kcli.broker.config import BrokerConfig
-from kcli.broker.network.connection import Laid, Later
-from kcli.broker.network.messages import Call, Entity, HangUp, Messages, RequestHeader, messages
 from kcli.broker.network.outgoing import read_region
 from kcli.broker.network.peers import Unanswered, api_named, new_request, read_response
-from kcli.broker.network.server import Server
-from kcli.log.live_segments import FileRegion
+from kcli.broker.network.server import Requests, Server
+from kcli.broker.wire.answers import HangUp, Laid, Later
+from kcli.broker.wire.apis import BROKER_APIS, CONTROLLER_APIS
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.messages import Message, Messages, RequestHeader, messages
+from kcli.log.live.segments import FileRegion
 from tests.log.crash_disk import Crash
 from tests.sim.cluster.lanes import Lane, Time
 
@@ -66,7 +66,7 @@ class Asked:
 
     __slots__ = ("answer", "begun", "kind", "name", "request")
 
-    def __init__(self, name: str, kind: Messages, request: Entity, answer: asyncio.Future[Any] | None) -> None:
+    def __init__(self, name: str, kind: Messages, request: Any, answer: asyncio.Future[Any] | None) -> None:
         self.name, self.kind, self.request, self.answer = name, kind, request, answer
         self.begun = 0
 
@@ -140,7 +140,7 @@ class SimulatedChannel:
         self._is_closed = False
         self._last_attempt_s = -1.0
 
-    async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Entity:
+    async def call(self, api: str, version: int | None, /, *, timeout_s: float, **fields: Any) -> Message:
         """Ask, and wait for the answer. Raises Unanswered."""
         known, lane = api_named(api), self._host.lane
         if self._is_closed:
@@ -154,7 +154,7 @@ class SimulatedChannel:
         timer = lane.call_later(timeout_s, wire.close, f"no answer to {api} in time")
         wire.send(asked)
         try:
-            answer: Entity = await asked.answer  # type: ignore[misc]
+            answer: Message = await asked.answer  # type: ignore[misc]
             return answer
         finally:
             timer.cancel()
@@ -334,9 +334,9 @@ class Wire:
         apis = CONTROLLER_APIS if listener in server.config.controller_listener_names else BROKER_APIS
         api = apis[asked.kind.api_key]
         header = RequestHeader(api.key, asked.kind.version, 1, self.client_id, 0)
-        now_ms = server.broker.clock.now_ms()
+        now_ms = server.requests.now_ms()
         self.network.asking(asked)
-        call = Call(server.broker, asked.kind, header, asked.request, now_ms, "127.0.0.1", listener)
+        call = Call(asked.kind, header, asked.request, now_ms, "127.0.0.1", listener)
         try:
             answer = server.handle(api, call)
         except Exception as error:  # noqa: BLE001  (whatever a handler's bug is)
@@ -471,8 +471,8 @@ class SimulatedServer(Server):
         self._bound[listener] = (host, port)
         return host, port
 
-    def serve(self, broker: Broker, listeners: Collection[str] | None = None) -> None:
-        self._broker = broker
+    def serve(self, requests: Requests, listeners: Collection[str] | None = None) -> None:
+        self._requests, self.handle = requests, requests.handle
         for listener, address in self._bound.items():
             if listeners is None or listener in listeners:
                 self.network.listening[address] = (self, listener)

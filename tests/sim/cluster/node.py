@@ -9,17 +9,19 @@ stop     in order
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kcli.broker.config import BrokerConfig
-from kcli.broker.logs.directories import LogDirs
+from kcli.broker.log_dirs.directories import LogDirs
 from kcli.broker.logs.manager import LogManager
 from kcli.broker.metadata.log import MetadataLog
+from kcli.broker.network.outbound import Outbound
 from kcli.broker.network.peers import Network
+from kcli.broker.network.secured import SecuredListener
 from kcli.broker.network.server import Server
 from kcli.broker.node import Node
 from tests.sim.cluster.lanes import Lane, LaneClock
@@ -64,10 +66,14 @@ class SimulatedNode(Node):
         super().__init__(config, disk=disk, clock=clock, chance=random)
         self._lane, self._simulated = lane, network
 
-    def _new_server(self, loop: asyncio.AbstractEventLoop) -> Server:  # noqa: ARG002
+    def _new_server(
+        self,
+        loop: asyncio.AbstractEventLoop,  # noqa: ARG002 (the signature of what it stands for)
+        secured: Mapping[str, SecuredListener],  # noqa: ARG002 (the signature of what it stands for)
+    ) -> Server:
         return SimulatedServer(self.config, self._lane, self._simulated, self.config.node_id)
 
-    def _new_network(self, loop: asyncio.AbstractEventLoop) -> Network:  # noqa: ARG002
+    def _new_network(self, loop: asyncio.AbstractEventLoop, how: Outbound) -> Network:  # noqa: ARG002 (the signature of what it stands for)
         return self._simulated.host(self.config.node_id, self._lane)
 
     def _new_logs(self, dirs: LogDirs, journal: MetadataLog) -> LogManager:

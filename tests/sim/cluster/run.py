@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from kcli.broker import topic_changes
-from kcli.broker.logs.partitions import Partition
+from kcli.broker.controller import topic_creation
+from kcli.broker.partition.partitions import Partition
 from kcli.broker.replication import fetcher
-from kcli.log.partition_log import Appended, PartitionLog
+from kcli.log.live.partition_log import Appended, PartitionLog
 from kcli.metadata.partition import Partition as PartitionState
 from kcli.metadata.topic_control import TopicContext
 from tests.sim.cluster.lanes import Lane
@@ -95,7 +95,7 @@ def _seeded(seed: int) -> Iterator[None]:
         with (
             patch.object(os, "urandom", source.randbytes),
             patch.object(random, "_urandom", source.randbytes),
-            patch.object(topic_changes, "TopicContext", partial(TopicContext, random=source)),
+            patch.object(topic_creation, "TopicContext", partial(TopicContext, random=source)),
         ):
             yield
     finally:

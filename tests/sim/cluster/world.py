@@ -19,19 +19,20 @@ from uuid import UUID
 
 from kcli.broker.coordinators.log import read_log
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.logs.partitions import Partition
 from kcli.broker.metadata.errors import MetadataLogFailed
 from kcli.broker.metadata.format import format_directories
-from kcli.broker.network.messages import ErrorCode
 from kcli.broker.network.outgoing import read_region
+from kcli.broker.partition.partitions import Partition
 from kcli.group.records import TOPIC as GROUPS
-from kcli.log.partition_log import Isolation
+from kcli.log.live.partition_log import Isolation
 from kcli.metadata.image import MetadataImage
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
 from tests.log.crash_disk import Crash
 from tests.sim.checks import Broken, Commits, must
 from tests.sim.cluster import clients
 from tests.sim.cluster.batches import Batch, batches
-from tests.sim.cluster.checks import Acknowledged, Assignments, Logs, Place, Transactions
+from tests.sim.cluster.checks import Acknowledged, Assignments, Logs, Transactions
 from tests.sim.cluster.lanes import Lane, Time
 from tests.sim.cluster.network import CLIENT, Asked, SimulatedNetwork
 from tests.sim.cluster.node import Process
@@ -45,10 +46,10 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 BEGIN_S, TROUBLE_S, CALM_S = 30.0, 36.0, 40.0
 WORK_PARTITIONS = 2
 REFUSED = (
-    ErrorCode.unknown_member_id,
-    ErrorCode.illegal_generation,
-    ErrorCode.rebalance_in_progress,
-    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 )
 """These say that it is not in the log; others do not."""
 OPTIONS = {
@@ -91,7 +92,7 @@ class World:
         self.logs, self.acknowledged = Logs(), Acknowledged()
         self.transactions, self.assignments, self.commits = Transactions(), Assignments(), Commits()
         self.is_calm = self.is_ending = False
-        self.places: list[Place] = [(clients.WORK, number) for number in range(WORK_PARTITIONS)]
+        self.places: list[TopicPartition] = [TopicPartition(clients.WORK, number) for number in range(WORK_PARTITIONS)]
         self.processes = self._processes(directory)
         self.broker_ids = [each.id for each in self.processes if "broker" in each.properties["process.roles"]]
         self.trouble = Trouble(self)
@@ -190,7 +191,7 @@ class World:
         topic = None if image is None else image.topics.get(name)
         return None if topic is None else topic.id
 
-    def leader_of(self, place: Place) -> Partition | None:
+    def leader_of(self, place: TopicPartition) -> Partition | None:
         """The replica that leads, where it runs and knows that."""
         for each in self.processes:
             if each.is_up and each.node is not None and each.id in self.broker_ids:
@@ -199,7 +200,7 @@ class World:
                     return found
         return None
 
-    def has_former_leader(self, place: Place) -> bool:
+    def has_former_leader(self, place: TopicPartition) -> bool:
         """Does some node lead it that does not know yet that another does? It has not all that the other has."""
         own = [
             found.leader_epoch
@@ -210,12 +211,12 @@ class World:
         states = self.states()
         return len(own) > 1 or not states or any(epoch < states[place].leader_epoch for epoch in own)
 
-    def end_of(self, place: Place) -> int:
+    def end_of(self, place: TopicPartition) -> int:
         """Where its log ends."""
         leader = self.leader_of(place)
         return 1 << 62 if leader is None else leader.log.log_end_offset
 
-    def states(self) -> dict[Place, PartitionState]:
+    def states(self) -> dict[TopicPartition, PartitionState]:
         """All partitions, as the active controller has them; none where there is none."""
         for each in self.processes:
             if each.runs and each.node is not None and each.node._broker is not None:
@@ -223,7 +224,9 @@ class World:
                 if broker.metadata.is_leader:
                     topics = broker.image.topics.values()
                     return {
-                        (topic.name, number): state for topic in topics for number, state in topic.partitions.items()
+                        TopicPartition(topic.name, number): state
+                        for topic in topics
+                        for number, state in topic.partitions.items()
                     }
         return {}
 
@@ -291,7 +294,7 @@ class World:
             (topic,) = response.topics
             (partition,) = topic.partitions
             place = (asked.request.group_id, partition.partition_index)
-            if partition.error_code is ErrorCode.none:
+            if partition.error_code == ErrorCode.NONE:
                 self.commits.acknowledged(place, asked.begun)
             elif partition.error_code in REFUSED:
                 self.commits.refused(place, asked.begun)
@@ -379,9 +382,9 @@ class World:
             self.acknowledged.check(place, self._contents(place))
         self.transactions.check()
         for number in range(int(OPTIONS["offsets.topic.num.partitions"])):
-            replica = self._replicas((GROUPS, number))[0]
+            replica = self._replicas(TopicPartition(GROUPS, number))[0]
             assert replica is not None, "all have it"
-            self.assignments.check((GROUPS, number), _generations(replica))
+            self.assignments.check(TopicPartition(GROUPS, number), _generations(replica))
         for topic in self.admin.created:
             for each in self.processes:
                 assert each.node is not None, "all are up"
@@ -405,7 +408,7 @@ class World:
         leaders = [self.leader_of(place) for place in self.places]
         return all(each is not None and each.log.last_stable_offset == each.log.log_end_offset for each in leaders)
 
-    def _replicas(self, place: Place) -> list[Partition | None]:
+    def _replicas(self, place: TopicPartition) -> list[Partition | None]:
         state = self.states().get(place)
         return [
             None if each.node is None else each.node.broker.partitions.get(*place)
@@ -413,7 +416,7 @@ class World:
             if state is not None and each.id in state.replicas
         ]
 
-    def _differ(self) -> dict[Place, Any]:
+    def _differ(self) -> dict[TopicPartition, Any]:
         found = {}
         for place in self.states():
             ends = {
@@ -427,7 +430,7 @@ class World:
     def _do_replicas_agree(self) -> bool:
         return bool(self.states()) and not self._differ()
 
-    def _contents(self, place: Place) -> list[Batch]:
+    def _contents(self, place: TopicPartition) -> list[Batch]:
         """Of all replicas alike. Raises Broken."""
         whole = []
         for replica in self._replicas(place):

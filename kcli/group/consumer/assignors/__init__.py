@@ -1,12 +1,13 @@
-"""Server-side assignors of consumer groups (KIP-848): which member shall have which partitions.
+"""The server-side assignors of consumer groups (KIP-848): functions from members and topics to assignments.
 
-    uniform   as even as can be, members keep what they have: the default
-    range     runs of partitions, the same of each topic, members in a fixed order
+    uniform   the default: as even as possible, and members keep their partitions
+    range     consecutive partitions of each topic, to the members in a fixed order
 
-They are pure, and choose as Kafka's do, member for member; `spec` says what the order of the mappings means.
-Whose subscriptions differ is not seen from topic ids alone: Kafka counts names, so topics that do not exist count, and
-what a regular expression matched counts as different. `homogeneous` is what the group knows of that (None: compare the
-ids); the range assignor does the same either way.
+They are pure functions, and give each member the same partitions as Kafka's assignors; `spec` says what the order of
+the mappings means.
+homogeneous: whether all members have the same subscription, as the group knows it; None: compare their topic ids. The
+ids alone are not enough: Kafka compares names, so topics that do not exist count too, and a subscription by name
+differs from one by a regular expression that matches the same topics. The range assignor ignores it.
 Source: UniformAssignor, RangeAssignor, ModernGroup.subscriptionType.
 """
 
@@ -23,7 +24,8 @@ __all__ = ["ASSIGNORS", "Assignment", "Assignor", "MemberSubscription", "assign_
 
 
 class Assignor(Protocol):
-    """Members and topics (id -> number of partitions, at least those subscribed) -> the partitions of each member."""
+    """An assignor. topics: number of partitions by topic id, at least of all topics that are subscribed to. Returns the
+    partitions of each member."""
 
     def __call__(self, members: Members, topics: Topics, *, homogeneous: bool | None = None) -> Assignment: ...
 
@@ -45,4 +47,4 @@ def assign_range(members: Members, topics: Topics, *, homogeneous: bool | None =
 
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}
-"""By the name that a member asks for; the first is the default."""
+"""The assignors by name; the first is the default."""

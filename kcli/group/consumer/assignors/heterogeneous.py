@@ -1,11 +1,13 @@
-"""The uniform assignor where members read different topics: close to even, and members keep what they can.
+"""The uniform assignor where members subscribe to different topics: close to even, and members keep most partitions.
 
-1. Every member keeps what it has of the topics that it still reads.
-2. What nobody has goes, topic by topic, to whom of the topic's readers has least.
-3. Round after round (16 at most, until one changes nothing) each topic's partitions move from the reader that has most
-   to the one that has least, as long as they differ by more than one.
+The readers of a topic are the members that subscribe to it; a member's load is the number of its partitions.
 
-Topics come in the order of partitions per reader, most first: they have the most say in how even it gets.
+1. Every member keeps its partitions of topics that it still subscribes to.
+2. Unassigned partitions go, topic by topic, each to the topic's reader with the least load.
+3. In up to 16 rounds, until a round changes nothing, each topic's partitions move from its reader with the most load
+   to the one with the least, as long as their loads differ by more than one.
+
+Topics are sorted by partitions per reader, most first, as they have the most influence on the loads.
 Source: UniformHeterogeneousAssignmentBuilder.
 """
 
@@ -29,7 +31,7 @@ NOBODY = -1
 
 
 def assign_heterogeneous(members: Members, topics: Topics) -> Assignment:
-    """Spread topics over those of these members that read them."""
+    """Assign each topic's partitions to the members that subscribe to it. topics: number of partitions by topic id."""
     spread = _Spread(members, topics)
     spread.assign_remaining()
     spread.balance()
@@ -37,12 +39,12 @@ def assign_heterogeneous(members: Members, topics: Topics) -> Assignment:
 
 
 def _signed(uuid: UUID) -> tuple[int, int]:
-    """A key to sort by as Kafka compares ids: two halves with a sign."""
+    """A sort key that orders UUIDs as Java's UUID.compareTo: by two signed 64-bit halves."""
     return uuid.int >> 64 ^ SIGN, uuid.int & (1 << 64) - 1 ^ SIGN
 
 
 class _Spread:
-    """An assignment in the making; members are numbers, in their order."""
+    """An assignment in progress. Members are numbered by their places in `members_in_order`."""
 
     def __init__(self, members: Members, topics: Topics) -> None:
         self._order = members_in_order(members)
@@ -96,7 +98,7 @@ class _Spread:
         return sorted(topics, key=key)
 
     def _balance(self, topic: UUID) -> bool:
-        """Move a topic's partitions. Did one move?"""
+        """Balance one topic's partitions between its readers. Return whether a partition moved."""
         readers = self._readers[topic]
         current = [self._loads[reader] for reader in readers]
         if max(current) - min(current) <= 1:
@@ -132,12 +134,12 @@ class _Spread:
 
 
 class _Loads:
-    """A topic's readers, sorted by their loads, taken from both ends.
+    """A topic's readers sorted by load, from which a balancing round takes the least and the most loaded.
 
-        least so far -> |       | <- most so far, without those that have nothing to give
+        least loaded -> |       | <- most loaded, without readers that are excluded
 
-    Who is taken from an end is expected to get, or to lose, one partition: those at an end are on one level, and it
-    takes in the next reader when it has come to its load.
+    A reader taken from the left is expected to gain one partition, one from the right to lose one. The readers at an
+    end share one level of load; when the level reaches the load of the next reader, that reader joins them.
     """
 
     def __init__(self, readers: list[int], loads: list[int]) -> None:
@@ -163,7 +165,7 @@ class _Loads:
         return self._sorted[self._least_next - 1]
 
     def next_most(self) -> int:
-        """NOBODY if there is none left."""
+        """Return the reader to take a partition from; NOBODY where none is left."""
         if self._most_next < self._most_start:
             if self._most_end <= self._most_start > 0:
                 self._most_level = self._load(self._most_start - 1)
@@ -178,7 +180,7 @@ class _Loads:
         return self._sorted[self._most_next + 1]
 
     def exclude_most(self) -> None:
-        """Whom next_most gave last has nothing to give."""
+        """Exclude the reader that `next_most` returned last, as it has no partition of the topic to give."""
         taken, end = self._most_next + 1, self._most_end - 1
         self._sorted[taken], self._sorted[end] = self._sorted[end], self._sorted[taken]
         self._most_end -= 1

@@ -1,8 +1,10 @@
-"""The uniform assignor where all members read the same topics: as even as can be, and members keep what they have.
+"""The uniform assignor where all members have the same topics: as even as possible, and members keep their partitions.
 
-1. A member may keep `partitions // members`, and one more as long as the remainder lasts; what is beyond is taken away.
-   Who comes late in the order and has no use for the one more leaves it to those who have.
-2. What nobody has goes to those below their share: topic by topic first, then what was taken away, member by member.
+1. A member may keep `partitions // members` partitions, and one more as long as the remainder lasts; partitions beyond
+   that quota become unassigned. A member that has fewer partitions gives up its claim to an extra one, as long as other
+   members can take all extra ones.
+2. Unassigned partitions fill up the members below their quotas: first those that no member had, topic by topic, then
+   those that became unassigned in step 1, member by member.
 
 Source: UniformHomogeneousAssignmentBuilder.
 """
@@ -22,13 +24,14 @@ from kcli.group.consumer.assignors.spec import (
     partitions_in_order,
     topics_in_order,
 )
-from kcli.java import set_size
+from kcli.java.hashing import set_size
+from kcli.protocol.topic_partition import TopicIdPartition
 
-Unassigned = list[tuple[UUID, int]]
+Unassigned = list[TopicIdPartition]
 
 
 def assign_homogeneous(members: Members, topics: Topics) -> Assignment:
-    """Spread the topics that each of these members reads."""
+    """Assign the partitions of the topics that all members subscribe to. topics: number of partitions by topic id."""
     order = members_in_order(members)
     topic_ids = members[order[0]].topic_ids
     if not topic_ids:
@@ -62,7 +65,7 @@ def _find_unassigned(members: Members, topics: Topics, topic_ids: list[UUID]) ->
 
 
 def _keep(members: Members, member_id: str, target: Target, quota: int, unassigned: Unassigned) -> int:
-    """Take from a member what is beyond its quota. How many partitions does it keep?"""
+    """Move the member's partitions beyond its quota to `unassigned`. Return how many the member keeps."""
     member, kept = members[member_id], 0
     for topic in assigned_in_order(member.assigned):
         partitions = member.assigned[topic]
@@ -78,7 +81,7 @@ def _keep(members: Members, member_id: str, target: Target, quota: int, unassign
     return kept
 
 
-def _fill(unfilled: list[tuple[Target, int]], unassigned: Iterator[tuple[UUID, int]]) -> None:
+def _fill(unfilled: list[tuple[Target, int]], unassigned: Iterator[TopicIdPartition]) -> None:
     for target, quota in unfilled:
         target.copy()
         for _, (topic, partition) in zip(range(quota), unassigned, strict=False):

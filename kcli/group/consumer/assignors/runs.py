@@ -1,9 +1,9 @@
-"""The range assignor: of every topic each member gets a run of partitions, the same run of topics of the same size.
+"""The range assignor: each member gets a run, consecutive partitions, of every topic that it subscribes to.
 
-So a member that reads two topics with as many partitions has the same partitions of both, which joins need. Members
-come in the order of their instance ids, then those without by their member ids: a static member that comes back under
-a new member id gets the same run. The first `partitions % members` of them get one more. What members had does not
-matter.
+Topics with equally many partitions and the same readers are split into the same runs, so a member has the same
+partitions of both, which joins of the topics need. Members are sorted by instance id, and those without one come after
+them by member id: a static member that rejoins under a new member id gets the same runs. The first
+`partitions % members` members get one partition more. Earlier assignments are ignored.
 
 Source: RangeAssignor.
 """
@@ -13,11 +13,11 @@ from __future__ import annotations
 from uuid import UUID
 
 from kcli.group.consumer.assignors.spec import Assignment, Members, Topics, readers_by_topic
-from kcli.java import hash_order, java_order, size_for, uuid_hash
+from kcli.java.hashing import hash_order, java_order, size_for, uuid_hash
 
 
 def assign_runs(members: Members, topics: Topics) -> Assignment:
-    """A run of each topic (id -> number of partitions) to each of its readers."""
+    """Assign a run of each topic to each of its readers. topics: number of partitions by topic id."""
     order = _in_order(members)
     readers = readers_by_topic(order, members)
     runs: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in order}

@@ -1,13 +1,13 @@
-"""What an assignor is given, and the order in which Kafka looks at it.
+"""The input of an assignor, and the order in which Kafka iterates it.
 
-Kafka keeps members, topics and partitions in hash maps, and where an assignor has a choice it takes them as they come.
-Java's hash codes are fixed, so that order is too: by bucket, and within a bucket by age. The mappings here are in the
-order of age: `members` as the group keeps them, `topics` as a HashSet of their names gives them
-(`java.hash_map_order`), a member's `assigned` as its record lists it. Partitions are sets: they count as put in
-ascending.
+Kafka keeps members, topics and partitions in hash maps, and where an assignor has a choice, the iteration order
+decides. Java's hash codes are fixed, so this order is fixed too: by bucket, and within a bucket by insertion. The
+mappings here are in the order of insertion: `members` as in the group, `topics` as a HashSet of their names iterates
+them (`java.hash_map_order`), a member's `assigned` as in its record. Partitions are sets, as if inserted in ascending
+order.
 
-Not as in Kafka: eight or more keys in one bucket, and maps that once were larger.
-Source: TargetAssignmentBuilder, GroupSpecImpl, TopicIds, Assignment, AssignorHelpers.
+Two cases differ from Kafka: eight or more keys in one bucket (Java makes a tree of them), and maps that once were
+larger. Source: TargetAssignmentBuilder, GroupSpecImpl, TopicIds, Assignment, AssignorHelpers.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from kcli.java import hash_map_order, hash_order, map_size, set_size, size_for, uuid_hash
+from kcli.java.hashing import hash_map_order, hash_order, map_size, set_size, size_for, uuid_hash
 
 Assignment = dict[str, dict[UUID, set[int]]]
-"""For every member the partitions that it shall have, by topic, topics in the order of Kafka's hash map."""
+"""The target assignment of every member: partitions by topic id, topics in the order of Kafka's hash map."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
-    """A member: the topics it reads (those that exist), and the partitions that are its target so far."""
+    """A member as an assignor knows it. topic_ids: of the existing topics that it subscribes to. assigned: its target
+    assignment so far, by topic id."""
 
     rack_id: str | None
     instance_id: str | None
@@ -41,7 +42,7 @@ def members_in_order(members: Members) -> list[str]:
 
 
 def readers_by_topic(order: Sequence[str], members: Members) -> dict[UUID, list[int]]:
-    """For each topic that is read, the places of its readers in `order`, ascending."""
+    """Return the readers of each subscribed topic, as their indexes in `order`, ascending."""
     alike: dict[frozenset[UUID], list[int]] = {}
     for place, member_id in enumerate(order):
         alike.setdefault(members[member_id].topic_ids, []).append(place)
@@ -55,7 +56,7 @@ def readers_by_topic(order: Sequence[str], members: Members) -> dict[UUID, list[
 
 
 def topics_in_order(topic_ids: Collection[UUID], topics: Topics, size: int) -> list[UUID]:
-    """Topics as a hash map of `size` buckets gives them back that got them in the order of `topics`."""
+    """Return the topics as a Java hash map of `size` buckets iterates them after insertion in the order of `topics`."""
     return hash_order([topic for topic in topics if topic in topic_ids], uuid_hash, size)
 
 
@@ -68,10 +69,10 @@ def partitions_in_order(partitions: frozenset[int]) -> list[int]:
 
 
 class Target:
-    """A member's new assignment: what it has already, copied at the first change, and what is added.
+    """A member's new assignment in progress: its assigned partitions, copied at the first change, and additions.
 
-    Where Kafka adds a topic, with computeIfAbsent, Java first makes the map larger if what is in it is too much, and
-    then puts the topic in front of its bucket.
+    The order of its topics follows Java's: computeIfAbsent, by which Kafka adds a topic, first resizes a full map, and
+    then inserts the topic at the front of its bucket.
     """
 
     def __init__(self, assigned: Mapping[UUID, frozenset[int]]) -> None:

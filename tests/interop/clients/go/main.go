@@ -1,4 +1,5 @@
-// The steps of ../README.md with franz-go: client BOOTSTRAP JOB.json; members of groups: client BOOTSTRAP
+// The steps of ../README.md with franz-go: client BOOTSTRAP JOB.json; members of groups: client BOOTSTRAP; a user's jobs
+// on secured listeners: client
 package main
 
 import (
@@ -66,6 +67,10 @@ var (
 )
 
 func main() {
+	if len(os.Args) == 1 {
+		secured()
+		return
+	}
 	bootstrap = os.Args[1]
 	if len(os.Args) == 2 {
 		members()

@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from typing import Final
+
+from typing_extensions import Buffer
+
+from formats.kernels.batches import BatchTable
+from formats.kernels.buffer import TextBuffer
+from formats.kernels.indexes import AppendIndexer
+from formats.kernels.producers import ProducerTable
+from formats.kernels.records import RecordTable
+
+APPEND_NO_KEY: Final[int]
+APPEND_TIMESTAMP_OUT_OF_RANGE: Final[int]
+APPEND_TIMESTAMP_TYPE: Final[int]
+
+class RefusedRecords:
+    total: Final[int]
+    earliest: Final[int]
+    latest: Final[int]
+    keys_only: Final[bool]
+    no_key: str
+    def __init__(self, limit: int, *, no_key: str, earliest: int, latest: int) -> None: ...
+    def __len__(self) -> int: ...
+    def reason(self, i: int) -> str: ...
+    def index(self, i: int) -> int: ...
+    def encode(self, most: int, *, flexible: bool) -> TextBuffer: ...
+
+def check_append(
+    records: RecordTable, first_index: int, refused: RefusedRecords, *, keyed: bool, create_time: bool
+) -> bool: ...
+
+class Runway:
+    leader_epoch: Final[int]
+    def __init__(
+        self,
+        producers: ProducerTable,
+        indexer: AppendIndexer,
+        leader_epoch: int,
+        *,
+        position: int,
+        size_max: int,
+        offset_max: int,
+        timestamp_max: int,
+        offset_slots: int,
+        time_slots: int,
+        keyed: bool,
+        before_max_ms: int,
+        after_max_ms: int,
+        max_message_bytes: int,
+    ) -> None: ...
+    def append(
+        self,
+        batch: bytearray | memoryview,
+        write: Callable[[tuple[bytearray | memoryview, ...], int], object],
+        next_offset: int,
+        now_ms: int,
+    ) -> tuple[int, int, bytes, bytes] | None: ...
+
+def survey_batches(table: BatchTable, leader_epoch_max: int) -> tuple[int, int, bool, int, list[tuple[int, int]]]: ...
+def accept_plain(
+    data: bytearray,
+    table: BatchTable,
+    next_offset: int,
+    leader_epoch: int,
+    *,
+    keyed: bool,
+    earliest: int,
+    latest: int,
+    max_bytes: int,
+) -> bool: ...
+def check_plain_records(
+    data: Buffer, table: BatchTable, *, keyed: bool, create_time: bool, earliest: int, latest: int
+) -> tuple[int, bool, int] | None: ...

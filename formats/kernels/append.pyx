@@ -1,0 +1,370 @@
+"""Checks of batches before a broker appends them; a batch of a producer gets its offset, one of a leader keeps it.
+
+Source: LogValidator, UnifiedLog.analyzeAndValidateRecords.
+"""
+
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+
+from formats.kernels.batches cimport FAULT_BAD_CRC, FAULT_SHORT_HEADER, V2_HEADER, Batch, BatchTable, lies_in
+from formats.kernels.buffer cimport TextBuffer, put_be32, put_text
+from formats.kernels.indexes cimport AppendIndexer
+from formats.kernels.numbers cimport minus, plus, set_be32, set_be64
+from formats.kernels.producers cimport ProducerState, ProducerTable, sequence_after
+from formats.kernels.records cimport Record, RecordTable, read_record
+from formats.kernels.scan cimport SCAN_END, scan_window
+
+# The reasons for refusing a record.
+cpdef enum:
+    APPEND_NO_KEY = 1
+    APPEND_TIMESTAMP_OUT_OF_RANGE = 2
+    APPEND_TIMESTAMP_TYPE = 3
+
+
+cdef struct RefusedRecord:
+    int64_t offset            # as the producer wrote it
+    int64_t timestamp         # ms
+    int32_t index             # in the batch
+    int32_t code              # APPEND_*
+
+
+cdef class RefusedRecords:
+    """The records of one batch that a leader refuses, in their order: the first `limit` are listed, all are counted.
+
+    no_key: the reason that is told for a record without a key; earliest, latest: the bounds of timestamps, ms.
+    len() is the number of listed records.
+    """
+
+    cdef RefusedRecord *cells
+    cdef Py_ssize_t count, capacity, limit
+    cdef readonly int64_t total, earliest, latest
+    cdef readonly bint keys_only                        # no record has another fault than its missing key
+    cdef public str no_key
+
+    def __init__(self, Py_ssize_t limit, *, str no_key not None, int64_t earliest, int64_t latest):
+        self.limit, self.no_key, self.earliest, self.latest = limit, no_key, earliest, latest
+        self.keys_only = True
+
+    def __dealloc__(self):
+        free(self.cells)
+
+    def __len__(self):
+        return self.count
+
+    def reason(self, Py_ssize_t i):
+        """The reason that Kafka gives for the i-th listed record."""
+        cdef TextBuffer out = TextBuffer()
+        if not 0 <= i < self.count:
+            raise IndexError(i)
+        self.put_reason(out, &self.cells[i], self.no_key.encode())
+        return bytes(memoryview(out)).decode()
+
+    def index(self, Py_ssize_t i):
+        """The index in its batch of the i-th listed record."""
+        if not 0 <= i < self.count:
+            raise IndexError(i)
+        return self.cells[i].index
+
+    def encode(self, Py_ssize_t most, *, bint flexible):
+        """The items of Produce's `record_errors` for the first `most` listed records.
+
+        Each item: index int32, reason, and no tagged fields in a flexible version.
+        """
+        cdef TextBuffer out = TextBuffer()
+        cdef TextBuffer text = TextBuffer()
+        cdef bytes no_key = self.no_key.encode()
+        cdef Py_ssize_t i
+        for i in range(min(most, self.count)):
+            text.size = 0
+            self.put_reason(text, &self.cells[i], no_key)
+            out.need(text.size + 16)
+            put_be32(out, <uint32_t>self.cells[i].index)
+            if flexible:
+                put_length(out, text.size + 1)
+            else:
+                put_be16(out, <uint32_t>text.size)
+            out.put(text.data, text.size)
+            if flexible:
+                out.put(b"\0", 1)
+        return out
+
+    cdef int put_reason(self, TextBuffer out, RefusedRecord *record, bytes no_key) except -1:
+        out.need(len(no_key) + 256)
+        if record.code == APPEND_NO_KEY:
+            out.put(<const char *>no_key, len(no_key))
+        elif record.code == APPEND_TIMESTAMP_TYPE:
+            put_text(out, b"Producer should not set timestamp type to LogAppendTime")
+        else:
+            put_text(out, b"Timestamp ")
+            out.put_int(record.timestamp)
+            put_text(out, b" of message with offset ")
+            out.put_int(record.offset)
+            put_text(out, b" is out of range. The timestamp should be within [")
+            out.put_int(self.earliest)
+            put_text(out, b", ")
+            out.put_int(self.latest)
+            put_text(out, b"]")
+        return 0
+
+    cdef int add(self, const Record *r, int64_t index, int code) except -1 nogil:
+        cdef RefusedRecord *grown
+        self.total += 1
+        self.keys_only = self.keys_only and code == APPEND_NO_KEY
+        if self.count >= self.limit:
+            return 0
+        if self.count == self.capacity:
+            grown = <RefusedRecord *>realloc(self.cells, (2 * self.capacity + 16) * sizeof(RefusedRecord))
+            if grown == NULL:
+                with gil:
+                    raise MemoryError
+            self.cells = grown
+            self.capacity = 2 * self.capacity + 16
+        self.cells[self.count] = RefusedRecord(r.offset, r.timestamp, <int32_t>index, code)
+        self.count += 1
+        return 0
+
+
+cdef inline void put_be16(TextBuffer out, uint32_t value) noexcept nogil:
+    cdef char scratch[2]
+    scratch[0] = <char>(value >> 8 & 0xff)
+    scratch[1] = <char>(value & 0xff)
+    out.put(scratch, 2)
+
+
+cdef inline void put_length(TextBuffer out, uint64_t value) noexcept nogil:
+    """A length as an unsigned varint: 10 bytes at most; the room is there."""
+    cdef char byte
+    while value >= 0x80:
+        byte = <char>(value & 0x7f | 0x80)
+        out.put(&byte, 1)
+        value >>= 7
+    byte = <char>value
+    out.put(&byte, 1)
+
+
+def check_append(RecordTable records not None, int64_t first_index, RefusedRecords refused not None, *, bint keyed,
+                 bint create_time):
+    """Check the current slice of one batch's records as Kafka's LogValidator does, and add invalid ones to `refused`.
+
+    first_index: the index in the batch of the slice's first record; keyed: refuse null keys; create_time: the topic
+    keeps the producer's timestamps, which must lie within the bounds of `refused`. Returns whether offset deltas count
+    up by one from first_index.
+    """
+    cdef Py_ssize_t i
+    cdef Record *r
+    cdef Batch *b
+    cdef bint consecutive = True
+    cdef int code
+    with nogil:
+        for i in range(records.count):
+            r = records.at(i)
+            b = records.batches.at(r.batch)
+            if minus(r.offset, b.base_offset) != plus(first_index, i):
+                consecutive = False
+            code = 0
+            if keyed and r.key_length < 0:
+                code = APPEND_NO_KEY
+            elif create_time and r.timestamp != -1:
+                if r.timestamp < refused.earliest or r.timestamp > refused.latest:
+                    code = APPEND_TIMESTAMP_OUT_OF_RANGE
+            elif b.attributes & 8:
+                code = APPEND_TIMESTAMP_TYPE
+            if code:
+                refused.add(r, plus(first_index, i), code)
+    return consecutive
+
+
+def survey_batches(BatchTable table not None, int64_t leader_epoch_max):
+    """Check the batches that a follower has fetched, before it appends them.
+
+    From the first batch with an epoch above leader_epoch_max on, batches are removed from the table. Returns (bytes of
+    the batches that stay, row of the first one with a bad CRC or header or -1, whether offsets grow, largest timestamp,
+    [(leader epoch, its first offset)]); the epoch of magic 0 and 1 is -1.
+    """
+    cdef Py_ssize_t i
+    cdef Batch *b
+    cdef int64_t size = 0, last_offset = -1, max_timestamp = -1, epoch = -2
+    cdef Py_ssize_t bad = -1
+    cdef bint ordered = True
+    epochs = []
+    for i in range(table.count):
+        b = table.at(i)
+        if b.leader_epoch > leader_epoch_max and b.magic >= 2:
+            table.count = i
+            break
+        if bad < 0 and b.faults & (FAULT_BAD_CRC | FAULT_SHORT_HEADER):
+            bad = i
+        if last_offset >= b.last_offset:
+            ordered = False
+        last_offset = b.last_offset
+        max_timestamp = max(max_timestamp, b.max_timestamp)
+        if (b.leader_epoch if b.magic >= 2 else -1) != epoch:
+            epoch = b.leader_epoch if b.magic >= 2 else -1
+            epochs.append((epoch, b.base_offset))
+        size += b.size
+    return size, bad, ordered, max_timestamp, epochs
+
+
+def check_plain_records(const uint8_t[::1] data not None, BatchTable table not None, *, bint keyed, bint create_time,
+                        int64_t earliest, int64_t latest):
+    """Check the records of the one batch in `table`, which is uncompressed, as RecordTable and check_append do.
+
+    Returns (count of records, whether offset deltas count up by one, largest timestamp), or None if a record is
+    invalid.
+    """
+    cdef Batch *b
+    cdef const uint8_t *p
+    cdef const uint8_t *stop
+    cdef Record r
+    cdef int64_t delta, timestamp, soft = 0, seen = 0, newest = -1
+    cdef bint sound, consecutive = True
+    if table.count != 1:
+        raise ValueError(f"{table.count} batches, not one")
+    b = table.at(0)
+    sound = not b.attributes & 15 and lies_in(b, data.shape[0]) and b.size >= V2_HEADER
+    if not sound:
+        return None
+    with nogil:
+        p = &data[b.start] + V2_HEADER
+        stop = &data[b.start] + b.size
+        while p < stop and seen <= b.count:
+            if read_record(&data[0], &p, stop, &r, &delta, &soft):
+                sound = False
+                break
+            timestamp = plus(b.base_timestamp, r.timestamp)
+            if (keyed and r.key_length < 0) or (
+                    create_time and timestamp != -1 and (timestamp < earliest or timestamp > latest)):
+                sound = False
+                break
+            newest = max(newest, timestamp)
+            consecutive = consecutive and delta == seen
+            seen += 1
+    if not sound or p != stop or seen != b.count:
+        return None
+    return seen, consecutive, newest
+
+
+cdef bint plain_batch(const uint8_t[::1] data, BatchTable table, bint keyed, int64_t earliest, int64_t latest,
+                      int64_t max_bytes) except -1:
+    """Whether `data` is one plain batch: uncompressed, CreateTime, valid. Sets its row in `table`."""
+    cdef Batch *b
+    cdef int64_t next_start = 0, needed = 0
+    cdef int how
+    table.clear()
+    if data.shape[0] < V2_HEADER or data.shape[0] > max_bytes or data[16] != 2 or data[21] or data[22] & ~16:
+        return False
+    with nogil:
+        how = scan_window(&data[0], 0, data.shape[0], 0, table, True, False, &next_start, &needed)
+    if how != SCAN_END or table.count != 1:
+        return False
+    b = table.at(0)
+    if (b.faults or b.base_offset != 0 or b.count <= 0 or b.last_offset + 1 != b.count
+            or (b.producer_id >= 0 and b.base_sequence < 0)):
+        return False
+    checked = check_plain_records(data, table, keyed=keyed, create_time=True, earliest=earliest, latest=latest)
+    return checked is not None and <int64_t>checked[2] == b.max_timestamp
+
+
+cdef void lead_batch(uint8_t[::1] data, Batch *b, int64_t next_offset, int32_t leader_epoch) noexcept:
+    """Set base offset and leader epoch in the batch's bytes and its row."""
+    set_be64(&data[0], <uint64_t>next_offset)
+    set_be32(&data[12], <uint32_t>leader_epoch)
+    b.base_offset = next_offset
+    b.last_offset = plus(next_offset, b.count - 1)
+    b.leader_epoch = leader_epoch
+
+
+def accept_plain(uint8_t[::1] data not None, BatchTable table not None, int64_t next_offset, int32_t leader_epoch, *,
+                 bint keyed, int64_t earliest, int64_t latest, int64_t max_bytes):
+    """Prepare a plain batch of a producer for the leader's append: one batch, uncompressed, CreateTime, valid.
+
+    Sets base offset and leader epoch in `data`, and the batch's row in `table`. Returns False, with `data` unchanged,
+    for any other batch, which needs the full validation.
+    """
+    if not plain_batch(data, table, keyed, earliest, latest, max_bytes):
+        return False
+    if next_offset < 0 or table.at(0).count > INT64_MAX - next_offset:
+        return False
+    lead_batch(data, table.at(0), next_offset, leader_epoch)
+    return True
+
+
+cdef class Runway:
+    """The fast append of plain batches to a segment, with all limits of the segment computed beforehand.
+
+        runway = Runway(producers, indexer, leader_epoch, position, ...)
+        found = runway.append(data, write, next_offset, now_ms)
+
+    It takes a batch that `accept_plain` accepts, that is not transactional, and whose producer is new or continues its
+    sequence; and that fits the segment: its end within size_max bytes, its last offset up to offset_max, its timestamp
+    up to timestamp_max, and a free slot in both indexes. position: the byte where the next batch is appended. Any other
+    append to the segment, and any change of the arguments, needs a new Runway.
+    """
+
+    cdef ProducerTable producers
+    cdef AppendIndexer indexer
+    cdef BatchTable table
+    cdef bint keyed
+    cdef readonly int32_t leader_epoch
+    cdef int64_t position, size_max, offset_max, timestamp_max, offset_slots, time_slots
+    cdef int64_t before_max_ms, after_max_ms, max_message_bytes
+
+    def __init__(self, ProducerTable producers not None, AppendIndexer indexer not None, int32_t leader_epoch, *,
+                 int64_t position, int64_t size_max, int64_t offset_max, int64_t timestamp_max, int64_t offset_slots,
+                 int64_t time_slots, bint keyed, int64_t before_max_ms, int64_t after_max_ms, int64_t max_message_bytes):
+        if position < 0 or before_max_ms < 0 or after_max_ms < 0:
+            raise ValueError((position, before_max_ms, after_max_ms))
+        self.producers, self.indexer, self.table = producers, indexer, BatchTable()
+        self.leader_epoch, self.position = leader_epoch, position
+        self.size_max, self.offset_max, self.timestamp_max = size_max, offset_max, timestamp_max
+        self.offset_slots, self.time_slots = offset_slots, time_slots
+        self.keyed, self.before_max_ms, self.after_max_ms = keyed, before_max_ms, after_max_ms
+        self.max_message_bytes = max_message_bytes
+
+    def append(self, batch not None, write not None, int64_t next_offset, int64_t now_ms):
+        """Append a batch: update the producer, call write((batch,), position), make the index entries.
+
+        Returns (last offset, max timestamp, new entries of the offset index, of the time index); None, with nothing
+        changed, for a batch that needs the full append. Errors of `write` are raised; the producer's state is then
+        ahead.
+        """
+        cdef uint8_t[::1] data = batch
+        cdef Batch *b
+        cdef int64_t size = data.shape[0]
+        cdef int64_t now = max(now_ms, <int64_t>0)
+        cdef int64_t latest = now + self.after_max_ms if self.after_max_ms <= INT64_MAX - now else INT64_MAX
+        if size < V2_HEADER or data[22] or self.position > self.size_max or size > self.size_max - self.position:
+            return None
+        if not self.offset_slots or not self.time_slots:
+            return None
+        if not plain_batch(data, self.table, self.keyed, now - self.before_max_ms, latest, self.max_message_bytes):
+            return None
+        b = self.table.at(0)
+        if not 0 <= next_offset <= self.offset_max or b.count - 1 > self.offset_max - next_offset:
+            return None
+        if b.max_timestamp > self.timestamp_max or not self.indexer.takes(self.position, next_offset, b.count):
+            return None
+        if b.producer_id >= 0 and not comes_next(self.producers._find(b.producer_id), b):
+            return None
+        lead_batch(data, b, next_offset, self.leader_epoch)
+        if b.producer_id >= 0:
+            self.producers._batch(b, &data[0])
+        write((batch,), self.position)
+        offset_entries, time_entries = self.indexer.append(
+            self.table, self.position, self.offset_slots, self.time_slots)
+        self.position += size
+        self.offset_slots -= len(offset_entries) // 8
+        self.time_slots -= len(time_entries) // 12
+        return b.last_offset, b.max_timestamp, offset_entries, time_entries
+
+
+cdef inline bint comes_next(ProducerState *producer, Batch *b) noexcept nogil:
+    """Whether the batch is the first of its producer, or continues its sequence in the same epoch, outside a
+    transaction.
+    """
+    if b.producer_id < 0 or b.producer_epoch < 0:
+        return False
+    if not producer.used:
+        return True
+    return (producer.kept > 0 and producer.epoch == b.producer_epoch and producer.txn_first < 0
+            and b.base_sequence == sequence_after(producer.batches[producer.kept - 1].last_sequence, 1))

@@ -1,0 +1,1 @@
+"""rows: records to columns of an Arrow table. builder: such columns back to record batches."""

@@ -1,0 +1,9 @@
+from typing import Final
+
+from typing_extensions import Buffer
+
+class TextBuffer(Buffer):
+    size: Final[int]
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+    def write(self, data: Buffer) -> None: ...

@@ -1,0 +1,1 @@
+"""Decode record values (Avro, Protobuf, JSON, JSON as VARIANT) into the columns of columns.pyx, in bulk."""

@@ -1,0 +1,3 @@
+from typing_extensions import Buffer
+
+def java_text(data: Buffer) -> bytes: ...

@@ -1,0 +1,20 @@
+"""SaslHandshake (17) of a connection that is authenticated already, or needs no authentication: refused.
+
+Before that, and at a re-authentication, network/authentication.py answers it. v0: bare SASL messages follow. v1:
+SaslAuthenticate follows. KIP-43, KIP-152.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.broker.broker import Broker
+from kcli.protocol.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types import sasl_handshake as types
+
+
+def sasl_handshake(_: Broker, call: types.SaslHandshakeCall) -> types.SaslHandshakeResponse:
+    """Errors: ILLEGAL_SASL_STATE."""
+    return call.respond(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=())

@@ -1,0 +1,44 @@
+"""The audit: one line of kafka.authorizer.logger for what the authorizer decides.
+
+    INFO    denied, what the request has asked for
+    DEBUG   allowed, what the request gets
+    TRACE   anything else: authorized operations for a response, or a check beside which another one may allow the same
+
+The logger is at INFO unless its level is changed (resource type BROKER_LOGGER). The text is made only for a line that
+is written; as JSON a line has the members of `Decision` as well. Source: StandardAuthorizerData.logAuditMessage.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kcli.broker.config.loggers import LEVELS
+from kcli.broker.wire.apis import APIS
+from kcli.broker.wire.call import Call
+from kcli.security.audit import Decision
+from kcli.security.authorizer import Access, Rule
+
+LOGGER: Final = logging.getLogger("kafka.authorizer.logger")
+LOGGER.setLevel(logging.INFO)
+_TRACE: Final = LEVELS["TRACE"]
+
+
+def decided(call: Call, access: Access, rule: Rule, count: Callable[[str], int] | int, *, is_told: bool) -> None:
+    """Write the line of a decision, where its level is on.
+
+    count: how often the request names the resource, or a function that returns it for the resource's name. is_told:
+    whether the request gets, or has asked for, what is decided: logIfAllowed and logIfDenied of Kafka's Action.
+    """
+    level = _TRACE if not is_told else logging.DEBUG if rule.allowed else logging.INFO
+    if LOGGER.isEnabledFor(level):
+        call.is_audited = True
+        times = count if isinstance(count, int) else count(access.resource_name)
+        decision = Decision(access, rule, _api_name(call.header.api_key), times)
+        LOGGER.log(level, "%s", decision, extra={"members": decision.members()})
+
+
+def _api_name(api_key: int) -> str:
+    """The name of an API as Kafka writes it: "FindCoordinator"."""
+    return APIS[api_key].name.title().replace("_", "")

@@ -1,0 +1,194 @@
+"""What a request may do: the checks of the handlers, each of them one line.
+
+    access.require(call, ALTER, CLUSTER)                 the request is refused as a whole
+    if access.allows(call, DESCRIBE, GROUP, group_id)    one resource
+    readable = access.among(call, READ, TOPIC)           `name in readable` for many resources
+    access.operations(call, TOPIC, name)                 the authorized operations, for a response
+
+Without an authorizer every operation is allowed. What the authorizer decides is audited (audit.py): a check says by
+log_denied=False that a denial is not what the client has asked for, as another check may allow the same.
+
+Source: AuthHelper; KIP-430.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Hashable
+from typing import Final
+
+from kcli.broker.audit import decided
+from kcli.broker.wire.call import OWN, Call
+from kcli.errors import KcliError
+from kcli.metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import CLUSTER_NAME, SUPPORTED, Operation, ResourceType
+from kcli.security.authorizer import SAMPLE_NAME, Access, Authorizer
+
+FAILED: Final = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+"""Resource type -> the error of an access that is denied."""
+DENIED: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+}
+"""Error -> Kafka's message for it."""
+_EVERY_OPERATION: Final = {kind: sum(1 << each for each in supported) for kind, supported in SUPPORTED.items()}
+
+
+def configured(resource_type: int, name: str) -> tuple[ResourceType, str]:
+    """Return the resource that a request must have access to, in order to describe or to alter the configurations of
+    this one: itself, or the cluster. resource_type: as in the configuration's records."""
+    if resource_type == TOPIC_RESOURCE:
+        return ResourceType.TOPIC, name
+    if resource_type == GROUP_RESOURCE:
+        return ResourceType.GROUP, name
+    return ResourceType.CLUSTER, CLUSTER_NAME
+
+
+class Denied(KcliError):
+    """A request that is refused as a whole. code: the error of its response."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+class _Everything:
+    """Contains every name."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+EVERYTHING: Final[Container[str]] = _Everything()
+
+
+class _Among:
+    """The names of the resources with which a request may do something. One name is decided, and audited, once, however
+    many partitions of a topic the request has."""
+
+    __slots__ = ("_access", "_allowed", "_call", "_count", "_counts", "_log_denied", "_operation", "_resource_type")
+
+    def __init__(
+        self,
+        access: Authorization,
+        call: Call,
+        operation: Operation,
+        resource_type: ResourceType,
+        counts: Callable[[], Counter[str]] | None,
+        *,
+        log_denied: bool,
+    ) -> None:
+        self._access, self._call, self._operation, self._resource_type = access, call, operation, resource_type
+        self._log_denied = log_denied
+        self._counts = counts
+        self._count: Counter[str] | None = None  # what `counts` has returned
+        self._allowed: dict[str, bool] = {}
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        allowed = self._allowed.get(name)
+        if allowed is None:
+            allowed = self._allowed[name] = self._access.allows(
+                self._call, self._operation, self._resource_type, name, count=self._times, log_denied=self._log_denied
+            )
+        return allowed
+
+    def _times(self, name: str) -> int:
+        """How often the request names the resource; called where its decision is about to be audited."""
+        if self._counts is None:
+            return 1
+        if self._count is None:
+            self._count = self._counts()
+        return self._count[name] or 1
+
+
+class Authorization:
+    """The checks of one node's handlers. authorizer: None allows every operation."""
+
+    def __init__(self, authorizer: Authorizer | None) -> None:
+        self._authorizer = authorizer
+
+    def allows(
+        self,
+        call: Call,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str = CLUSTER_NAME,
+        *,
+        count: Callable[[str], int] | int = 1,
+        log_allowed: bool = True,
+        log_denied: bool = True,
+    ) -> bool:
+        """Return whether the request may do this with the resource. A node's own request may do everything.
+
+        count: how often the request names the resource, or a function that returns it for the name; 0 for a decision
+        that is audited already. log_allowed, log_denied: whether the request gets, or has asked for, what is decided
+        here; see audit.py. Raises AuthorizerNotReady.
+        """
+        if self._authorizer is None or call.principal == OWN:
+            return True
+        access = Access(call.principal, call.client_host, operation, resource_type, name)
+        rule = self._authorizer.rule(access)
+        if count != 0:
+            decided(call, access, rule, count, is_told=log_allowed if rule.allowed else log_denied)
+        return rule.allowed
+
+    def allows_any(self, call: Call, operation: Operation, resource_type: ResourceType) -> bool:
+        """Return whether the request may do this with some resource of the type. Raises AuthorizerNotReady."""
+        if self._authorizer is None or call.principal == OWN:
+            return True
+        access = Access(call.principal, call.client_host, operation, resource_type, SAMPLE_NAME)
+        rule = self._authorizer.rule(access)
+        decided(call, access, rule, 0, is_told=rule.allowed)
+        return rule.allowed or self._authorizer.authorize_by_resource_type(
+            access.principal, access.host, operation, resource_type
+        )
+
+    def among(
+        self,
+        call: Call,
+        operation: Operation,
+        resource_type: ResourceType,
+        counts: Callable[[], Counter[str]] | None = None,
+        *,
+        log_denied: bool = True,
+    ) -> Container[str]:
+        """Return the names of the resources with which the request may do this; asking for one raises
+        AuthorizerNotReady.
+
+        counts: returns how often the request names each resource, None where it names each once. log_denied: as for
+        `allows`.
+        """
+        if self._authorizer is None:
+            return EVERYTHING
+        return _Among(self, call, operation, resource_type, counts, log_denied=log_denied)
+
+    def terms(self, call: Call) -> Hashable:
+        """Return what may change between two requests of one connection, or of one fetch session, so that they are
+        allowed different things."""
+        return None if self._authorizer is None else (call.principal, call.client_host, self._authorizer.changes)
+
+    def require(self, call: Call, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
+        """Refuse the request as a whole unless it may do this. Raises Denied, AuthorizerNotReady."""
+        if self._authorizer is not None and not self.allows(call, operation, resource_type, name):
+            raise Denied(FAILED[resource_type])
+
+    def operations(self, call: Call, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """Return the operations that the request may do with the resource, a bit for each code. Raises
+        AuthorizerNotReady."""
+        if self._authorizer is None:
+            return _EVERY_OPERATION[resource_type]
+        return sum(
+            1 << each
+            for each in SUPPORTED[resource_type]
+            if self.allows(call, each, resource_type, name, log_allowed=False, log_denied=False)
+        )

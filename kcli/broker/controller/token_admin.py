@@ -1,0 +1,66 @@
+"""A node's part of the requests about delegation tokens: who may send them, and where they are decided.
+
+A connection of PLAINTEXT, one of SSL without a client's certificate, and one that has logged in with a token itself
+may not. The broker that receives a request checks this, and whether its principal may make tokens for their owner; the
+active controller decides the rest. Without delegation.token.secret.key there are no tokens. Source: KafkaApis,
+ControllerApis.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from kcli.broker.config.security import PLAINTEXT
+from kcli.metadata.token_control import TokenTimes
+from kcli.security.principals import ANONYMOUS
+
+if TYPE_CHECKING:
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.controller.channel import ControllerChannel
+    from kcli.broker.wire.call import Call
+    from kcli.security.delegation_tokens import DelegationTokens
+
+EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+NO_TIME_MS: Final = -1
+_TIME_MS_MAX: Final = 253_402_300_799_999  # the year 9999, beyond which a datetime has no value
+
+
+class TokenAdmin:
+    """The checks of one node. tokens: None without a secret key. controller: the channel to the active controller.
+    is_alone: this node is the only node of its cluster."""
+
+    def __init__(
+        self, config: BrokerConfig, controller: ControllerChannel, tokens: DelegationTokens | None, *, is_alone: bool
+    ) -> None:
+        self._config, self._controller, self._is_alone = config, controller, is_alone
+        self.tokens = tokens
+        self.times = TokenTimes(
+            config.number("delegation.token.max.lifetime.ms"), config.number("delegation.token.expiry.time.ms")
+        )
+
+    def may_ask(self, call: Call) -> bool:
+        """Whether such a request may come through this connection. One at a controller's listener was checked by the
+        broker that has forwarded it."""
+        if self._is_controllers(call):
+            return True
+        protocol = self._config.protocols.get(call.listener, PLAINTEXT)
+        is_anonymous = protocol == "SSL" and call.principal == ANONYMOUS
+        return not (call.with_token or protocol == PLAINTEXT or is_anonymous)
+
+    def is_elsewhere(self, call: Call) -> bool:
+        """Whether the active controller decides the request, which may be another node."""
+        return not (self._is_alone or self._is_controllers(call))
+
+    async def forward(self, call: Call) -> Any:
+        """Return the active controller's response."""
+        return await self._controller.forward(replace(call, listener=self._config.controller_listener_names[0]))
+
+    def _is_controllers(self, call: Call) -> bool:
+        return call.listener in self._config.controller_listener_names
+
+
+def time_of(ms: int) -> dt.datetime:
+    """A time of ms since 1970 as a response has it."""
+    return EPOCH + dt.timedelta(milliseconds=min(ms, _TIME_MS_MAX))

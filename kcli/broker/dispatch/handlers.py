@@ -1,0 +1,70 @@
+"""The handler of each API: imported at its first request or by preload.py, called part by part for long requests."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from inspect import isawaitable
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from kcli.broker.authorization import Denied
+from kcli.broker.dispatch.parts import PARTS, in_parts
+from kcli.broker.wire.apis import APIS
+from kcli.broker.wire.failures import failed
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.authorizer import AuthorizerNotReady
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from kcli.broker.broker import Broker
+    from kcli.broker.dispatch.inputs import Inputs
+    from kcli.broker.dispatch.parts import Handler
+    from kcli.broker.wire.answers import Answer
+    from kcli.broker.wire.call import Call
+    from kcli.broker.wire.messages import Message
+
+
+@cache
+def handler(api_key: int) -> Handler:
+    """The function that answers an API's requests, long ones in parts. Raises KeyError for an unknown key."""
+    name = APIS[api_key].name
+    found: Handler = getattr(_module(api_key), name)
+    return in_parts(found, PARTS[name]) if name in PARTS else found
+
+
+@cache
+def inputs_of(api_key: int) -> Callable[[Broker, Call], Inputs] | None:
+    """The function that returns the Inputs of an API's answers; None for an API whose answers are not kept (kept.py).
+    Raises KeyError for an unknown key."""
+    return getattr(_module(api_key), "inputs", None)
+
+
+def _module(api_key: int) -> ModuleType:
+    return import_module(f"kcli.broker.api.{APIS[api_key].name}")
+
+
+def answer(broker: Broker, call: Call) -> Answer | Awaitable[Answer]:
+    """The response of the API's handler, or an awaitable of it; where the handler raises Denied, that error."""
+    found = handler(call.messages.api_key)
+    return found(broker, call) if broker.authorizer is None else _unless_denied(found, broker, call)
+
+
+def _unless_denied(found: Handler, broker: Broker, call: Call) -> Answer | Awaitable[Answer]:
+    try:
+        response = found(broker, call)
+    except (Denied, AuthorizerNotReady) as denied:
+        return _refused(call, denied)
+    return _awaited(call, response) if isawaitable(response) else response
+
+
+async def _awaited(call: Call, response: Awaitable[Answer]) -> Answer:
+    try:
+        return await response
+    except (Denied, AuthorizerNotReady) as denied:
+        return _refused(call, denied)
+
+
+def _refused(call: Call, denied: Denied | AuthorizerNotReady) -> Message:
+    return failed(call, denied.code if isinstance(denied, Denied) else ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,0 +1,37 @@
+"""The inputs of an answer, which the function `inputs` of a handler returns where the answers are kept (kept.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kcli.broker.process.turns import LONG_ITEMS
+
+if TYPE_CHECKING:
+    from kcli.metadata.partition import Topic
+
+TOPICS_MAX: Final = 50
+"""The answer to a request that names more topics is not kept."""
+
+
+class Inputs(NamedTuple):
+    """The inputs of an answer. fields: the fields of the request that it depends on; None where the answer must not be
+    kept. state: the node's state that it depends on. topics: those that the answer describes. is_slow: whether the
+    answer takes milliseconds to make, whatever the topics."""
+
+    fields: Hashable
+    state: Hashable
+    topics: Iterable[Topic] = ()
+    is_slow: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the answer takes milliseconds to make: it is slow, or describes more than LONG_ITEMS partitions."""
+        if self.is_slow:
+            return True
+        count = 0
+        for topic in self.topics:
+            count += len(topic.partitions)
+            if count > LONG_ITEMS:
+                return True
+        return False

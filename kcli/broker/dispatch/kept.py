@@ -1,0 +1,141 @@
+"""Keeps the encoded answers to requests that many clients send alike, until what the answers depend on changes.
+
+The function `inputs` in a handler's module returns what its answers depend on: fields of the request, and a state of
+the node, such as the version of the metadata image. The fields are the key of a kept answer; where the state has
+changed, the answer is made again. An answer about many partitions takes milliseconds to make: it waits for its turn,
+and is made once for all requests that wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final
+
+from kcli.broker.dispatch.handlers import inputs_of
+from kcli.broker.process.turns import apart_if, has_long_list
+from kcli.broker.wire.answers import Answer, Laid
+
+if TYPE_CHECKING:
+    from kcli.broker.broker import Broker
+    from kcli.broker.dispatch.inputs import Inputs
+    from kcli.broker.wire.apis import Api
+    from kcli.broker.wire.call import Call
+
+    Handle = Callable[[Api, Call], Answer | Awaitable[Answer]]
+
+KEPT_BYTES: Final = 32 << 20
+"""The largest size of all kept answers of a node, in bytes, with ENTRY_BYTES for the key of each."""
+ENTRY_BYTES: Final = 16 << 10
+"""More than a request with TOPICS_MAX known topics takes, whose names have 249 characters at most."""
+SIZE_BYTES: Final = 4
+HEAD_BYTES: Final = 8  # the frame's size and its correlation id
+THROTTLE_BYTES: Final = 4
+
+
+class Kept:
+    """A kept answer. size: the size field of its frame. body: the frame behind the correlation id. state: that of the
+    node when the answer was made. throttle_at: where in the body the throttle time is, None where the version has
+    none."""
+
+    __slots__ = ("body", "size", "state", "throttle_at")
+
+    def __init__(self, frame: bytes, state: Hashable, throttle_at: int | None) -> None:
+        self.size = frame[:SIZE_BYTES]
+        self.body = memoryview(frame)[HEAD_BYTES:]
+        self.state = state
+        self.throttle_at = None if throttle_at is None else throttle_at - HEAD_BYTES
+
+    def to(self, correlation_id: int) -> KeptAnswer:
+        """The answer to the request with that correlation id."""
+        answer = KeptAnswer((self.size + correlation_id.to_bytes(4, signed=True), self.body))
+        answer.kept = self
+        return answer
+
+
+class KeptAnswer(Laid):
+    """The frame of a kept answer, which shares its body with other frames."""
+
+    kept: Kept
+
+    def set_throttle(self, throttle_ms: int) -> None:
+        """Put the throttle time, in ms, between the parts of the body before and behind it."""
+        at, body = self.kept.throttle_at, self.kept.body
+        if at is not None:
+            self[1:] = body[:at], throttle_ms.to_bytes(THROTTLE_BYTES), body[at + THROTTLE_BYTES :]
+
+
+class KeptAnswers:
+    """The kept answers of one node. size_bytes: of all of them, with ENTRY_BYTES for each."""
+
+    def __init__(self, broker: Broker, handle: Handle) -> None:
+        """handle: the function that computes the answer to a request."""
+        self._broker = broker
+        self._handle = handle
+        self._kept: dict[Hashable, Kept] = {}  # the least recently used first
+        self._making: dict[Hashable, asyncio.Task[Kept]] = {}
+        self.size_bytes = 0
+
+    def answer(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        """The kept answer to a request; a new one, or an awaitable of it, where none is kept for it."""
+        find = inputs_of(api.key)
+        if find is None:
+            return self._handle(api, call)
+        inputs = find(self._broker, call)
+        if inputs.fields is None:
+            return self._in_turn(api, call) if inputs.is_long else self._handle(api, call)
+        client = None if self._broker.authorizer is None else (call.principal, call.client_host)
+        key = call.messages, call.listener, client, inputs.fields
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._kept[key] = kept
+            if kept.state == inputs.state:
+                return kept.to(call.header.correlation_id)
+        return self._shared(api, call, key, inputs)
+
+    async def _in_turn(self, api: Api, call: Call) -> Answer:
+        await self._broker.turns.next()
+        found = self._handle(api, call)
+        return await found if isawaitable(found) else found
+
+    async def _shared(self, api: Api, call: Call, key: Hashable, inputs: Inputs) -> Answer:
+        """The answer that one task makes for all requests with these inputs."""
+        place = key, inputs.state
+        making = self._making.get(place)
+        if making is None:
+            making = self._making[place] = asyncio.get_running_loop().create_task(self._make(api, call, key, inputs))
+            making.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return (await asyncio.shield(making)).to(call.header.correlation_id)
+
+    async def _make(self, api: Api, call: Call, key: Hashable, inputs: Inputs) -> Kept:
+        """Make an answer. Keep it, unless the state of the node has changed meanwhile, or the answer was audited: each
+        such request has lines of its own."""
+        try:
+            found: Any = self._in_turn(api, call) if inputs.is_long else self._handle(api, call)
+            response = await found if isawaitable(found) else found
+            frame, throttle_at = await apart_if(
+                has_long_list(response), call.messages.encode_with_throttle_at, response
+            )
+            kept = Kept(frame, inputs.state, throttle_at)
+            again = inputs_of(api.key)
+            if not call.is_audited and again is not None and again(self._broker, call)[:2] == inputs[:2]:
+                self._keep(key, kept)
+            return kept
+        finally:
+            del self._making[key, inputs.state]
+
+    def _keep(self, key: Hashable, kept: Kept) -> None:
+        self._drop(key)
+        size_bytes = len(kept.body) + ENTRY_BYTES
+        if size_bytes > KEPT_BYTES:
+            return
+        while self.size_bytes + size_bytes > KEPT_BYTES:
+            self._drop(next(iter(self._kept)))
+        self._kept[key] = kept
+        self.size_bytes += size_bytes
+
+    def _drop(self, key: Hashable) -> None:
+        dropped = self._kept.pop(key, None)
+        if dropped is not None:
+            self.size_bytes -= len(dropped.body) + ENTRY_BYTES

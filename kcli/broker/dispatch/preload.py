@@ -1,0 +1,76 @@
+"""Imports all modules of the broker, and the messages of the newest versions, while the broker serves.
+
+Otherwise the first request that needs one imports it: from another version of kcli, where the installed package was
+replaced after the start.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pkgutil import walk_packages
+from threading import Event, Thread
+from typing import Final
+
+from kcli.broker.dispatch.handlers import handler
+from kcli.broker.wire.apis import APIS
+from kcli.broker.wire.messages import messages
+
+PACKAGES: Final = (
+    "kcli.broker",
+    "kcli.log",
+    "kcli.protocol",
+    "kcli.group",
+    "kcli.security",
+    "kcli.raft",
+    "kcli.coordinator",
+    "kcli.metadata",
+    "kcli.txn",
+)
+PAUSE_S: Final = 0.02
+"""Between two imports, seconds: an import takes some milliseconds of the interpreter's lock."""
+
+RETRY_S: Final = 1.0
+"""From an import that finds no file descriptor, as clients may hold all, to the next attempt, seconds."""
+
+
+def preload(stop: Event, pause_s: float = PAUSE_S) -> None:
+    """Import one module after the other, with a pause after each, until `stop` is set."""
+    while not stop.is_set():
+        try:
+            _import_all(stop, pause_s)
+        except OSError:
+            stop.wait(RETRY_S)
+        else:
+            return
+
+
+def _import_all(stop: Event, pause_s: float) -> None:
+    for package in map(import_module, PACKAGES):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            if stop.wait(pause_s):
+                return
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
+    for api in APIS.values():
+        if stop.wait(pause_s):
+            return
+        handler(api.key)
+        messages(api.key, api.most)
+    gc.collect()  # first: what is garbage when it is frozen is never freed
+    gc.freeze()  # modules and classes stay: the garbage collector need not traverse them
+
+
+@contextmanager
+def preloading() -> Iterator[None]:
+    """Preload in a thread, which ends with the context."""
+    stop = Event()
+    thread = Thread(target=preload, args=(stop,), name="preload", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,74 @@
+"""Routes a request to its handler on this node, or to the active controller."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Final, cast
+
+from kcli.broker.authorization import Denied
+from kcli.broker.broker import Broker
+from kcli.broker.dispatch.handlers import answer, handler
+from kcli.broker.dispatch.kept import KeptAnswers
+from kcli.broker.metadata.errors import NotController
+from kcli.broker.wire.answers import Answer
+from kcli.broker.wire.apis import CONTROLLERS, LOOKED_AT_FIRST, Api
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.failures import failed
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acls import Operation, ResourceType
+from kcli.security.authorizer import AuthorizerNotReady
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.types.fetch import FetchCall
+
+FETCH: Final = 1
+DESCRIBE_QUORUM: Final = 55
+
+
+class Router:
+    """Answers the requests that come through a node's listeners: the `Requests` of its Server (network/server.py)."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.quotas = broker.quotas
+        self.now_ms = broker.clock.now_ms
+        self.kept = KeptAnswers(broker, self.route)
+
+    def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        """The response that is kept for such a request, or the one of `route`."""
+        return self.kept.answer(api, call)
+
+    def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
+        """The response of this node's handler, or of the active controller's where only that one may answer."""
+        broker = self.broker
+        if api.on is CONTROLLERS:
+            return self._answer_as_controller(call)
+        if api.forwards and not broker.is_alone and api.key not in LOOKED_AT_FIRST:
+            return broker.controller.forward(call)
+        return answer(broker, call)
+
+    async def _answer_as_controller(self, call: Call) -> Answer:
+        """The response to a request that came through a controller's listener. Where this node is not the active
+        controller: NOT_LEADER_OR_FOLLOWER to a DescribeQuorum, NOT_CONTROLLER to other requests that only the active
+        controller answers."""
+        broker = self.broker
+        try:
+            if call.messages.api_key == FETCH:
+                from kcli.broker.metadata.answers import fetch_metadata
+
+                broker.access.require(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+                return await fetch_metadata(broker.metadata, broker.cluster_id, cast("FetchCall", call))
+            found = answer(broker, call)
+            return await found if isawaitable(found) else found
+        except Denied as denied:
+            return failed(call, denied.code)
+        except AuthorizerNotReady:
+            return failed(call, ErrorCode.UNKNOWN_SERVER_ERROR)
+        except NotController:
+            is_of_raft = call.messages.api_key == DESCRIBE_QUORUM
+            return failed(call, ErrorCode.NOT_LEADER_OR_FOLLOWER if is_of_raft else ErrorCode.NOT_CONTROLLER)
+
+    def load(self, api_key: int) -> None:
+        """Import an API's handler, which takes milliseconds. Called in a thread."""
+        handler(api_key)

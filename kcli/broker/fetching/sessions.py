@@ -1,0 +1,250 @@
+"""Fetch sessions (KIP-227): requests and responses name only the partitions that have changed since the last ones.
+
+    session id, epoch    meaning of the request
+    any, -1              all partitions, without session; the session of that id ends
+    any, 0               all partitions; a new session, where the cache has room, in place of the session of that id
+    id, n > 0            partitions to add, to change and to forget in the session; n counts its requests
+
+A response holds the session's partitions that have changed: those that its tracker calls dirty. A partition that had
+records becomes the last dirty one, so that every partition gets its turn where responses are full.
+
+All sessions and waiting Fetches together hold up to PARTITIONS_MAX partitions. A session that would pass that is not
+begun, or ends, and a Fetch that would is answered at once: the client goes on without a session, as where Kafka has no
+slot for it. Source: FetchSession, FetchSessionCacheShard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from kcli.broker.fetching.tracker import Key, TopicKey, Tracker
+from kcli.broker.process.turns import LONG_ITEMS, Parts
+
+if TYPE_CHECKING:
+    from kcli.broker.wire.fetch_layout import PartitionAnswer
+    from kcli.broker.wire.types.fetch import FetchPartition, FetchTopic, ForgottenTopic
+
+FINAL_EPOCH, INITIAL_EPOCH = -1, 0
+NO_SESSION = 0
+INT_MAX = 2**31 - 1
+UNKNOWN = -1
+PARTITIONS_MAX: Final = 200_000
+"""The greatest number of partitions that all sessions and waiting Fetches hold together, at some 500 bytes each."""
+FULL_MAX: Final = 500
+"""The greatest number of partitions with records in a response; the records of others follow in later responses."""
+RETIRED_AT_ONCE: Final = 1000
+
+
+@dataclass(slots=True)
+class FetchedPartition:
+    """A partition of a Fetch; within a session also the high watermark and log start offset of the last response, -1
+    for none."""
+
+    topic: TopicKey
+    index: int
+    offset: int
+    max_bytes: int
+    leader_epoch: int = UNKNOWN
+    last_fetched_epoch: int = UNKNOWN
+    log_start: int = UNKNOWN  # the log start offset of a follower's log
+    sent_high_watermark: int = UNKNOWN
+    sent_log_start: int = UNKNOWN
+
+    def update(self, partition: FetchPartition) -> None:
+        """Set the partition's fields to those in a Fetch request."""
+        self.offset = partition.fetch_offset
+        self.max_bytes = partition.partition_max_bytes
+        self.leader_epoch = getattr(partition, "current_leader_epoch", UNKNOWN)
+        self.last_fetched_epoch = getattr(partition, "last_fetched_epoch", UNKNOWN)
+        self.log_start = getattr(partition, "log_start_offset", UNKNOWN)
+
+    def is_news(self, answer: PartitionAnswer) -> bool:
+        """Whether the partition belongs in an incremental response, as it has records, an error or a changed offset."""
+        return (
+            answer.region is not None
+            or answer.error_code != 0
+            or answer.diverging is not None
+            or answer.preferred_replica != UNKNOWN
+            or answer.high_watermark != self.sent_high_watermark
+            or answer.log_start_offset != self.sent_log_start
+        )
+
+    def note_sent(self, answer: PartitionAnswer) -> None:
+        """Keep the offsets of the response to be sent."""
+        self.sent_log_start = answer.log_start_offset
+        self.sent_high_watermark = UNKNOWN if answer.error_code else answer.high_watermark
+
+
+@dataclass(slots=True)
+class Session:
+    """One client's fetch session. epoch: that of the next request. with_ids: whether its requests name topics by id.
+    tracker: the changed partitions, None before the first read. terms: what the answers depend on apart from the
+    partitions. held: how many of its partitions are counted in FetchSessions.held."""
+
+    id: int
+    created_ms: int
+    used_ms: int
+    with_ids: bool
+    epoch: int = 1
+    partitions: dict[Key, FetchedPartition] = field(default_factory=dict)
+    tracker: Tracker | None = None
+    terms: Hashable = None
+    held: int = 0
+
+    def change(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]) -> Parts[None]:
+        """Add the partitions of a request to the session or change them, then remove the forgotten ones."""
+        count = 0
+        for number, topic in enumerate(topics, 1):
+            name = topic_key(topic)
+            if not number % LONG_ITEMS:
+                yield
+            for partition in topic.partitions:
+                count += 1
+                if not count % LONG_ITEMS:
+                    yield
+                key = name, partition.partition
+                fetched = self.partitions.get(key)
+                if fetched is None:
+                    fetched = self.partitions[key] = FetchedPartition(name, partition.partition, 0, 0)
+                fetched.update(partition)
+                if self.tracker is not None:
+                    self.tracker.dirty[key] = None
+        for number, removed in enumerate(forgotten, 1):
+            name = topic_key(removed)
+            if not number % LONG_ITEMS:
+                yield
+            for index in removed.partitions:
+                count += 1
+                if not count % LONG_ITEMS:
+                    yield
+                self.partitions.pop((name, index), None)
+                if self.tracker is not None:
+                    self.tracker.forget((name, index))
+
+
+def topic_key(topic: FetchTopic | ForgottenTopic) -> TopicKey:
+    """Return a request's name for a topic: its id from version 13 on, else its name. kio reads the zero id as None."""
+    if hasattr(topic, "topic_id"):
+        return UUID(int=0) if topic.topic_id is None else topic.topic_id
+    name: str = topic.topic
+    return name
+
+
+class FetchSessions:
+    """The sessions of all clients: at most `slots` (max.incremental.fetch.session.cache.slots).
+
+    Where all slots are in use, or all partitions, a new session replaces a session that had no request for eviction_ms
+    (min.incremental.fetch.session.eviction.ms), or a smaller one that is older than that.
+
+    held: the number of partitions that sessions and waiting Fetches hold.
+    """
+
+    def __init__(self, slots: int, eviction_ms: int) -> None:
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+        self._sessions: dict[int, Session] = {}  # the least recently used first
+        self._random = random.SystemRandom()
+        self._retired: deque[Tracker] = deque()
+        self.held = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, session_id: int) -> Session | None:
+        """The session of that id, None where there is none."""
+        return self._sessions.get(session_id)
+
+    def end(self, session_id: int) -> None:
+        """End the session of that id, if there is one."""
+        ended = self._sessions.pop(session_id, None)
+        if ended is not None:
+            self.held -= ended.held
+            if ended.tracker is not None:
+                self.retire(ended.tracker)
+
+    def begin(self, partitions: dict[Key, FetchedPartition], now_ms: int, *, with_ids: bool) -> Session | None:
+        """Return a new session of these partitions; None where all slots are in use, or all partitions."""
+        if not self._make_room(len(partitions), now_ms):
+            return None
+        while True:
+            session_id = self._random.randint(1, INT_MAX)
+            if session_id not in self._sessions:
+                break
+        session = Session(session_id, now_ms, now_ms, with_ids, partitions=partitions, held=len(partitions))
+        self._sessions[session_id] = session
+        self.held += session.held
+        return session
+
+    def used(self, session: Session, now_ms: int) -> None:
+        """Count a request of the session: its epoch rises, and it is the most recently used."""
+        session.used_ms = now_ms
+        session.epoch = 1 if session.epoch == INT_MAX else session.epoch + 1
+        if self._sessions.pop(session.id, None) is not None:
+            self._sessions[session.id] = session
+
+    def recount(self, session: Session) -> bool:
+        """Count the partitions of a session that has changed. Return whether it may go on: it ends where there are too
+        many partitions."""
+        if session.id not in self._sessions:
+            return False
+        self.held += len(session.partitions) - session.held
+        session.held = len(session.partitions)
+        if self.held > PARTITIONS_MAX:
+            self.end(session.id)
+            return False
+        return True
+
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        if self._has_room(size):
+            return True
+        if not self._sessions:
+            return False
+        least_used = next(iter(self._sessions.values()))
+        if now_ms - least_used.used_ms > self._eviction_ms:
+            self.end(least_used.id)
+            return self._has_room(size)
+        old = [each for each in self._sessions.values() if now_ms - each.created_ms > self._eviction_ms]
+        smallest = min(old, key=lambda each: len(each.partitions), default=None)
+        if smallest is None or len(smallest.partitions) >= size or len(self._sessions) < self._slots:
+            return False
+        self.end(smallest.id)
+        return self._has_room(size)
+
+    def _has_room(self, size: int) -> bool:
+        return len(self._sessions) < self._slots and self.held + size <= PARTITIONS_MAX
+
+    # Fetches that wait without a session
+
+    def hold(self, count: int) -> bool:
+        """Whether a waiting Fetch may hold so many partitions; they are counted until `release`."""
+        if self.held + count > PARTITIONS_MAX:
+            return False
+        self.held += count
+        return True
+
+    def release(self, count: int, tracker: Tracker) -> None:
+        """A waiting Fetch that held so many partitions is answered, or given up."""
+        self.held -= count
+        self.retire(tracker)
+
+    def retire(self, tracker: Tracker) -> None:
+        """Close a tracker in parts, RETIRED_AT_ONCE partitions in each round of the event loop, all trackers
+        together."""
+        tracker.wake = None
+        if tracker.close_some(0):
+            return
+        if not self._retired:
+            asyncio.get_running_loop().call_soon(self._retire_some)
+        self._retired.append(tracker)
+
+    def _retire_some(self) -> None:
+        if self._retired[0].close_some(RETIRED_AT_ONCE):
+            self._retired.popleft()
+        if self._retired:
+            asyncio.get_running_loop().call_soon(self._retire_some)

@@ -1,0 +1,99 @@
+"""The changed partitions of a Fetch: an idle session of thousands of partitions costs its broker nothing.
+
+Tracker           of a consumer: it watches for changes that let a consumer read more
+FollowerTracker   of a follower: it watches for changes that concern a follower
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from kcli.broker.partition.partitions import Partition, Watcher
+
+UNKNOWN_EPOCH = -1
+
+TopicKey = str | UUID
+"""A topic as a Fetch names it: its name, or from version 13 on its id."""
+Key = tuple[TopicKey, int]
+"""Topic and partition number."""
+
+
+class Tracker:
+    """The changed partitions of one fetch session, or of one waiting Fetch without session.
+
+    dirty: the partitions to read for the next response. wake: called when a waiting Fetch may have to be answered.
+    """
+
+    def __init__(self, dirty: Iterable[Key] = ()) -> None:
+        self.dirty: dict[Key, None] = dict.fromkeys(dirty)
+        self.wake: Watcher | None = None
+        self._watched: dict[Key, tuple[Partition, Any]] = {}
+
+    def watch(self, key: Key, partition: Partition) -> None:
+        """Watch a partition: its changes make it dirty."""
+        known = self._watched.get(key)
+        if known is not None and known[0] is partition:
+            return
+        self.unwatch(key)
+        self._watched[key] = partition, self._begin(key, partition)
+
+    def unwatch(self, key: Key) -> None:
+        """Watch a partition no longer."""
+        known = self._watched.pop(key, None)
+        if known is not None:
+            self._end(*known)
+
+    def forget(self, key: Key) -> None:
+        """Neither watch nor read a partition any longer."""
+        self.unwatch(key)
+        self.dirty.pop(key, None)
+
+    def close(self) -> None:
+        """End the session: watch no partition any longer."""
+        self.wake = None
+        self.close_some(len(self._watched))
+
+    def close_some(self, most: int) -> bool:
+        """Watch up to `most` of the partitions no longer. Return whether none is watched any longer."""
+        for _ in range(min(most, len(self._watched))):
+            self._end(*self._watched.popitem()[1])
+        return not self._watched
+
+    def _begin(self, key: Key, partition: Partition) -> Any:
+        watcher = partial(self._may_read, key)
+        partition.watch(watcher)
+        return watcher
+
+    def _end(self, partition: Partition, watcher: Any) -> None:
+        partition.unwatch(watcher)
+
+    def _may_read(self, key: Key) -> None:
+        self.dirty[key] = None
+        if self.wake is not None:
+            self.wake()
+
+
+class FollowerTracker(Tracker):
+    """The changed partitions of one follower's fetch session. broker_epoch: the follower's. fetched_ms: the time of its
+    last Fetch."""
+
+    def __init__(self, broker_epoch: int = UNKNOWN_EPOCH, dirty: Iterable[Key] = ()) -> None:
+        super().__init__(dirty)
+        self.broker_epoch = broker_epoch
+        self.fetched_ms = 0
+
+    def _begin(self, key: Key, partition: Partition) -> Any:
+        watcher = partial(self._changed, key)
+        partition.watch_end(watcher)
+        return watcher
+
+    def _end(self, partition: Partition, watcher: Any) -> None:
+        partition.unwatch_end(watcher)
+
+    def _changed(self, key: Key, is_urgent: bool) -> None:
+        self.dirty[key] = None
+        if is_urgent and self.wake is not None:
+            self.wake()

@@ -1,0 +1,74 @@
+"""The checkpoints of the log directories, and the marker of a clean shutdown: snapshots taken at once, written later.
+
+    recovery points     every 60 s   the offset up to which each log is flushed
+    log start offsets   every 60 s   those above the base offset of the log's first segment
+    high watermarks     every 5 s
+    cleaned offsets     after a log was cleaned
+
+A checkpoint whose contents have not changed is not written. Source: LogManager, ReplicaManager, LogCleanerManager,
+CleanShutdownFileHandler; KIP-966 (broker epoch in the marker).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from threading import Lock
+
+from formats.file_name import FileKind
+from kcli.broker.log_dirs.directories import LogDir, LogDirs
+from kcli.log.disk import Disk
+from kcli.log.live.partition_log import PartitionLog
+from kcli.metadata.registration_control import NO_EPOCH
+from kcli.protocol.topic_partition import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+
+
+def recovery_points(logs: Iterable[tuple[TopicPartition, PartitionLog]]) -> dict[TopicPartition, int]:
+    """The contents of recovery-point-offset-checkpoint for these logs."""
+    return {key: log.recovery_point for key, log in logs}
+
+
+def log_starts(logs: Iterable[tuple[TopicPartition, PartitionLog]]) -> dict[TopicPartition, int]:
+    """The contents of log-start-offset-checkpoint for these logs."""
+    return {
+        key: log.log_start_offset
+        for key, log in logs
+        if log.log_start_offset > log.first_base_offset or log.config.remote_storage
+    }
+
+
+def high_watermarks(logs: Iterable[tuple[TopicPartition, PartitionLog]]) -> dict[TopicPartition, int]:
+    """The contents of replication-offset-checkpoint for these logs."""
+    return {key: log.high_watermark for key, log in logs}
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of one log directory. May be called in any thread; one thread writes at a time."""
+
+    def __init__(self, disk: Disk, directory: LogDir) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._written: dict[FileKind, Offsets] = {}
+        self._guard = Lock()
+
+    def write(self, contents: Mapping[FileKind, Offsets]) -> None:
+        """Write the checkpoints that have changed. Raises OSError."""
+        with self._guard:
+            for kind, offsets in contents.items():
+                if self._directory.is_online and self._written.get(kind) != offsets:
+                    self._directory.files.write_offsets(self._disk, kind, offsets)
+                    self._written[kind] = offsets
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        """Write the marker of a clean shutdown. Raises OSError."""
+        data = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+        self._disk.write_file(self._directory.path / FileKind.CLEAN_SHUTDOWN, data)
+
+
+def previous_epoch(dirs: LogDirs) -> int:
+    """The broker epoch in the clean-shutdown markers, -1 where the log directories do not all have the same."""
+    epochs = {each.files.marked_broker_epoch for each in dirs.online}
+    epoch = epochs.pop() if len(epochs) == 1 else None
+    return NO_EPOCH if epoch is None else epoch

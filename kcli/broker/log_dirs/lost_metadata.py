@@ -1,0 +1,115 @@
+"""A start stops before it renames to -stray partitions that have records.
+
+check_metadata: partitions of topics that a damaged metadata log no longer names
+
+    damaged    the metadata log would be cut, is empty or missing, or ends before an offset that another file names
+    suspect    the metadata log is sound, but the last shutdown was not clean: its end may be missing
+    strays     partitions of a topic that the log removes: ordinary, the broker had not renamed their directories yet;
+               partitions of a topic that no record names: its creation is lost with the end of the log, and the
+               cluster would lose its data, too
+
+Only for a node that is the only voter: other nodes fetch missing records from the quorum. After a clean shutdown a
+sound log is trusted, as Kafka does.
+
+check_partition_metadata: partitions that have lost their partition.metadata. Kafka takes them for partitions without
+records, as it writes that file before the first record, and renames them whatever the metadata log holds. One without
+records is renamed here, too: a crash may come between its directory and its partition.metadata.
+
+The start stops before it changes a file. Source: LogManager.isStrayKraftReplica.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind, parse
+from kcli.broker.log_dirs.directories import LogDirs, LogDirsRefused
+
+if TYPE_CHECKING:
+    from kcli.metadata_log.lost import LostMetadata
+
+NAMES_MAX = 10
+
+
+def check_metadata(dirs: LogDirs, now_ms: int) -> None:
+    """Stop the start where the metadata log has lost partitions that the log directories hold.
+
+    Raises LogDirsRefused, which names the partitions and the next step, and UnreadableInput.
+    """
+    partitions = [each for directory in dirs.online for each in directory.files.partitions()]
+    if all(each.name.state or each.name.topic == METADATA_TOPIC for each in partitions):
+        return
+    # Construct, which the formats of the metadata log are made with, takes a tenth of the start of a new node.
+    from kcli.log.recovery.loader import LoadOptions
+    from kcli.log.recovery.plan import plan
+    from kcli.metadata_log.lost import LostMetadata, Stray
+
+    home = dirs.metadata.path
+    path = home / METADATA_DIRECTORY
+    lost = LostMetadata(home, plan(path, LoadOptions(now_ms, is_metadata=True)) if path.is_dir() else None)
+    if lost.plan is not None and lost.plan.refused is not None:
+        return  # the replay of the log raises this error
+    if not lost.signs and all(directory.files.was_shut_down_cleanly for directory in dirs.online):
+        return
+    found = lost.strays(partitions, dirs.node_id)
+    names = [each.partition.path.name for each in found if isinstance(each, Stray) and each.is_missed]
+    if names:
+        raise LogDirsRefused(_message(lost, names))
+
+
+def check_partition_metadata(dirs: LogDirs) -> None:
+    """Stop the start where a partition has records and no partition.metadata.
+
+    Raises LogDirsRefused, which names the partitions and the next step.
+    """
+    for directory in dirs.online:
+        names = [
+            each.path.name
+            for each in directory.files.partitions()
+            if each.name.state in ("", "future")
+            and each.name.topic != METADATA_TOPIC
+            and not os.path.lexists(each.path / FileKind.PARTITION_METADATA)
+            and _has_records(each.path)
+        ]
+        if names:
+            command = shlex.join(["kcli", "verify", str(directory.path)])
+            raise LogDirsRefused(
+                f"{_count(names)} in {directory.path} without partition.metadata, and with records: a start would "
+                f"rename {'it' if len(names) == 1 else 'them'} to -stray: {_shown(names)}. Nothing was changed. "
+                f"Next: {command}; or --allow-strays, to go on as Kafka does"
+            )
+
+
+def _has_records(path: Path) -> bool:
+    """Whether a partition's directory has a segment that is not empty."""
+    try:
+        for each in path.iterdir():
+            name = parse(each.name)
+            if name is not None and name.kind is FileKind.LOG and each.stat().st_size:
+                return True
+    except OSError:  # opening the log meets the same error, and reports it
+        return False
+    return False
+
+
+def _count(names: Sequence[str]) -> str:
+    return f"{len(names):,} partition{'s' if len(names) > 1 else ''}"
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_MAX:,} more" if len(names) > NAMES_MAX else ""
+    return ", ".join(names[:NAMES_MAX]) + more
+
+
+def _message(lost: LostMetadata, names: list[str]) -> str:
+    reason = "; ".join(lost.signs) or "the last shutdown was not clean, and the end of the log may be missing"
+    command = shlex.join(["kcli", "recover", "--dry-run", str(lost.home)])
+    return (
+        f"the metadata log in {lost.home} does not name {_count(names)} that the log directories hold, and a start "
+        f"would rename them to -stray: {_shown(names)} ({reason}). Nothing was "
+        f"changed. Next: {command}; or --allow-strays, to go on as Kafka does"
+    )

@@ -1,0 +1,48 @@
+"""The listeners of a node: the addresses it binds, and those it advertises to clients and to other nodes."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from kcli.broker.config.served import CannotServe
+
+if TYPE_CHECKING:
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.network.server import Server
+
+Addresses = dict[str, tuple[str, int]]
+"""Listener name -> host and port."""
+
+
+def bind(server: Server, config: BrokerConfig, *, alone: bool) -> tuple[Addresses, Addresses]:
+    """Bind the node's `listeners`. Return the advertised addresses of its client listeners, and those of its controller
+    listeners.
+
+    alone: the node is its whole cluster, and its controller listeners stay unbound. Raises CannotServe where an address
+    cannot be bound, or where a broker has no listener for clients.
+    """
+    configured = {each.listener: (each.host, each.port) for each in config.advertised_listeners}
+    advertised: Addresses = {}
+    controllers: Addresses = {}
+    for each in config.listeners:
+        is_controllers = each.listener in config.controller_listener_names
+        if is_controllers and (alone or not config.is_controller):
+            continue
+        try:
+            host, port = server.bind(each.host or "", each.port, each.listener)
+        except OSError as error:
+            where = f"{each.host or '*'}:{each.port}"
+            raise CannotServe(f"cannot listen on {where}: {error.strerror or error}") from error
+        advertised_host, advertised_port = configured.get(each.listener, (None, 0))
+        address = advertised_host or each.host or own_name(host), advertised_port or port
+        (controllers if is_controllers else advertised)[each.listener] = address
+    if config.is_broker and not advertised:
+        raise CannotServe("no listener for clients in `listeners`")
+    return advertised, controllers
+
+
+def own_name(bound_host: str) -> str:
+    """Return the host to advertise for a bound host: the machine's own name where the listener is bound to all
+    addresses."""
+    return socket.getfqdn() if bound_host in ("0.0.0.0", "::", "") else bound_host  # noqa: S104  (compared, not bound)

@@ -1,0 +1,295 @@
+"""SASL on one connection: who the client is, from its first request to the end of its session.
+
+    START       ApiVersions, until one is answered; or SaslHandshake
+    VERSIONS    ApiVersions is answered: SaslHandshake, and nothing else
+    EXCHANGE    SaslAuthenticate; after SaslHandshake 0 the mechanism's bare messages, each with its size in front
+    BARRED      the handshake of a re-authentication has named another mechanism: whatever follows fails
+    DONE        requests are taken, until the session ends; a SaslHandshake begins a re-authentication
+    FAILED      nothing is taken any more
+
+A request that the state does not list closes the connection at once (HangUp), but for EXCHANGE, where it is answered
+with ILLEGAL_SASL_STATE. A failure is answered, and the connection closed, only after
+connection.failed.authentication.delay.ms. Source: SaslServerAuthenticator, KafkaChannel; KIP-43, KIP-152, KIP-306,
+KIP-368.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum, auto
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from kcli.broker.process.turns import LONG_BYTES
+from kcli.broker.wire.answers import HangUp
+from kcli.broker.wire.apis import APIS
+from kcli.broker.wire.call import Call
+from kcli.broker.wire.client_software import names_software
+from kcli.broker.wire.failures import failed, tells_reason
+from kcli.broker.wire.messages import (
+    API_VERSIONS,
+    PRODUCE,
+    BadRequest,
+    Messages,
+    RequestHeader,
+    imported,
+    messages,
+    read_body,
+    read_header,
+)
+from kcli.java.hashing import hash_map_order
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.principals import ANONYMOUS, user
+from kcli.security.sasl import AuthenticationFailed, Login, SaslServer, Unanswered, generic_failure
+
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+REAUTH_PAUSE_S: Final = 1.0
+"""The least time between the beginnings of two re-authentications."""
+SESSION_MS_MAX: Final = 2**53
+"""The longest session, ms: 285,000 years."""
+SIZE_BYTES: Final = 4
+REASON_MAX: Final = 200
+"""Characters of a reason that are logged: it may have names that the client has sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """A mechanism of a listener. new_server: makes the server's side of an exchange. reauth_ms: the longest session,
+    0 for no end of it."""
+
+    new_server: Callable[[], SaslServer]
+    reauth_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """What the connections of a listener have in common. mechanisms: by name. receive_max_bytes: of one request of a
+    client that is not authenticated yet. delay_s: from a failure until its response, seconds. names: of the
+    mechanisms, as SaslHandshake lists them: in the order of a HashMap."""
+
+    mechanisms: Mapping[str, Mechanism]
+    receive_max_bytes: int
+    delay_s: float
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(hash_map_order(self.mechanisms)))
+
+
+class Step(NamedTuple):
+    """What a request of SASL leads to. answer: the frame to send, b"" for none. failure: why the connection is closed
+    after the delay, with the answer as its last; None where it goes on."""
+
+    answer: bytes
+    failure: str | None = None
+
+
+class _State(Enum):
+    START = auto()
+    VERSIONS = auto()
+    EXCHANGE = auto()
+    BARRED = auto()
+    DONE = auto()
+    FAILED = auto()
+
+
+START, VERSIONS, EXCHANGE, BARRED, DONE, FAILED = _State
+
+
+def load_messages() -> None:
+    """Import the messages of an authentication, which takes milliseconds: `Authentication` answers without a wait."""
+    for key in (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE):
+        for version in range(APIS[key].least, APIS[key].most + 1):
+            messages(key, version)
+
+
+class Authentication:
+    """Who one client is. principal: User:ANONYMOUS until it has logged in. with_token: whether it has done that with a
+    delegation token."""
+
+    __slots__ = (
+        "_began_s",
+        "_ends_s",
+        "_has_headers",
+        "_listener",
+        "_mechanism",
+        "_server",
+        "_state",
+        "is_again",
+        "principal",
+        "with_token",
+    )
+
+    def __init__(self, listener: SaslListener) -> None:
+        self._listener = listener
+        self.principal = ANONYMOUS
+        self.with_token = False
+        self.is_again = False
+        """Whether this is, or was, a re-authentication."""
+        self._state = START
+        self._server: SaslServer | None = None
+        self._mechanism = ""
+        self._has_headers = False
+        self._ends_s: float | None = None  # when the session ends
+        self._began_s: float | None = None  # when the last re-authentication began
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the client is authenticated, and does not authenticate again just now."""
+        return self._state is DONE
+
+    @property
+    def receive_max_bytes(self) -> int:
+        """The size of the largest request that is taken now, unless the client is authenticated."""
+        return self._listener.receive_max_bytes
+
+    @property
+    def delay_s(self) -> float:
+        """The time from a failure until its response, seconds."""
+        return self._listener.delay_s
+
+    def take(self, frame: memoryview, now_s: float, now_ms: int) -> Step | None:
+        """Take a request. Return what it leads to; None for one that a handler answers. frame: without its size.
+
+        now_s: of a clock that only goes forward; now_ms: since 1970. Raises HangUp, BadRequest.
+        """
+        if self._state is EXCHANGE:
+            return self._exchange(frame, now_s, now_ms)
+        if self._state is BARRED:
+            return self._fail(b"", f"another mechanism than {self._mechanism} at a re-authentication")
+        header = read_header(frame)
+        if self._state is DONE:
+            if header.api_key == SASL_HANDSHAKE and self._may_begin_again(now_s):
+                self._began_s, self.is_again = now_s, True
+                return self._handshake(frame, header)
+            if self._ends_s is not None and now_s > self._ends_s:
+                raise HangUp("the session has ended: the client has not authenticated again")
+            return None
+        if header.api_key == API_VERSIONS and self._state is START:
+            self._look_at_versions(frame, header)
+            return None
+        if header.api_key != SASL_HANDSHAKE or self._state not in (START, VERSIONS):
+            raise HangUp(f"a request of API key {header.api_key} before SaslHandshake")
+        return self._handshake(frame, header)
+
+    def _may_begin_again(self, now_s: float) -> bool:
+        return self._ends_s is not None and (self._began_s is None or now_s - self._began_s >= REAUTH_PAUSE_S)
+
+    def _look_at_versions(self, frame: memoryview, header: RequestHeader) -> None:
+        """An ApiVersions that is answered with an error may be followed by another one."""
+        if header.version <= APIS[API_VERSIONS].most and names_software(
+            read_body(messages(API_VERSIONS, header.version), frame, header)
+        ):
+            self._state = VERSIONS
+
+    def _handshake(self, frame: memoryview, header: RequestHeader) -> Step:
+        if not 0 <= header.version <= APIS[SASL_HANDSHAKE].most:
+            raise BadRequest(f"SaslHandshake version {header.version}, which this broker does not speak")
+        kind = messages(SASL_HANDSHAKE, header.version)
+        asked: str = read_body(kind, frame, header).mechanism
+        known = self._listener.mechanisms.get(asked)
+        code = ErrorCode.UNSUPPORTED_SASL_MECHANISM if known is None else ErrorCode.NONE
+        answer = _handshake_answer(kind, code, self._listener.names)
+        answer = answer[:SIZE_BYTES] + header.correlation_id.to_bytes(4, signed=True) + answer[SIZE_BYTES + 4 :]
+        if known is None:
+            return self._fail(answer, f"SASL mechanism {asked} is not enabled")
+        if self.is_again and asked != self._mechanism:
+            self._state = BARRED
+            return Step(answer)
+        self._mechanism, self._server = asked, known.new_server()
+        self._has_headers = header.version > 0
+        self._state = EXCHANGE
+        return Step(answer)
+
+    def _exchange(self, frame: memoryview, now_s: float, now_ms: int) -> Step:
+        if not self._has_headers:
+            try:
+                answer, _ = self._evaluate(bytes(frame), now_s, now_ms)
+            except AuthenticationFailed as error:
+                return self._fail(b"", str(error))
+            return Step(len(answer).to_bytes(SIZE_BYTES) + answer)
+        header = read_header(frame)
+        api = APIS.get(header.api_key)
+        if api is None or not api.least <= header.version <= api.most:
+            raise BadRequest(f"API key {header.api_key} version {header.version}, which this broker does not speak")
+        if header.api_key != SASL_AUTHENTICATE:
+            return self._fail(_illegal(frame, header), f"a request of API key {header.api_key} during authentication")
+        kind = messages(SASL_AUTHENTICATE, header.version)
+        message = bytes(read_body(kind, frame, header).auth_bytes)
+        try:
+            answer, session_ms = self._evaluate(message, now_s, now_ms)
+        except AuthenticationFailed as error:
+            error_message = error.error_message or generic_failure(self._mechanism, again=self.is_again)
+            code = ErrorCode.SASL_AUTHENTICATION_FAILED
+            return self._fail(
+                _respond(kind, header, error_code=code, error_message=error_message, auth_bytes=b""), str(error)
+            )
+        session = timedelta(milliseconds=session_ms)
+        values = {"error_message": "", "auth_bytes": answer, "session_lifetime": session}
+        return Step(_respond(kind, header, error_code=ErrorCode.NONE, **values))
+
+    def _evaluate(self, message: bytes, now_s: float, now_ms: int) -> tuple[bytes, int]:
+        """Give a message to the mechanism. Return its answer, and the length of the session in ms, 0 for no end, or
+        while the exchange goes on. Raises AuthenticationFailed, HangUp."""
+        assert self._server is not None, "made at the handshake"
+        try:
+            answer = self._server.step(message)
+        except Unanswered as error:
+            raise HangUp(f"authentication failed: {error}") from None
+        login = self._server.login
+        if login is None:
+            return answer, 0
+        principal = user(login.name)
+        if self.is_again and principal != self.principal:
+            was, now = self.principal.replace(":", ".", 1), principal
+            raise AuthenticationFailed(
+                f"another principal at a re-authentication: {now}",
+                f"Cannot change principals during re-authentication from {was}: {now.replace(':', '.', 1)}",
+            )
+        session_ms = self._session_ms(login, now_ms)
+        self.principal, self.with_token, self._server, self._state = principal, login.with_token, None, DONE
+        self._ends_s = None if session_ms is None else now_s + session_ms / 1000
+        return answer, session_ms or 0
+
+    def _session_ms(self, login: Login, now_ms: int) -> int | None:
+        """How long the session lasts; None for no end."""
+        reauth_ms = self._listener.mechanisms[self._mechanism].reauth_ms
+        ends = [reauth_ms] if reauth_ms > 0 else []
+        if login.expires_ms is not None:
+            ends.append(login.expires_ms - now_ms)
+        return max(min(*ends, SESSION_MS_MAX), 0) if ends else None
+
+    def _fail(self, answer: bytes, reason: str) -> Step:
+        self._state, self._server = FAILED, None
+        during = "re-authentication" if self.is_again else "authentication"
+        return Step(answer, f"{during} failed: {reason[:REASON_MAX]}")
+
+
+def _respond(kind: Messages, header: RequestHeader, **values: Any) -> bytes:
+    return kind.encode(header.correlation_id, kind.new(kind.response_name, values))
+
+
+@cache
+def _handshake_answer(kind: Messages, code: ErrorCode, mechanisms: tuple[str, ...]) -> bytes:
+    """The answer to a SaslHandshake with correlation id 0; it is the same for all clients of a listener."""
+    return kind.encode(0, kind.new(kind.response_name, {"error_code": code, "mechanisms": mechanisms}))
+
+
+def _illegal(frame: memoryview, header: RequestHeader) -> bytes:
+    """The answer to a request that is none of an authentication. b"" where it has none (a Produce with acks=0), and
+    where it would take too long here: the request is a long one, or this node has not imported the messages of its API
+    yet. Raises BadRequest."""
+    kind = imported(header.api_key, header.version)
+    if kind is None or len(frame) > LONG_BYTES:
+        return b""
+    request = read_body(kind, frame, header)
+    if header.api_key == PRODUCE and request.acks == 0:
+        return b""
+    call = Call(kind, header, request, 0)
+    api = APIS[header.api_key].name.upper()
+    reason = f"Unexpected Kafka request of type {api} during SASL authentication."
+    told = reason if tells_reason(kind) else None
+    return kind.encode(header.correlation_id, failed(call, ErrorCode.ILLEGAL_SASL_STATE, told))

@@ -1,0 +1,164 @@
+"""The keys and trusted certificates of a running node, read again when they change: those of its listeners, and those
+with which it connects to other nodes, which are the same configurations.
+
+    a file changes         LOOK_S later at most it is looked at, and taken over once it stays as it is for LOOK_S
+    a configuration does   listener.name.<listener>.ssl.keystore.* and ssl.truststore.*, at once
+    either is unsound      the listener and the way to other nodes keep what they have, and one line says why
+
+Connections keep what they have begun with. What may replace what is decided in kcli/tls/replacement.py. Source:
+SslChannelBuilder.reconfigure, SslFactory, BrokerBlockingSender; KIP-226.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kcli.broker.config.security import ListenerSecurity, listener_security
+from kcli.broker.process.turns import apart
+from kcli.broker.process.unattended import begin
+from kcli.log.config import InvalidConfig
+from kcli.tls.contexts import TlsContext, check_among_nodes, client_context, listener_context
+from kcli.tls.replacement import check_replacement
+from kcli.tls.settings import InvalidTlsSetting, read_settings
+
+if TYPE_CHECKING:
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.network.outbound import Outbound
+    from kcli.broker.network.server import Server
+    from kcli.broker.process.clock import Clock
+
+log = logging.getLogger("kcli.broker")
+LOOK_S: Final = 2.0
+"""The time between two looks at the files, seconds."""
+State = tuple[int, int, int] | None
+"""The time of change, size and inode of a file; None where there is none."""
+
+
+class _Sources(NamedTuple):
+    """What a context is made of: the settings, and the states of their files."""
+
+    settings: Mapping[str, str]
+    files: tuple[State, ...]
+
+
+class _Made(NamedTuple):
+    """New contexts of a listener, and of connections to that listener of other nodes; None where there are none."""
+
+    listener: TlsContext | None
+    outbound: TlsContext | None
+
+
+class Certificates:
+    """Those of one node. outbound: how it connects to other nodes, by the name of their listener. `start` on the event
+    loop."""
+
+    def __init__(self, config: BrokerConfig, server: Server, outbound: Mapping[str, Outbound], clock: Clock) -> None:
+        self._config, self._server, self._clock = config, server, clock
+        self._outbound = {name: each for name, each in outbound.items() if each.tls is not None}
+        self._looking: asyncio.Task[None] | None = None
+        names = server.tls_listeners.keys() | self._outbound.keys()
+        self._tried = {name: _sources(listener_security(config, name)) for name in sorted(names)}
+        self._seen = dict(self._tried)
+
+    def start(self) -> None:
+        """Look at the files from now on."""
+        if self._tried:
+            self._looking = begin(self._look_on(), "changes of certificates are not looked for any more")
+
+    def stop(self) -> None:
+        """Look at nothing any more."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def configured(self) -> None:
+        """The configuration may have changed."""
+        if self._looking is not None:
+            _ = begin(self._look(at_once=True), "certificates are not taken over")
+
+    async def check(self, config: BrokerConfig) -> None:
+        """Check what the listeners would have with another configuration. Raises InvalidConfig, which names the
+        listener and the reason."""
+        for name in self._tried:
+            security = listener_security(config, name)
+            if dict(security.tls) != dict(self._tried[name].settings):
+                try:
+                    await apart(self._made, config, security)
+                except (InvalidTlsSetting, OSError) as error:
+                    raise InvalidConfig(config.resolved.hide(f"listener {name}: {error}")) from None
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self._look()
+
+    async def _look(self, *, at_once: bool = False) -> None:
+        """Take over what has changed. at_once: without waiting until it stays as it is."""
+        for name, tried in list(self._tried.items()):
+            security = listener_security(self._config, name)
+            sources = await apart(_sources, security)
+            seen, self._seen[name] = self._seen[name], sources
+            if sources == tried or (sources != seen and not at_once):
+                continue
+            self._tried[name] = sources
+            try:
+                made = await apart(self._made, self._config, security)
+            except (InvalidTlsSetting, InvalidConfig, OSError) as error:
+                reason = self._config.resolved.hide(str(error))
+                log.warning("listener %s keeps its keys and trusted certificates: %s", name, reason)
+                continue
+            self._take(name, made)
+            log.info("listener %s has new keys or trusted certificates", name)
+
+    def _take(self, name: str, made: _Made) -> None:
+        if made.outbound is not None:
+            self._outbound[name].tls = made.outbound
+        if made.listener is not None:
+            self._server.replace_tls(name, made.listener)
+        first = made.listener or made.outbound
+        for warning in () if first is None else first.warnings:
+            log.warning("listener %s: %s", name, warning)
+
+    def _made(self, config: BrokerConfig, security: ListenerSecurity) -> _Made:
+        """The new contexts of a listener. Raises InvalidTlsSetting, OSError."""
+        name = security.listener
+        now = dt.datetime.fromtimestamp(self._clock.now_ms() / 1000, dt.UTC)
+
+        def may_follow(old: TlsContext, new: TlsContext) -> TlsContext:
+            check_replacement(
+                old,
+                new,
+                allows_names=config.get("ssl.allow.dn.changes") is True,
+                allows_hosts=config.get("ssl.allow.san.changes") is True,
+            )
+            return new
+
+        listener = outbound = None
+        if (old := self._server.tls_listeners.get(name)) is not None:
+            listener = may_follow(old, listener_context(security.tls, now))
+            if name == config.inter_broker_listener:
+                check_among_nodes(security.tls, now)
+        if name in self._outbound and (old := self._outbound[name].tls) is not None:
+            outbound = may_follow(old, client_context(security.tls, now))
+        return _Made(listener, outbound)
+
+
+def _sources(security: ListenerSecurity) -> _Sources:
+    settings = dict(security.tls)
+    try:
+        files = read_settings(settings).files
+    except InvalidTlsSetting:
+        return _Sources(settings, ())
+    return _Sources(settings, tuple(map(_state, files)))
+
+
+def _state(path: Path) -> State:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

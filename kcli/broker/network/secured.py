@@ -1,0 +1,140 @@
+"""The listeners of a node as they are secured: their TLS contexts, and the mechanisms by which their clients log in.
+
+Made before a byte is written, from config/security.py: files that cannot be used end the start.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kcli.broker.config.security import ListenerSecurity, listener_security
+from kcli.broker.config.served import CannotServe
+from kcli.broker.network.authentication import Mechanism, SaslListener, load_messages
+from kcli.broker.network.tls_socket import TlsSocket
+from kcli.log.config import InvalidConfig
+from kcli.security import oauth, plain, scram
+from kcli.security.distinguished_name import subject_name
+from kcli.security.oauth import OAuthServer, check_claims
+from kcli.security.plain import PlainServer, passwords_of
+from kcli.security.principal_mapping import PrincipalMapping
+from kcli.security.principals import ANONYMOUS, user
+from kcli.security.sasl import SaslServer
+from kcli.security.scram import ScramCredential, ScramServer, ScramUsers, TokenCredential, new_nonce
+from kcli.tls.contexts import TlsContext, check_among_nodes, listener_context
+from kcli.tls.settings import InvalidTlsSetting
+
+if TYPE_CHECKING:
+    from kcli.broker.config import BrokerConfig
+    from kcli.broker.network.token_keys import KeyEndpoint, TokenKeys
+    from kcli.security.delegation_tokens import DelegationTokens
+
+log = logging.getLogger("kcli.broker")
+_RANDOM_BYTES: Final = 32
+
+
+@dataclass(slots=True)
+class Users:
+    """What the mechanisms ask the node. credentials: returns the UserScramCredentialRecords of the metadata image, by
+    mechanism's code and name; nobody's until the image is there. tokens: the delegation tokens, None where there are
+    none. decoy_key: see ScramUsers."""
+
+    now_ms: Callable[[], int]
+    credentials: Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]] = dict
+    tokens: DelegationTokens | None = None
+    decoy_key: bytes = field(default_factory=lambda: os.urandom(_RANDOM_BYTES), repr=False)
+
+    def of(self, mechanism: scram.ScramMechanism) -> ScramUsers:
+        """Return who may log in with a mechanism now."""
+
+        def credential(name: str) -> ScramCredential | None:
+            record = self.credentials().get((mechanism.code, name))
+            return None if record is None else ScramCredential.of(record)
+
+        def of_token(token_id: str) -> TokenCredential | None:
+            return None if self.tokens is None else self.tokens.credential(token_id, mechanism, self.now_ms())
+
+        return ScramUsers(mechanism=mechanism, of_user=credential, of_token=of_token, decoy_key=self.decoy_key)
+
+
+@dataclass(frozen=True, slots=True)
+class SecuredListener:
+    """A listener that is not PLAINTEXT. tls: None without TLS. sasl: None where clients do not log in by SASL.
+    endpoint: where the keys of its tokens are fetched, None where they are not."""
+
+    tls: TlsContext | None
+    mapping: PrincipalMapping
+    sasl: SaslListener | None
+    endpoint: KeyEndpoint | None = None
+
+    def principal_of(self, sock: TlsSocket) -> str:
+        """Return the principal of a client's certificate; that of nobody where the client has shown none, and where it
+        still has to log in by SASL. Raises NoMatchingRule, InvalidDer."""
+        certificate = None if self.sasl is not None else sock.peer_certificate
+        return ANONYMOUS if certificate is None else user(self.mapping.name(subject_name(certificate)))
+
+
+def secured_listeners(config: BrokerConfig, users: Users) -> dict[str, SecuredListener]:
+    """Return the listeners of a node that are not PLAINTEXT, by name. Raises CannotServe."""
+    now = dt.datetime.fromtimestamp(users.now_ms() / 1000, dt.UTC)
+    found: dict[str, SecuredListener] = {}
+    for each in config.listeners:
+        security = listener_security(config, each.listener)
+        if not security.has_tls and not security.has_sasl:
+            continue
+        try:
+            found[each.listener] = _secured(config, security, users, now)
+        except InvalidTlsSetting as error:
+            raise CannotServe(config.resolved.hide(f"listener {each.listener}: {error}")) from None
+        except InvalidConfig as error:
+            raise CannotServe(config.resolved.hide(str(error))) from None
+    return found
+
+
+def _secured(config: BrokerConfig, security: ListenerSecurity, users: Users, now: dt.datetime) -> SecuredListener:
+    """Raises InvalidTlsSetting, InvalidConfig."""
+    tls = None
+    if security.has_tls:
+        tls = listener_context(security.tls, now)
+        for warning in tls.warnings:
+            log.warning("listener %s: %s", security.listener, warning)
+        if security.listener == config.inter_broker_listener:
+            check_among_nodes(security.tls, now)
+    if not security.has_sasl:
+        return SecuredListener(tls, security.mapping, None)
+    load_messages()
+    keys, endpoint = _token_keys(security, now) if oauth.MECHANISM in security.mechanisms else (None, None)
+    mechanisms = {
+        name: Mechanism(_new_server(security, name, users, keys), security.reauth_ms(name))
+        for name in security.mechanisms
+    }
+    delay_s = config.number("connection.failed.authentication.delay.ms") / 1000
+    sasl = SaslListener(mechanisms, security.receive_max_bytes, delay_s)
+    return SecuredListener(tls, PrincipalMapping(), sasl, endpoint)
+
+
+def _token_keys(security: ListenerSecurity, now: dt.datetime) -> tuple[TokenKeys, KeyEndpoint | None]:
+    """The keys of tokens, and where they are fetched. Raises InvalidConfig."""
+    from kcli.broker.network.token_keys import KeyEndpoint, token_keys
+
+    keys = token_keys(security, now)
+    return keys, keys if isinstance(keys, KeyEndpoint) else None
+
+
+def _new_server(
+    security: ListenerSecurity, mechanism: str, users: Users, keys: TokenKeys | None
+) -> Callable[[], SaslServer]:
+    """The function that makes the server's side of an exchange. Raises InvalidConfig."""
+    module = security.login(mechanism)
+    if mechanism == plain.MECHANISM:
+        passwords = passwords_of(module)
+        return lambda: PlainServer(passwords)
+    if mechanism == oauth.MECHANISM:
+        assert keys is not None, "a listener of tokens has keys"
+        known, config = keys, security.oauth()
+        return lambda: OAuthServer(lambda token: check_claims(known.claims(token), config, users.now_ms()))
+    return lambda: ScramServer(users.of(scram.MECHANISMS[mechanism]), new_nonce())

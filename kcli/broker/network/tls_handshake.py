@@ -1,0 +1,150 @@
+"""TLS handshakes, which do not hold the event loop: what signs and verifies runs in threads.
+
+A handshake that is not done after HANDSHAKE_S is given up. A connection that has sent no whole record yet costs a
+coroutine and the bytes that it has sent; OpenSSL's memory, 45 to 80 kB, is taken only then, for HANDSHAKES_MAX
+connections at a time: one more, and the handshake that has waited longest is given up. So 10,000 connections that never
+finish take up no more than these, and those that do finish, within milliseconds, are not kept out by them.
+STEPS_AT_ONCE steps of handshakes are under way at a time: many clients that begin at once do not delay those that are
+connected.
+
+Source: RFC 8446, section 5.1 (records); Kafka's SslTransportLayer, which has no such limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from kcli.broker.network.tls_socket import RECORD_BYTES_MAX, TlsBuffers, TlsSocket
+from kcli.errors import KcliError
+from kcli.tls.contexts import TlsContext
+from kcli.tls.failures import failure_text
+
+HANDSHAKE_S: Final = 10.0
+HANDSHAKES_MAX: Final = 1_000
+HEADER_BYTES: Final = 5
+RECEIVED_AT_ONCE: Final = 16 << 10
+STEPS_AT_ONCE: Final = 32
+_CHANGE_CIPHER, _DATA = 20, 23  # the least and the greatest content type of a record
+_MAJOR_VERSION: Final = 3
+_THREADS: Final = ThreadPoolExecutor(2, "handshakes")
+
+
+class HandshakeFailed(KcliError):
+    """A handshake that did not lead to a connection, and why, in one line. The socket is closed."""
+
+
+class Handshakes:
+    """The handshakes of one event loop that are not done yet. buffers: of the connections that they lead to; most: how
+    many may be in OpenSSL's memory."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, buffers: TlsBuffers, *, most: int = HANDSHAKES_MAX) -> None:
+        self._loop, self._buffers, self._most = loop, buffers, most
+        self._steps = asyncio.Semaphore(STEPS_AT_ONCE)
+        self._deadlines: dict[asyncio.Timeout, None] = {}  # of the handshakes in OpenSSL's memory, oldest first
+        self._given_up: set[asyncio.Timeout] = set()  # deadlines of handshakes that made room for others
+
+    async def accept(self, sock: socket.socket, context: TlsContext, *, timeout_s: float = HANDSHAKE_S) -> TlsSocket:
+        """Shake hands with a client that has connected. sock: non-blocking. Raises HandshakeFailed."""
+        return await self._shake(sock, context, None, timeout_s)
+
+    async def connect(
+        self, sock: socket.socket, context: TlsContext, host: str, *, timeout_s: float = HANDSHAKE_S
+    ) -> TlsSocket:
+        """Shake hands with a node that this one has connected to. sock: non-blocking; host: the name or address that
+        was connected to, which the node's certificate must have if the context checks it. Raises HandshakeFailed."""
+        return await self._shake(sock, context, host, timeout_s)
+
+    async def _shake(self, sock: socket.socket, context: TlsContext, host: str | None, timeout_s: float) -> TlsSocket:
+        deadline = asyncio.timeout(timeout_s)
+        try:
+            async with deadline:
+                return await self._shaken(sock, context, host, deadline)
+        except TimeoutError:
+            sock.close()
+            if deadline in self._given_up:
+                reason = f"given up, as {self._most:,} other TLS handshakes are not done either"
+            else:
+                reason = f"no TLS handshake within {timeout_s:g} s"
+            raise HandshakeFailed(reason) from None
+        except (OSError, ValueError) as error:
+            sock.close()
+            raise HandshakeFailed(failure_text(error) if isinstance(error, OSError) else str(error)) from None
+        except BaseException:
+            sock.close()
+            raise
+        finally:
+            self._deadlines.pop(deadline, None)
+            self._given_up.discard(deadline)
+
+    async def _shaken(
+        self, sock: socket.socket, context: TlsContext, host: str | None, deadline: asyncio.Timeout
+    ) -> TlsSocket:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session: ssl.SSLObject | None = None
+        received = b"" if host is not None else await self._records(sock)
+        while True:
+            async with self._steps:
+                if session is None:
+                    self._enter(deadline)
+                    session = context.context.wrap_bio(
+                        incoming, outgoing, server_side=host is None, server_hostname=host
+                    )
+                incoming.write(received)
+                error = await self._loop.run_in_executor(_THREADS, _step, session)
+            if outgoing.pending:
+                await self._loop.sock_sendall(sock, outgoing.read())
+            if error is None:
+                if (session.cipher() or ("",))[0] in context.refused_suites:
+                    raise ValueError("the peer knows none of the suites of TLS 1.3 in ssl.cipher.suites")
+                return TlsSocket(sock, session, incoming, outgoing, self._buffers)
+            if not isinstance(error, ssl.SSLWantReadError):
+                raise error
+            received = await self._records(sock)
+
+    def _enter(self, deadline: asyncio.Timeout) -> None:
+        """Count one more handshake in OpenSSL's memory, and give up the oldest one if they are too many."""
+        if len(self._deadlines) >= self._most:
+            oldest = next(iter(self._deadlines))
+            del self._deadlines[oldest]
+            self._given_up.add(oldest)
+            oldest.reschedule(self._loop.time())
+        self._deadlines[deadline] = None
+
+    async def _records(self, sock: socket.socket) -> bytes:
+        """Receive one record at least, whole. Bytes that are no record are for OpenSSL to refuse."""
+        received = await self._received(sock)
+        record_bytes = _record_bytes(received)
+        while len(received) < record_bytes:
+            received += await self._received(sock)
+            record_bytes = _record_bytes(received)
+        return bytes(received)
+
+    async def _received(self, sock: socket.socket) -> bytearray:
+        data = await self._loop.sock_recv(sock, RECEIVED_AT_ONCE)
+        if not data:
+            raise ConnectionResetError("the peer has closed the connection")
+        return bytearray(data)
+
+
+def _record_bytes(received: bytearray) -> int:
+    """The size of the first record, header and content, in bytes; that of the header alone while the header is not
+    received; 0 where the bytes are no record."""
+    if not _CHANGE_CIPHER <= received[0] <= _DATA or (len(received) > 1 and received[1] != _MAJOR_VERSION):
+        return 0
+    if len(received) < HEADER_BYTES:
+        return HEADER_BYTES
+    size = HEADER_BYTES + int.from_bytes(received[3:HEADER_BYTES])
+    return size if size <= RECORD_BYTES_MAX else 0
+
+
+def _step(session: ssl.SSLObject) -> ssl.SSLError | None:
+    """Let OpenSSL go on with a handshake, in a thread. Return None once it is done, else why it is not."""
+    try:
+        session.do_handshake()
+    except ssl.SSLError as error:
+        return error
+    return None

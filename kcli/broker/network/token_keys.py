@@ -1,0 +1,318 @@
+"""The keys of OAUTHBEARER tokens, where sasl.oauthbearer.jwks.endpoint.url says: a JWKS in a file or behind HTTPS.
+
+    file:///PATH    read at the start, and again when the file has changed
+    https://...     fetched at the start, every sasl.oauthbearer.jwks.endpoint.refresh.ms, and when a token names a key
+                    that is not there (for one name once in MISSING_S). A fetch that fails is repeated after
+                    retry.backoff.ms, then after twice that time, for retry.backoff.max.ms; then the keys stay as they
+                    are, and one line says why.
+
+As Kafka does, the node fetches only what the system property ALLOWED lists, in the environment variable KAFKA_OPTS:
+"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://issuer/keys". Trusted certificates are the system's, or those
+of the options ssl.truststore.* of the listener's login module. Keys that cannot be had at the start end it.
+
+Fetches run on threads of their own, and a stop does not wait for them. Source: VerificationKeyResolverFactory,
+RefreshingHttpsJwks, Retry, ConfigurationUtils; KIP-768, KIP-1139.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+import os
+import shlex
+import ssl
+import stat
+import threading
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from kcli.broker.config.security import JWKS, ListenerSecurity
+from kcli.broker.config.served import CannotServe
+from kcli.broker.process.unattended import begin
+from kcli.errors import KcliError, error_text
+from kcli.security import oauth
+from kcli.tls.contexts import client_context
+from kcli.tls.failures import failure_text
+from kcli.tls.settings import InvalidTlsSetting
+
+if TYPE_CHECKING:
+    from urllib.request import OpenerDirector
+
+    from kcli.security.jwt import JwtKeys
+
+log = logging.getLogger("kcli.broker")
+ALLOWED: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""The system property of Kafka's JVM with the URLs that it may fetch."""
+TIMEOUT_S: Final = 20.0
+"""For a connection, for each read, and for the whole answer once it has begun."""
+DOCUMENT_MAX: Final = 512 << 10
+"""Bytes of a JWKS."""
+READ_BYTES: Final = 64 << 10
+TRIES_AT_START: Final = 4
+MISSING_S: Final = 60.0
+MISSING_MAX: Final = 16
+KEY_ID_MAX: Final = 1000
+"""Characters of the name of a missing key that is asked for."""
+PAUSE_S: Final = 1.0
+"""The least time between two fetches that tokens cause: a stranger chooses the names of keys in tokens."""
+
+
+class TokenKeys(Protocol):
+    """Keys that may be replaced while they are used."""
+
+    def claims(self, token: str) -> dict[str, Any]:
+        """Return the claims of a token whose signature is valid. Raises InvalidToken."""
+
+
+class KeysUnavailable(KcliError):
+    """An endpoint has not answered with keys; the message says why."""
+
+
+def token_keys(security: ListenerSecurity, now: dt.datetime) -> KeyFile | KeyEndpoint:
+    """Return the keys of a listener's tokens; a KeyEndpoint has none yet. now: with a time zone. Raises InvalidConfig
+    where they cannot be had as it is configured."""
+    url = security.of_mechanism(oauth.MECHANISM, JWKS)
+    assert url is not None, "checked with the configuration"
+    name = f"{oauth.MECHANISM.lower()}.{JWKS}"
+    if urlsplit(url).scheme == "file":
+        try:
+            return KeyFile(Path(unquote(urlsplit(url).path)))
+        except KeysUnavailable as error:
+            raise security.wrong(name, str(error)) from None
+    if url not in allowed_urls(os.environ.get("KAFKA_OPTS", "")):
+        reason = f'{url} may not be fetched: as for Kafka, set the environment variable KAFKA_OPTS="-D{ALLOWED}={url}"'
+        raise security.wrong(name, reason)
+    options = security.login(oauth.MECHANISM).options
+    try:
+        context = client_context({key: text for key, text in options.items() if key.startswith("ssl.")}, now).context
+    except InvalidTlsSetting as error:
+        raise security.wrong(f"{oauth.MECHANISM.lower()}.sasl.jaas.config", f"option {error}") from None
+    refresh_ms, backoff_ms, backoff_max_ms = security.jwks_times_ms()
+    return KeyEndpoint(url, context, refresh_ms / 1000, backoff_ms / 1000, backoff_max_ms / 1000)
+
+
+def allowed_urls(java_options: str) -> frozenset[str]:
+    """Return the URLs that options of a JVM allow it to fetch."""
+    try:
+        words = shlex.split(java_options)
+    except ValueError:
+        return frozenset()
+    prefix = f"-D{ALLOWED}="
+    texts = [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
+    return frozenset(each.strip() for each in (texts[-1] if texts else "").split(",")) - {""}
+
+
+class KeyFile:
+    """Keys in a file. Raises KeysUnavailable where it has none at the start."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._changed_ns = 0
+        self._keys = self._read()
+
+    def _read(self) -> JwtKeys:
+        """Raises KeysUnavailable."""
+        try:
+            found = self._path.stat()
+            self._changed_ns = found.st_mtime_ns
+            _check_file(found)
+            return _keys_of(self._path.read_bytes())
+        except OSError as error:
+            raise KeysUnavailable(f"{self._path}: {error.strerror or error}") from None
+        except KeysUnavailable as error:
+            raise KeysUnavailable(f"{self._path}: {error}") from None
+
+    def claims(self, token: str) -> dict[str, Any]:
+        """Return the claims of a token whose signature is valid. Raises InvalidToken."""
+        try:
+            if self._path.stat().st_mtime_ns != self._changed_ns:
+                self._keys = self._read()
+        except OSError as error:
+            log.warning("the keys of tokens stay as they are: %s: %s", self._path, error.strerror or error)
+        except KeysUnavailable as error:
+            log.warning("the keys of tokens stay as they are: %s", error)
+        return self._keys.claims(token)
+
+
+class KeyEndpoint:
+    """Keys behind an HTTPS URL; `fetch_first`, then `start`, on the event loop. Times in seconds."""
+
+    def __init__(
+        self, url: str, context: ssl.SSLContext, refresh_s: float, backoff_s: float, backoff_max_s: float
+    ) -> None:
+        self.url = url
+        self._opener = _opener(context)
+        self._refresh_s, self._backoff_s, self._backoff_max_s = refresh_s, backoff_s, backoff_max_s
+        self._keys: JwtKeys | None = None
+        self._missing: OrderedDict[str, float] = OrderedDict()  # names of keys -> when they may be asked for again
+        self._is_wanted = asyncio.Event()
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def fetch_first(self) -> None:
+        """Fetch the keys, in TRIES_AT_START tries. Raises CannotServe."""
+        for number in range(TRIES_AT_START):
+            try:
+                self._keys = await self._fetched()
+            except KeysUnavailable as error:
+                if number == TRIES_AT_START - 1:
+                    raise CannotServe(f"{JWKS}: {error}") from None
+                await asyncio.sleep(self._backoff_s * 2**number)
+            else:
+                return
+
+    def start(self) -> None:
+        """Fetch the keys again from now on."""
+        self._refreshing = begin(self._refresh_on(), f"{self.url} is not asked for keys of tokens any more")
+
+    def stop(self) -> None:
+        """Fetch nothing any more."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+
+    def claims(self, token: str) -> dict[str, Any]:
+        """Return the claims of a token whose signature is valid. Raises InvalidToken; where no key is there for the
+        token, the keys are fetched again, for the next one."""
+        from kcli.security.jwt import UnknownKey
+
+        assert self._keys is not None, "fetched at the start"
+        try:
+            return self._keys.claims(token)
+        except UnknownKey as error:
+            self._miss(error.key_id)
+            raise
+
+    def _miss(self, key_id: str | None) -> None:
+        if key_id is None or len(key_id) > KEY_ID_MAX:
+            return
+        now_s = time.monotonic()
+        if self._missing.get(key_id, now_s) > now_s:
+            return
+        self._missing[key_id] = now_s + MISSING_S
+        self._missing.move_to_end(key_id)
+        if len(self._missing) > MISSING_MAX:
+            self._missing.popitem(last=False)
+        self._is_wanted.set()
+
+    async def _refresh_on(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._refresh_s):
+                    await self._is_wanted.wait()
+            self._is_wanted.clear()
+            await self._refresh()
+            await asyncio.sleep(PAUSE_S)
+
+    async def _refresh(self) -> None:
+        began_s = time.monotonic()
+        wait_s = self._backoff_s
+        while True:
+            try:
+                self._keys = await self._fetched()
+            except KeysUnavailable as error:
+                left_s = began_s + self._backoff_max_s - time.monotonic()
+                if left_s <= 0:
+                    log.warning("the keys of tokens stay as they are: %s", error)
+                    return
+                await asyncio.sleep(min(wait_s, left_s))
+                wait_s *= 2
+            else:
+                return
+
+    async def _fetched(self) -> JwtKeys:
+        """Fetch the keys, in a thread of its own. Raises KeysUnavailable."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[JwtKeys] = loop.create_future()
+
+        def take(found: JwtKeys | None, error: Exception | None) -> None:
+            if answer.done():
+                return
+            if found is not None:
+                answer.set_result(found)
+            else:
+                answer.set_exception(error or KeysUnavailable(self.url))
+
+        def fetch() -> None:
+            found, failed = None, None
+            try:
+                found = self._fetch()
+            except Exception as error:  # noqa: BLE001  (raised where it is awaited)
+                failed = error
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(take, found, failed)
+
+        threading.Thread(target=fetch, name="keys of tokens", daemon=True).start()
+        return await answer
+
+    def _fetch(self) -> JwtKeys:
+        """Raises KeysUnavailable."""
+        from http.client import HTTPException
+        from urllib.error import HTTPError
+
+        document = bytearray()
+        try:
+            with self._opener.open(self.url, timeout=TIMEOUT_S) as response:
+                until_s = time.monotonic() + TIMEOUT_S
+                while part := response.read1(READ_BYTES):
+                    document += part
+                    _check_length(document, until_s)
+            return _keys_of(bytes(document))
+        except KeysUnavailable as error:
+            raise KeysUnavailable(f"{self.url}: {error}") from None
+        except HTTPError as error:
+            error.close()
+            raise KeysUnavailable(f"{self.url}: HTTP status {error.code}") from None
+        except (OSError, HTTPException) as error:
+            raise KeysUnavailable(f"{self.url}: {_reason(error)}") from None
+
+
+def _check_file(found: os.stat_result) -> None:
+    """Raises KeysUnavailable for what may have no end, or is too long."""
+    if not stat.S_ISREG(found.st_mode):
+        raise KeysUnavailable("is no regular file")
+    if found.st_size > DOCUMENT_MAX:
+        raise KeysUnavailable(f"more than {DOCUMENT_MAX:,} bytes")
+
+
+def _check_length(document: bytearray, until_s: float) -> None:
+    """Raises KeysUnavailable. until_s: when all must be there, by time.monotonic."""
+    if len(document) > DOCUMENT_MAX:
+        raise KeysUnavailable(f"more than {DOCUMENT_MAX:,} bytes")
+    if time.monotonic() > until_s:
+        raise KeysUnavailable(f"no whole answer within {TIMEOUT_S:g} s")
+
+
+def _keys_of(document: bytes) -> JwtKeys:
+    """Raises KeysUnavailable."""
+    from kcli.security.jwt import InvalidKeys, JwtKeys
+
+    try:
+        return JwtKeys(document)
+    except InvalidKeys as error:
+        raise KeysUnavailable(str(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """Why a fetch has failed, in one line. error: an OSError (an URLError has another one inside), or one of HTTP."""
+    cause = getattr(error, "reason", error)
+    if isinstance(cause, ssl.SSLError):
+        return failure_text(cause)
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {TIMEOUT_S:g} s"
+    return error_text(cause)
+
+
+def _opener(context: ssl.SSLContext) -> OpenerDirector:
+    """What fetches a document: past all proxies, as Java does, and redirected to HTTPS alone."""
+    from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
+
+    class OnlyHttps(HTTPRedirectHandler):
+        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+            is_https = urlsplit(newurl).scheme == "https"
+            return super().redirect_request(req, fp, code, msg, headers, newurl) if is_https else None
+
+    return build_opener(ProxyHandler({}), HTTPSHandler(context=context), OnlyHttps())

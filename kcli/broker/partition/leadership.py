@@ -1,0 +1,277 @@
+"""A leader's state of its followers; from it follow the high watermark and the changes of the in-sync replicas (ISR).
+
+    follower        the log end offset and log start offset of its last Fetch; the time when it was last caught up
+    ISR             the in-sync replicas that the controller has committed
+    pending         a change of the ISR that was sent to the controller; at most one at a time
+    maximal ISR     the ISR and the follower that a pending change adds: the high watermark waits for all of these,
+                    which is safe whether or not the controller makes the change (KIP-497)
+    high watermark  the smallest log end offset of the maximal ISR and of the followers about to join it; it does not
+                    move while the ISR is smaller than min.insync.replicas (KIP-966)
+
+    change          condition                                                  in effect from
+    expansion       a follower outside the ISR has reached the high            the request to the controller
+                    watermark and the first offset of this leader's epoch
+    shrinking       a follower in the ISR was last caught up                   the controller's commit
+                    more than replica.lag.time.max.ms ago
+
+No I/O and no clock. Source: Partition, Replica, PartitionState; KIP-497, KIP-903 (broker epochs), KIP-966.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from kcli.protocol.error_code import ErrorCode
+
+if TYPE_CHECKING:
+    from kcli.metadata.partition import Partition as PartitionState
+
+UNKNOWN = -1
+UNKNOWN_BROKER_EPOCH = -1
+REVERTING = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
+"""Errors of AlterPartition that say that the change was not made: the committed ISR is still valid."""
+WAITING = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.NEW_LEADER_ELECTED,
+)
+"""Errors of AlterPartition after which the change stays pending until the metadata log brings the partition's state."""
+
+Eligible = Callable[[int, int | None], bool]
+"""(broker id, broker epoch of its last Fetch, None before the first) -> whether that broker may join the ISR: not while
+it is fenced or in controlled shutdown."""
+
+
+class Clock(Protocol):
+    """The time of the last Fetch of a fetch session, ms; see Follower.rest."""
+
+    fetched_ms: int
+
+
+class Follower:
+    """One follower's state as the leader knows it. broker_epoch: that of its last Fetch, -1 where the Fetch had none,
+    None before the first Fetch."""
+
+    __slots__ = (
+        "_resting",
+        "broker_epoch",
+        "broker_id",
+        "last_caught_up_ms",
+        "last_fetch_leader_end",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self._resting: Clock | None = None
+        self.reset(0, UNKNOWN, is_new_leader=True, in_sync=False)
+
+    def reset(self, now_ms: int, leader_end: int, *, is_new_leader: bool, in_sync: bool) -> None:
+        """Begin a leader epoch. leader_end: the leader's log end offset. A follower in the ISR counts as caught up at
+        now_ms, and so has replica.lag.time.max.ms to catch up. is_new_leader: this broker did not lead before."""
+        self.rouse()
+        self.last_caught_up_ms = now_ms if in_sync else 0
+        if is_new_leader:
+            self.log_end_offset = self.log_start_offset = self.last_fetch_leader_end = UNKNOWN
+            self.last_fetch_ms = 0
+            self.broker_epoch: int | None = None
+        else:
+            self.last_fetch_leader_end = leader_end
+            self.last_fetch_ms = self.last_caught_up_ms
+
+    def fetched(self, offset: int, start: int, now_ms: int, leader_end: int, broker_epoch: int) -> None:
+        """Note a Fetch at `offset`, which acknowledges everything below `offset`. start: the follower's log start
+        offset; leader_end: the leader's log end offset now."""
+        self._resting = None
+        if offset >= leader_end:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif offset >= self.last_fetch_leader_end:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset, self.log_start_offset = offset, start
+        self.last_fetch_leader_end = max(leader_end, self.last_fetch_leader_end)
+        self.last_fetch_ms = now_ms
+        self.broker_epoch = broker_epoch
+
+    def rest(self, clock: Clock) -> None:
+        """The follower is caught up: each later Fetch of its session shows that, without naming the partition, until
+        `rouse`. clock: the session."""
+        self._resting = clock
+
+    def rouse(self) -> None:
+        """The leader's log grows: the follower was caught up until the last Fetch of its session, and no longer."""
+        if self._resting is not None:
+            self.last_fetch_ms = max(self.last_fetch_ms, self._resting.fetched_ms)
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self._resting.fetched_ms)
+            self._resting = None
+
+    def is_caught_up(self, leader_end: int, now_ms: int, lag_max_ms: int) -> bool:
+        """Whether the follower has the leader's log up to leader_end, or was caught up at most lag_max_ms ago."""
+        return leader_end == self.log_end_offset or now_ms - self.last_caught_up_ms <= lag_max_ms
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """A change of the ISR, as AlterPartition carries it. isr: (broker id, broker epoch) pairs, -1 for an unknown epoch;
+    added: the broker that an expansion adds."""
+
+    isr: tuple[tuple[int, int], ...]
+    leader_epoch: int
+    partition_epoch: int
+    leader_recovery_state: int
+    added: int | None = None
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The broker ids of the ISR that the change proposes."""
+        return tuple(broker_id for broker_id, _ in self.isr)
+
+
+class Leadership:
+    """The followers, the ISR and the pending change of one partition that this broker leads.
+
+    is_alone: this broker is the only member of the maximal ISR: a record is committed once it is appended.
+    """
+
+    def __init__(self, node_id: int, lag_max_ms: Callable[[], int], eligible: Eligible) -> None:
+        self.node_id = node_id
+        self.followers: dict[int, Follower] = {}
+        self.isr: tuple[int, ...] = ()
+        self.maximal_isr: tuple[int, ...] = ()
+        self.pending: IsrChange | None = None
+        self.leader_epoch = self.partition_epoch = UNKNOWN
+        self.epoch_start_offset = 0
+        self.is_alone = False  # the maximal ISR is this broker alone
+        self._recovery_state = 0
+        self._lag_max_ms = lag_max_ms
+        self._eligible = eligible
+
+    def update(self, state: PartitionState, log_end: int, now_ms: int) -> bool:
+        """Set the partition's state to that in the metadata. Return False where it is older than the state of the
+        controller's last response."""
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        for broker_id in self.followers.keys() - set(state.replicas):
+            del self.followers[broker_id]
+        for broker_id in state.replicas:
+            if broker_id != self.node_id and broker_id not in self.followers:
+                self.followers[broker_id] = Follower(broker_id)
+        if state.leader_epoch > self.leader_epoch:
+            is_new = self.leader_epoch == UNKNOWN
+            self.epoch_start_offset = log_end
+            for follower in self.followers.values():
+                in_sync = follower.broker_id in state.isr
+                follower.reset(now_ms, log_end, is_new_leader=is_new, in_sync=in_sync)
+        self.leader_epoch, self.partition_epoch = state.leader_epoch, state.partition_epoch
+        self._commit(state.isr)
+        return True
+
+    def _commit(self, isr: tuple[int, ...]) -> None:
+        self.isr, self.pending = isr, None
+        self._set_maximal(isr)
+
+    def _set_maximal(self, isr: tuple[int, ...]) -> None:
+        self.maximal_isr = isr
+        self.is_alone = isr == (self.node_id,)
+
+    def appended(self) -> None:
+        """The leader's log has grown: no follower is caught up with its new end."""
+        for follower in self.followers.values():
+            follower.rouse()
+
+    def min_isr(self, configured: int) -> int:
+        """The smallest ISR that takes writes with acks=all: min.insync.replicas, but at most the number of replicas.
+        configured: min.insync.replicas."""
+        return min(configured, len(self.followers) + 1)
+
+    def lacks_replicas(self, configured: int) -> bool:
+        """Whether the committed ISR is smaller than min_isr."""
+        return len(self.isr) < self.min_isr(configured)
+
+    def high_watermark(self, log_end: int, configured: int, now_ms: int) -> int | None:
+        """The offset up to which the maximal ISR, and the followers about to join it, have the log; None while the ISR
+        is too small for the high watermark to move.
+
+        log_end: the leader's log end offset; configured: min.insync.replicas.
+        """
+        if self.lacks_replicas(configured):
+            return None
+        found = log_end
+        for follower in self.followers.values():
+            if follower.log_end_offset < found and (
+                follower.broker_id in self.maximal_isr or self._is_joining(follower, log_end, now_ms)
+            ):
+                found = follower.log_end_offset
+        return found
+
+    def _is_joining(self, follower: Follower, log_end: int, now_ms: int) -> bool:
+        return follower.is_caught_up(log_end, now_ms, self._lag_max_ms()) and self._is_eligible(follower)
+
+    def _is_eligible(self, follower: Follower) -> bool:
+        return self._eligible(follower.broker_id, follower.broker_epoch)
+
+    # changes of the ISR
+
+    def expansion(self, follower: Follower, high_watermark: int, own_epoch: int) -> IsrChange | None:
+        """Return the change that adds the follower to the ISR, which is pending from now on; None where the follower
+        has not caught up, may not join, or another change is pending. own_epoch: this broker's broker epoch."""
+        if (
+            self.pending is not None
+            or follower.broker_id in self.isr
+            or follower.log_end_offset < max(high_watermark, self.epoch_start_offset)
+            or not self._is_eligible(follower)
+        ):
+            return None
+        change = self._change(sorted((*self.isr, follower.broker_id)), own_epoch, follower.broker_id)
+        self._set_maximal(change.ids)
+        return change
+
+    def shrinking(self, log_end: int, now_ms: int, own_epoch: int) -> IsrChange | None:
+        """Return the change that removes the lagging followers from the ISR, which is pending from now on; None where
+        no follower lags or another change is pending. own_epoch: this broker's broker epoch."""
+        if self.pending is not None:
+            return None
+        kept = tuple(each for each in self.isr if each == self.node_id or not self._lags(each, log_end, now_ms))
+        return self._change(sorted(kept), own_epoch) if kept != self.isr else None
+
+    def _lags(self, broker_id: int, log_end: int, now_ms: int) -> bool:
+        follower = self.followers.get(broker_id)
+        return follower is None or not follower.is_caught_up(log_end, now_ms, self._lag_max_ms())
+
+    def _change(self, isr: Iterable[int], own_epoch: int, added: int | None = None) -> IsrChange:
+        """Return the change to the ISR `isr`, whose order is that of Kafka's hash set: the metadata log keeps this
+        order, and Kafka's tools print it."""
+        brokers = tuple((each, own_epoch if each == self.node_id else self._broker_epoch(each)) for each in isr)
+        self.pending = IsrChange(brokers, self.leader_epoch, self.partition_epoch, self._recovery_state, added)
+        return self.pending
+
+    def _broker_epoch(self, broker_id: int) -> int:
+        """The broker epoch of a replica's last Fetch; -1 where it has not fetched from this leader. It is current,
+        because a new registration of that broker changes the partition epoch."""
+        follower = self.followers.get(broker_id)
+        epoch = None if follower is None else follower.broker_epoch
+        return UNKNOWN_BROKER_EPOCH if epoch is None else epoch
+
+    def accepted(self, change: IsrChange, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]) -> bool:
+        """Set the ISR to the one that the controller has committed. Return False where the change is no longer pending,
+        or the response belongs to another leader epoch or an older partition epoch."""
+        if change is not self.pending or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
+            return False
+        self.partition_epoch = partition_epoch
+        self._commit(isr)
+        return True
+
+    def refused(self, change: IsrChange, code: ErrorCode) -> bool:
+        """Handle an error of AlterPartition. Return whether to send the change again."""
+        if change is not self.pending:
+            return False
+        if code in REVERTING:
+            self._commit(self.isr)
+            return False
+        return code not in WAITING

@@ -1,0 +1,562 @@
+"""Partition, a replica on this broker, and Partitions, all replicas on this broker.
+
+    get, find     the replica by topic name and partition number; find raises the reason where there is none
+    log           the replica's log, opened or created at its first use
+    append        as the leader: the high watermark follows at once where this replica is the only one in the ISR, else
+                  with the Fetches of its followers (kcli.broker.replication); as a follower
+    watch         a callback for every change that lets a consumer read more, and for the end of the replica;
+                  watch_end: a callback for changes that concern a follower
+    wait          until the high watermark has passed an offset
+
+A replica is offline when its log directory has failed: KAFKA_STORAGE_ERROR until the broker starts without the fault.
+Source: Partition, ReplicaManager.getPartitionOrError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from formats.kernels.producers import producer_entry
+from formats.producer_snapshot import ProducerEntry
+from kcli.broker.partition.commit_waits import CommitWaits, Outcome, done
+from kcli.broker.partition.leadership import Follower, IsrChange, Leadership
+from kcli.broker.partition.replica_host import ALONE, ReplicaHost
+from kcli.errors import KcliError
+from kcli.log.live.partition_log import Appended, LogFailed, PartitionLog
+from kcli.log.live.segments import Removal
+from kcli.log.live.validator import CheckedBatch, Origin
+from kcli.metadata.partition import Partition as PartitionState
+from kcli.protocol.error_code import ErrorCode
+from kcli.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.broker.log_dirs.directories import LogDir
+    from kcli.metadata.image import MetadataImage
+
+UNKNOWN_EPOCH = -1
+Watcher = Callable[[], object]
+EndWatcher = Callable[[bool], object]
+
+
+class PartitionError(KcliError):
+    """A partition refuses a request. code, reason: those of the response."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class Partition:
+    """One replica on this broker. It is used on the event loop's thread; only its log may be created by another thread.
+
+    opener: opens or creates the log.
+    on_opened: called with the log once it is open.
+    on_rolled: called when a segment was rolled, and waits to be flushed.
+    on_removed: called with segments whose files are to be deleted.
+    on_failed: called with an I/O error of the log.
+    leadership: the followers' state, where this broker leads the partition and the partition has followers.
+    epoch_start_offset: the log end offset when this broker became the leader; None where it is not.
+    made: the log, as soon as any thread has created it.
+    """
+
+    __slots__ = (
+        "_active_offset",
+        "_commits",
+        "_end_watchers",
+        "_key",
+        "_log",
+        "_watchers",
+        "directory",
+        "epoch_start_offset",
+        "host",
+        "is_deleted",
+        "is_offline",
+        "leadership",
+        "made",
+        "node_id",
+        "number",
+        "on_failed",
+        "on_opened",
+        "on_removed",
+        "on_rolled",
+        "opener",
+        "state",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        number: int,
+        topic_id: UUID,
+        state: PartitionState,
+        node_id: int,
+        directory: LogDir | None,
+        opener: Callable[[Partition], PartitionLog],
+    ) -> None:
+        """directory: None where the replica's log directory is offline."""
+        self.topic = topic
+        self.number = number
+        self.topic_id = topic_id
+        self.node_id = node_id
+        self.directory = directory
+        self.opener = opener
+        self.on_opened: Callable[[Partition, PartitionLog], None] = lambda *_: None
+        self.on_rolled: Callable[[Partition], None] = lambda _: None
+        self.on_removed: Callable[[Partition, Sequence[Removal]], None] = lambda *_: None
+        self.on_failed: Callable[[Partition, Exception], None] = lambda *_: None
+        self._key = TopicPartition(topic, number)
+        self.host: ReplicaHost = ALONE
+        self.leadership: Leadership | None = None
+        self.is_offline = directory is None
+        self.is_deleted = False
+        self.epoch_start_offset: int | None = None
+        self.made: PartitionLog | None = None  # the log, as soon as any thread has created it
+        self._log: PartitionLog | None = None
+        self._active_offset = -1
+        self._watchers: dict[Watcher, int] = {}
+        self._end_watchers: dict[EndWatcher, None] = {}
+        self._commits = CommitWaits()
+        self.state = state
+
+    def __repr__(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+    @property
+    def key(self) -> TopicPartition:
+        """The topic's name and the partition's number."""
+        return self._key
+
+    @property
+    def leader_epoch(self) -> int:
+        """The leader epoch in the metadata."""
+        return self.state.leader_epoch
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition."""
+        return self.state.leader == self.node_id
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether the ISR is too small for a batch with acks=all: smaller than min.insync.replicas, and than the number
+        of replicas. Raises LogFailed."""
+        if self.leadership is not None:
+            return self.leadership.lacks_replicas(self.log.config.min_insync_replicas)
+        count = len(self.state.isr)
+        return count < len(self.state.replicas) and count < self.log.config.min_insync_replicas
+
+    # its log
+
+    @property
+    def log(self) -> PartitionLog:
+        """The log, opened if necessary; also that of an offline replica, where it was open before. Raises LogFailed."""
+        return self._open() if self._log is None else self._log
+
+    def open(self) -> None:
+        """Open or create the log, unless it is open. Raises LogFailed."""
+        if self._log is None:
+            self._open()
+
+    @property
+    def opened_log(self) -> PartitionLog | None:
+        """The log, None where it is not open; also that of an offline replica."""
+        return self._log
+
+    def _open(self) -> PartitionLog:
+        if self.is_offline:
+            raise LogFailed(f"{self}: its log directory is offline")
+        if self.is_deleted:
+            raise LogFailed(f"{self} is deleted")
+        try:
+            opened = self.opener(self)
+        except LogFailed:
+            raise
+        except (OSError, KcliError) as error:
+            self.failed(error)
+            raise LogFailed(f"{self}: {error}") from error
+        self.opened(opened)
+        return opened
+
+    def opened(self, log: PartitionLog) -> None:
+        """Set the log, which was just opened; lead the partition where the metadata makes this broker its leader."""
+        if self._log is None:
+            self._log = log
+            self._active_offset = log.active_base_offset
+            self.on_opened(self, log)
+            self._lead()
+            self.host.opened(self)
+
+    def moved(self, log: PartitionLog, directory: LogDir) -> None:
+        """Replace the log by its copy in another log directory (AlterReplicaLogDirs)."""
+        self._log = self.made = log
+        self.directory = directory
+        self._active_offset = log.active_base_offset
+        if self.is_leader:
+            log.start_epoch(self.leader_epoch)
+
+    def failed(self, error: Exception) -> None:
+        """Report an I/O error of the log: its log directory goes offline, with every replica in it."""
+        self.on_failed(self, error)
+
+    # what the metadata says
+
+    def update(self, state: PartitionState) -> None:
+        """Apply the partition's state in the metadata: its leader, its replicas, its ISR."""
+        before, self.state = self.state, state
+        if before.leader_epoch != state.leader_epoch:
+            self.epoch_start_offset = None
+        if not self.is_leader:
+            self.leadership = None
+            self._commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif self._log is not None and not self.is_offline:
+            self._lead()
+        self._wake_all()
+
+    def _lead(self) -> None:
+        log = self._log
+        if log is None or not self.is_leader:
+            return
+        is_new = self.epoch_start_offset is None
+        if is_new:
+            self.epoch_start_offset = log.log_end_offset
+            log.start_epoch(self.leader_epoch)
+        host = self.host
+        if self.state.replicas == (self.node_id,):
+            self.leadership = None
+        else:
+            if self.leadership is None:
+                self.leadership = Leadership(self.node_id, host.lag_max_ms, host.eligible)
+            self.leadership.update(self.state, log.log_end_offset, host.now_ms())
+            self._raise(self.leadership, log)
+        self._advance(log)
+        self._end_waits(log)
+        if is_new and self.leadership is not None:
+            host.nudge(self)
+
+    def go_offline(self) -> None:
+        """Go offline, as the log directory has failed. Waits for the high watermark end with KAFKA_STORAGE_ERROR."""
+        self.is_offline = True
+        self._commits.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.host.closed(self)
+        self._wake_all()
+
+    def delete(self) -> None:
+        """This broker no longer has the replica. Waits for the high watermark end with NOT_LEADER_OR_FOLLOWER."""
+        self.is_deleted = True
+        self._commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.host.closed(self)
+        self._wake_all()
+
+    # appending
+
+    def append_as_leader(
+        self,
+        data: bytearray | memoryview,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+        checked: CheckedBatch | None = None,
+    ) -> Appended:
+        """Append one batch, see PartitionLog.append_as_leader. Raises AppendRefused; LogFailed and OSError, which the
+        caller passes to `failed`."""
+        if self.is_offline:
+            raise LogFailed(f"{self}: its log directory is offline")
+        log = self.log
+        appended = log.append_as_leader(
+            data,
+            self.state.leader_epoch,
+            now_ms,
+            origin=origin,
+            transaction_version=transaction_version,
+            checked=checked,
+        )
+        if not appended.duplicate:
+            self._appended(log)
+        return appended
+
+    def producer(self, producer_id: int) -> ProducerEntry | None:
+        """The log's entry of a producer, None for an unknown producer id. Raises LogFailed."""
+        entry = producer_entry(self.log.producers.table, producer_id)
+        return None if entry is None else ProducerEntry._make(entry)
+
+    def _appended(self, log: PartitionLog) -> None:
+        before = log.high_watermark
+        self._advance(log)
+        if self._active_offset != log.active_base_offset:
+            self._active_offset = log.active_base_offset
+            self.on_rolled(self)
+        self._wake_followers(is_urgent=True)
+        if log.high_watermark != before:
+            self._high_watermark_moved(log)
+
+    def _advance(self, log: PartitionLog) -> None:
+        """Move the high watermark to the log end offset where this replica is the only one in the ISR."""
+        leadership = self.leadership
+        if leadership is None:
+            if self.state.isr == (self.node_id,):
+                log.update_high_watermark(log.log_end_offset)
+        else:
+            leadership.appended()
+            if leadership.is_alone:
+                self._raise(leadership, log)
+
+    def _raise(self, leadership: Leadership, log: PartitionLog) -> None:
+        """Move the high watermark to where the ISR has the log."""
+        found = leadership.high_watermark(log.log_end_offset, log.config.min_insync_replicas, self.host.now_ms())
+        if found is not None and found > log.high_watermark:
+            log.update_high_watermark(found)
+
+    def _high_watermark_moved(self, log: PartitionLog) -> None:
+        self._end_waits(log)
+        self._wake_followers(is_urgent=False)
+        self._wake()
+
+    def _end_waits(self, log: PartitionLog) -> None:
+        if self._commits:
+            self._commits.reached(log.high_watermark, self._committed_code(log))
+
+    def _committed_code(self, log: PartitionLog) -> ErrorCode:
+        """The result of a wait for the high watermark: NONE, or NOT_ENOUGH_REPLICAS_AFTER_APPEND where the ISR has
+        become smaller than min.insync.replicas meanwhile."""
+        leadership = self.leadership
+        if leadership is None or leadership.min_isr(log.config.min_insync_replicas) <= len(leadership.maximal_isr):
+            return ErrorCode.NONE
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def wait_committed(self, offset: int, timeout_s: float) -> Outcome:
+        """Return a future that is done when the leader's high watermark is `offset` at least. Its result is NONE,
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR; it raises
+        nothing."""
+        code = self.check_leader_epoch()
+        if code is not None or self._log is None:
+            return done(code or ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._log.high_watermark >= offset:
+            return done(self._committed_code(self._log))
+        return self._commits.add(offset, timeout_s)
+
+    # followers of this leader
+
+    def fetched(self, follower: Follower, offset: int, start: int, broker_epoch: int) -> None:
+        """Note a follower's Fetch at `offset`, which acknowledges everything below `offset`: the follower may join
+        the ISR, and the high watermark may move. start: the follower's log start offset."""
+        leadership, log = self.leadership, self._log
+        if leadership is None or log is None:
+            return
+        moved, trimmed = offset != follower.log_end_offset, start != follower.log_start_offset
+        follower.fetched(offset, start, self.host.now_ms(), log.log_end_offset, broker_epoch)
+        if follower.broker_id not in leadership.isr:
+            change = leadership.expansion(follower, log.high_watermark, self.host.broker_epoch)
+            if change is not None:
+                self.host.alter(self, change)
+        if moved:
+            self._advance_high_watermark(leadership, log)
+        if trimmed:
+            self._wake()
+
+    def _advance_high_watermark(self, leadership: Leadership, log: PartitionLog) -> None:
+        before = log.high_watermark
+        self._raise(leadership, log)
+        if log.high_watermark != before:
+            self._high_watermark_moved(log)
+
+    def shrink_isr(self) -> None:
+        """Send the controller the change that removes lagging followers from the ISR, where there are any."""
+        if self.leadership is not None and self._log is not None and not self.is_offline:
+            host = self.host
+            change = self.leadership.shrinking(self._log.log_end_offset, host.now_ms(), host.broker_epoch)
+            if change is not None:
+                host.alter(self, change)
+            self._advance_high_watermark(self.leadership, self._log)
+
+    def isr_altered(self, change: IsrChange, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...]) -> None:
+        """Set the ISR to the one that the controller has committed for `change`."""
+        leadership, log = self.leadership, self._log
+        if leadership is None or log is None or self.is_offline:
+            return
+        if leadership.accepted(change, leader_epoch, partition_epoch, isr):
+            self._advance_high_watermark(leadership, log)
+
+    # as a follower
+
+    def append_as_follower(
+        self, data: memoryview | None, high_watermark: int, log_start_offset: int, now_ms: int
+    ) -> None:
+        """Append batches as the leader has them, and follow its high watermark and log start offset.
+
+        data: batches, None for none. Raises AppendRefused, UnexpectedOffsets; LogFailed and OSError, which the caller
+        passes to `failed`.
+        """
+        if self.is_offline:
+            raise LogFailed(f"{self}: its log directory is offline")
+        log = self.log
+        if data:
+            log.append_as_follower(data, self.state.leader_epoch, now_ms)
+            if self._active_offset != log.active_base_offset:
+                self._active_offset = log.active_base_offset
+                self.on_rolled(self)
+        if min(high_watermark, log.log_end_offset) > log.high_watermark:
+            log.update_high_watermark(high_watermark)
+            self._wake()
+        if log_start_offset > log.log_start_offset:
+            self.delete_records(min(log_start_offset, log.high_watermark))
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Remove the records from `offset` on, which the leader does not have. Raises LogFailed, OSError."""
+        self.on_removed(self, self.log.truncate_to(offset, now_ms))
+        self._active_offset = self.log.active_base_offset
+        self._wake()
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Remove all records and let the log begin at `offset`, where the leader's does. Raises LogFailed, OSError."""
+        self.on_removed(self, self.log.truncate_fully_and_start_at(offset, now_ms))
+        self._active_offset = self.log.active_base_offset
+        self._wake()
+
+    def delete_records(self, offset: int) -> int:
+        """Move the log start offset forward to `offset`, at most the high watermark. Return the low watermark, which
+        rises only once the followers have moved theirs.
+
+        Raises OffsetOutOfRange, LogFailed, OSError.
+        """
+        log = self.log
+        if log.delete_records(offset):
+            self.log_start_moved()
+            if self.leadership is not None:
+                self.host.nudge(self)
+        return self.low_watermark
+
+    def log_start_moved(self) -> None:
+        """The log start offset has moved: followers and consumers get it with their next Fetches."""
+        self._wake_followers(is_urgent=False)
+        self._wake()
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start offset of the replicas on live brokers. Raises LogFailed."""
+        found = self.log.log_start_offset
+        if self.leadership is not None:
+            for follower in self.leadership.followers.values():
+                if follower.log_start_offset < found and self.host.is_alive(follower.broker_id):
+                    found = follower.log_start_offset
+        return found
+
+    # waiting
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher` at every change until `unwatch`. It must not change the partition."""
+        self._watchers[watcher] = self._watchers.get(watcher, 0) + 1
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Take back one `watch`."""
+        count = self._watchers.pop(watcher, 1)
+        if count > 1:
+            self._watchers[watcher] = count - 1
+
+    def watch_end(self, watcher: EndWatcher) -> None:
+        """Call `watcher`, for a follower, until `unwatch_end`: with True when the log has grown or the partition's
+        state has changed, which is urgent; with False when the high watermark or the log start offset has moved."""
+        self._end_watchers[watcher] = None
+
+    def unwatch_end(self, watcher: EndWatcher) -> None:
+        """Take back `watch_end`."""
+        self._end_watchers.pop(watcher, None)
+
+    def _wake(self) -> None:
+        if self._watchers:
+            for watcher in list(self._watchers):
+                watcher()
+
+    def _wake_followers(self, *, is_urgent: bool) -> None:
+        if self._end_watchers:
+            for watcher in list(self._end_watchers):
+                watcher(is_urgent)
+
+    def _wake_all(self) -> None:
+        self._wake_followers(is_urgent=True)
+        self._wake()
+
+    # which requests this replica serves
+
+    def check_leader_epoch(self, epoch: int = UNKNOWN_EPOCH, *, leader_only: bool = True) -> ErrorCode | None:
+        """The error with which this replica refuses a request, None where it serves it. epoch: the leader epoch of the
+        request, -1 for none; leader_only: only the leader serves it."""
+        if self.is_offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if epoch not in (UNKNOWN_EPOCH, self.state.leader_epoch):
+            is_old = epoch < self.state.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+        if (leader_only and not self.is_leader) or self.is_deleted:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return None
+
+    def log_for(self, epoch: int = UNKNOWN_EPOCH, *, leader_only: bool = True) -> PartitionLog:
+        """The log, where this replica serves the request; see check_leader_epoch. Raises PartitionError."""
+        code = self.check_leader_epoch(epoch, leader_only=leader_only)
+        if code is not None:
+            raise PartitionError(code, f"{self}: leader epoch {epoch} in place of {self.state.leader_epoch}")
+        try:
+            return self.log
+        except LogFailed as error:
+            raise PartitionError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+class Partitions:
+    """The replicas on this broker, by topic and partition number."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._by_name: dict[tuple[str, int], Partition] = {}  # looked up by plain tuples, see TopicPartition
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._by_name.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, topic: str, number: int) -> Partition | None:
+        """The partition, None where this broker has no replica of it."""
+        return self._by_name.get((topic, number))
+
+    def look_up(self, topic: str | UUID, number: int) -> Partition | ErrorCode:
+        """The partition of a topic, by the topic's name or id; or NOT_LEADER_OR_FOLLOWER where only other brokers have
+        replicas of it, UNKNOWN_TOPIC_OR_PARTITION where the metadata image has no such partition, UNKNOWN_TOPIC_ID
+        where it has no topic with that id.
+
+        Source: ReplicaManager.getPartitionOrError.
+        """
+        if isinstance(topic, UUID):
+            of_id = self._image.topics_by_id.get(topic)
+            if of_id is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+            topic = of_id.name
+        partition = self._by_name.get((topic, number))
+        if partition is not None:
+            return partition
+        known = self._image.topics.get(topic)
+        is_elsewhere = known is not None and number in known.partitions
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def find(self, topic: str, number: int) -> Partition:
+        """The partition. Raises PartitionError where it is offline, unknown, or only on other brokers."""
+        partition = self.look_up(topic, number)
+        if isinstance(partition, ErrorCode):
+            reason = "is not on this broker" if partition == ErrorCode.NOT_LEADER_OR_FOLLOWER else "does not exist"
+            raise PartitionError(partition, f"{topic}-{number} {reason}")
+        if partition.is_offline:
+            raise PartitionError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition}: its log directory is offline")
+        return partition
+
+    def add(self, partition: Partition) -> None:
+        """Add a replica to this broker's."""
+        self._by_name[partition.key] = partition
+
+    def remove(self, partition: Partition) -> None:
+        """Remove one of this broker's replicas."""
+        if self._by_name.get(partition.key) is partition:
+            del self._by_name[partition.key]

@@ -1,0 +1,25 @@
+"""The offset at which a follower's log that diverges from its leader's is cut. No I/O. Source: AbstractFetcherThread;
+KIP-279."""
+
+from __future__ import annotations
+
+UNKNOWN = -1
+
+
+def truncation(leader: tuple[int, int], own: tuple[int, int], log_end: int) -> int:
+    """Return the offset at which the follower's log is cut.
+
+    leader: the leader's largest epoch that is at most the follower's last, and the end offset of that epoch.
+    own: the follower's largest epoch that is at most the leader's, and its end offset; -1 for none.
+    log_end: the follower's log end offset.
+
+    Where the follower does not have the leader's epoch, its log is cut at the end of its largest earlier epoch, and the
+    next Fetch compares again (KIP-279).
+    """
+    leader_epoch, leader_end = leader
+    own_epoch, own_end = own
+    if own_end == UNKNOWN:
+        return min(leader_end, log_end)
+    if own_epoch != leader_epoch:
+        return min(own_end, log_end)
+    return min(own_end, leader_end, log_end)

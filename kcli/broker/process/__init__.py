@@ -1,0 +1,9 @@
+"""The process below a node, which all other rooms of the broker use: it knows nothing of Kafka.
+
+clock         the current time, real or set by a test
+turns         long work on the event loop takes turns, or runs in a thread
+unattended    logs the failures of background tasks
+descriptors   the limit of open files, and the share of it reserved for logs
+log_lines     the program's own log on stderr
+uuid_hashes   hashes of UUIDs that clients cannot foresee
+"""

@@ -1,0 +1,13 @@
+"""The current time for all of the broker: the system's, which tests replace by one that they move."""
+
+from __future__ import annotations
+
+import time
+
+
+class Clock:
+    """The system's clock."""
+
+    def now_ms(self) -> int:
+        """The current time in ms since 1970."""
+        return time.time_ns() // 1_000_000

@@ -1,0 +1,61 @@
+"""A rate over windows of time, and a token bucket. Source: Rate, TokenBucket, QuotaUtils."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class Rate:
+    """A sum per second over the last `windows` windows of window_ms, the running one included."""
+
+    def __init__(self, windows: int, window_ms: int) -> None:
+        self._windows, self._window_ms = windows, window_ms
+        self._samples: deque[list[float]] = deque()  # [start in ms, sum]
+
+    def add(self, value: float, now_ms: int) -> None:
+        """Add a value to the sum."""
+        if not self._samples or now_ms - self._samples[-1][0] >= self._window_ms:
+            self._samples.append([now_ms, 0.0])
+            if len(self._samples) > self._windows:
+                self._samples.popleft()
+        self._samples[-1][1] += value
+
+    def window_ms(self, now_ms: int) -> float:
+        """The duration over which the rate is taken, ms: never less than that of all windows but one."""
+        while self._samples and now_ms - self._samples[0][0] >= self._windows * self._window_ms:
+            self._samples.popleft()
+        elapsed = now_ms - self._samples[0][0] if self._samples else 0
+        full, least = elapsed // self._window_ms, self._windows - 1
+        return elapsed + max(0, least - full) * self._window_ms
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """The time, ms, without further values until the rate is at `bound`."""
+        window_ms = self.window_ms(now_ms) or self._window_ms
+        rate = sum(value for _, value in self._samples) / (window_ms / 1000)
+        if rate <= bound:
+            return 0
+        return round((rate - bound) / bound * window_ms) if bound > 0 else self._windows * self._window_ms
+
+
+class TokenBucket:
+    """A token bucket: tokens are added at a rate, up to those of burst_s seconds; taking may make their number
+    negative."""
+
+    def __init__(self, burst_s: float, now_ms: int, bound: float) -> None:
+        self._burst_s = burst_s
+        self._tokens = burst_s * bound
+        self._updated_ms = now_ms
+
+    def throttle_ms(self, bound: float, now_ms: int) -> int:
+        """The time, ms, until the number of tokens is not negative."""
+        self._refill(bound, now_ms)
+        return round(-self._tokens / bound * 1000) if self._tokens < 0 else 0
+
+    def take(self, count: float, bound: float, now_ms: int) -> None:
+        """Take tokens."""
+        self._refill(bound, now_ms)
+        self._tokens = min(self._burst_s * bound, self._tokens - count)
+
+    def _refill(self, bound: float, now_ms: int) -> None:
+        self._tokens = min(self._burst_s * bound, self._tokens + bound * (now_ms - self._updated_ms) / 1000)
+        self._updated_ms = now_ms

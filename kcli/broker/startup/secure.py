@@ -1,0 +1,218 @@
+"""`kcli serve --secure`: what closes a node, or the nodes of a cluster, to all but its users; made once, in a directory
+beside the data.
+
+    DATA-secure/            0700
+      ca.pem                the authority's certificate, which clients trust
+      authority.pem  0600   its key and certificate, for further certificates
+      server.pem     0600   the node's key and certificate; of a cluster node-1.pem and so on
+      token.key      0600   delegation.token.secret.key
+      client.properties     0600: how the admin connects, for kcli and for Kafka's own clients
+
+The directory is complete or does not exist: it is written as DATA-secure.part and renamed. The admin is a SCRAM user,
+and a super user of StandardAuthorizer: among the first records of a new metadata log, added to one that is there when
+the node starts. A later start finds all of it, and makes a new certificate where a node is to be reached by a host that
+the old one does not name.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from formats.file_name import METADATA_DIRECTORY, FileKind
+from kcli.broker.config.security import JAAS, SCRAM_LOGIN
+from kcli.broker.metadata.format import format_directories
+from kcli.broker.network.addresses import own_name
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.disk import Disk
+from kcli.log.log_directory import read_properties
+from kcli.log.partition_view import PartitionView
+from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.metadata_version import SCRAM
+from kcli.metadata.scram_control import credential_record
+from kcli.metadata_log.bootstrap import read_bootstrap
+from kcli.metadata_log.replay import refuse, replay
+from kcli.security.authorizer import CLASS_NAME
+from kcli.security.jaas import InvalidJaasConfig, login_module
+from kcli.security.scram import MECHANISMS, SCRAM_SHA_512, ScramCredential, new_nonce
+
+PROTOCOL: Final = "SASL_SSL"
+"""The security protocol of the listener for clients, and its name."""
+ADMIN: Final = "admin"
+_SERVER: Final = "server.pem"
+_EVERYWHERE: Final = ("localhost", "127.0.0.1", "::1")
+_PASSWORD_BYTES: Final = 24
+
+
+class NotSecure(KcliError):
+    """A log directory, or a cluster, that cannot be served with --secure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """What closes a node. client: the admin's client.properties. properties: of the node. users: the records of the
+    admin, for a metadata log that has none."""
+
+    client: Path
+    properties: dict[str, str]
+    users: Sequence[Record]
+
+
+def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.datetime) -> Secured:
+    """Make what closes a node, and format its log directory, each where it is not there yet.
+
+    hosts: by which clients reach the node; localhost is always one. node_id: None for the log directory's, or 1.
+    now: with a time zone. Raises NotSecure, UsageError, UnreadableInput, NotThisNode, StartRefused, OSError.
+    """
+    data_dir = data_dir.absolute()
+    path = beside(data_dir)
+    is_formatted = (data_dir / FileKind.META_PROPERTIES).exists()
+    if is_formatted and not path.is_dir():
+        _check_users(data_dir)
+    directory = SecureDirectory.open(path, {_SERVER: hosts}, now)
+    users = [directory.admin()]
+    if not is_formatted:
+        milliseconds = int(now.timestamp() * 1000)
+        format_directories([data_dir], now_ms=milliseconds, node_id=node_id, users=users)
+    properties = {
+        "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:PLAINTEXT",  # one that is not opened
+        "sasl.mechanism.inter.broker.protocol": SCRAM_SHA_512.name,
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+        "super.users": f"User:{ADMIN}",
+    }
+    return Secured(directory.client, {**directory.properties(_SERVER), **properties}, users)
+
+
+def beside(data: Path) -> Path:
+    """Return the directory with the secrets of the log directory, or of the cluster, `data`."""
+    return data.with_name(f"{data.name}-secure")
+
+
+def new_password() -> str:
+    """Return a random password."""
+    return secrets.token_urlsafe(_PASSWORD_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class SecureDirectory:
+    """The directory with the authority, the certificates, and the admin's login."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path, certificates: Mapping[str, Sequence[str]], now: dt.datetime) -> SecureDirectory:
+        """Return the directory, made if it is not there, with these certificates. certificates: file name -> the hosts
+        that the node listens on or advertises; localhost is always one. Raises UsageError, UnreadableInput, OSError."""
+        named = {
+            name: list(dict.fromkeys([*_EVERYWHERE, *map(own_name, hosts)])) for name, hosts in certificates.items()
+        }
+        if not path.is_dir():
+            _make(path, named, now)
+        for name, hosts in named.items():
+            _name_hosts(path, name, hosts, now)
+        return cls(path)
+
+    @property
+    def client(self) -> Path:
+        """The admin's client.properties."""
+        return self.path / "client.properties"
+
+    def admin(self) -> Record:
+        """Return the record of the admin's credential. Raises UnreadableInput."""
+        try:
+            password = login_module(read_properties(self.client)[JAAS]).options["password"]
+        except (KeyError, InvalidJaasConfig):
+            raise UnreadableInput(str(self.client), f"no {JAAS} with a password is in it") from None
+        credential = ScramCredential.of_password(
+            SCRAM_SHA_512, password, new_nonce().encode(), SCRAM_SHA_512.iterations_min
+        )
+        return credential_record(ADMIN, SCRAM_SHA_512.code, credential)
+
+    def properties(self, certificate: str) -> dict[str, str]:
+        """Return the configurations of a node: its certificate, logins of users, ACLs. Raises UnreadableInput."""
+        prefix, key = f"listener.name.{PROTOCOL.lower()}", self.path / "token.key"
+        try:
+            token_key = key.read_text(encoding="ascii")
+        except OSError as error:
+            raise UnreadableInput.of(key, error) from None
+        return {
+            "inter.broker.listener.name": PROTOCOL,
+            **{f"{prefix}.{name.lower()}.{JAAS}": f"{SCRAM_LOGIN} required;" for name in MECHANISMS},
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.path / certificate),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.path / "ca.pem"),
+            "authorizer.class.name": CLASS_NAME,
+            "delegation.token.secret.key": token_key,
+        }
+
+
+def _check_users(data_dir: Path) -> None:
+    """Raises NotSecure where the metadata of a log directory can have no admin, or has one of another password."""
+    directory = data_dir / METADATA_DIRECTORY
+    if directory.is_dir():
+        image = replay(directory, PartitionView(directory).original, refuse, around_damage=False)
+    else:
+        image = MetadataImage()
+        for name, _, fields in read_bootstrap(data_dir):
+            image.apply(name, fields, 0)
+    if image.metadata_version < SCRAM:
+        raise NotSecure(
+            f"{data_dir}: its metadata.version is older than users of SCRAM, 3.5-IV2. Next: "
+            f"kafka-features.sh --bootstrap-server localhost:9092 upgrade --release-version 4.3"
+        )
+    if (SCRAM_SHA_512.code, ADMIN) in image.scram_credentials:
+        raise NotSecure(
+            f"{data_dir}: has a user {ADMIN} already, of whom {beside(data_dir)} is not there. Next: "
+            f"kcli users remove {ADMIN}, while kcli serve --data-dir {data_dir} runs"
+        )
+
+
+def _make(directory: Path, certificates: Mapping[str, Sequence[str]], now: dt.datetime) -> None:
+    from kcli.tls.certificates import make_authority, write_secret
+
+    disk, partial = Disk(), directory.with_name(f"{directory.name}.part")
+    if partial.is_dir() and not partial.is_symlink():
+        disk.remove_tree(partial)  # a start that was killed has left it
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    partial.mkdir(mode=0o700)
+    authority = make_authority(f"kcli {directory.name}", now)
+    disk.write_file(partial / "ca.pem", authority.certificate_pem)
+    write_secret(partial / "authority.pem", authority.identity.pem)
+    for name, hosts in certificates.items():
+        write_secret(partial / name, authority.server(hosts, now).pem)
+    write_secret(partial / "token.key", new_password().encode())
+    login = f'{SCRAM_LOGIN} required username="{ADMIN}" password="{new_password()}";'
+    client = {
+        "security.protocol": PROTOCOL,
+        "sasl.mechanism": SCRAM_SHA_512.name,
+        JAAS: login,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": authority.certificate_pem.decode().strip().replace("\n", "\\n"),
+    }
+    write_secret(partial / "client.properties", "".join(f"{key}={text}\n" for key, text in client.items()).encode())
+    disk.rename(partial, directory)
+    disk.sync_directory(directory.parent)
+
+
+def _name_hosts(directory: Path, name: str, hosts: Sequence[str], now: dt.datetime) -> None:
+    """Make another certificate of a node where the present one does not name all of the hosts, or has expired."""
+    from kcli.tls.certificates import hosts_of, read_authority, write_secret
+
+    path, partial = directory / name, directory / f"{name}.part"
+    try:
+        named = hosts_of(path.read_bytes(), now)
+        if set(hosts) <= set(named):
+            return
+        authority = read_authority((directory / "authority.pem").read_bytes())
+    except OSError as error:
+        raise UnreadableInput.of(error.filename, error) from None
+    partial.unlink(missing_ok=True)
+    write_secret(partial, authority.server(list(dict.fromkeys([*hosts, *named])), now).pem)
+    disk = Disk()
+    disk.rename(partial, path)
+    disk.sync_directory(directory)

@@ -1,0 +1,165 @@
+"""Run a node in this process until a signal, or until an error after which it cannot serve."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kcli.broker.config.served import CannotServe
+from kcli.broker.dispatch.preload import preloading
+from kcli.broker.node import Node, NotInOrder
+from kcli.broker.process.descriptors import raise_limit
+from kcli.broker.process.unattended import attend
+from kcli.broker.process.uuid_hashes import guard_uuid_hashes
+
+if TYPE_CHECKING:
+    from kcli.broker.config import BrokerConfig
+    from kcli.log.disk import Disk
+    from kcli.metadata.image import Record
+
+log = logging.getLogger("kcli.broker")
+AT_ONCE_STATUS = 130
+LOOK_S = 0.05
+M_MMAP_THRESHOLD = -3
+LARGE_BUFFER_BYTES = 4 << 20
+THREAD_SWITCH_S = 0.0005
+"""The interval, seconds, at which a thread that works on a long request yields to the event loop, which needs several
+turns for one response, as each of its system calls ends a turn."""
+GARBAGE_OBJECTS = 20_000
+YOUNG_COLLECTIONS = 2
+"""The number of garbage collections of the first generation between two of the second: one of the second visits all
+objects that were made since the last, and delays all clients for 10 ms."""
+FULL_COLLECTION_EVERY = 400
+"""The number of garbage collections of the second generation between two full ones: a full one visits the million
+objects of a long response, and delays all clients."""
+
+
+def serve(
+    config: BrokerConfig,
+    ready: Callable[[Node], None],
+    *,
+    read_only: bool = False,
+    joinable: bool = False,
+    allow_strays: bool = False,
+    users: Sequence[Record] = (),
+    launcher: socket.socket | None = None,
+    disk: Disk | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; a second one ends the process at once. Raises KcliError, OSError.
+
+    joinable, allow_strays, users: see Node. launcher: the socket to the launcher, None without one (see supervised).
+    """
+    raise_limit()
+    guard_uuid_hashes()
+    if read_only:
+        node: Callable[[], Node] = partial(_read_only_node, config)
+    else:
+        node = partial(Node, config, disk=disk, joinable=joinable, allow_strays=allow_strays, users=users)
+    _new_loop().run_until_complete(_serve(config, node, ready, launcher))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """A new event loop: uvloop's, where that exists for this platform."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return new_event_loop()
+
+
+async def _serve(
+    config: BrokerConfig,
+    new_node: Callable[[], Node],
+    ready: Callable[[Node], None],
+    launcher: socket.socket | None,
+) -> None:
+    loop = asyncio.get_running_loop()
+    attend(loop)
+    signalled: asyncio.Future[None] = loop.create_future()
+
+    def end(reason: str) -> None:
+        if signalled.done():
+            os._exit(AT_ONCE_STATUS)
+        log.info("%s: shutting down", reason)
+        signalled.set_result(None)
+
+    def alone() -> None:
+        if not signalled.done():
+            end("the launcher has ended")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, number.name)
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    node = new_node()
+    supervised = None
+    if launcher is not None:
+        from kcli.broker.startup.supervised import Supervised
+
+        supervised = Supervised(launcher, node, alone)
+    if not await _started(node, signalled):
+        return
+    _return_large_buffers()
+    gc.collect()
+    gc.freeze()  # objects of the start stay: a full collection of them takes 30 ms
+    sys.setswitchinterval(THREAD_SWITCH_S)
+    gc.set_threshold(GARBAGE_OBJECTS, YOUNG_COLLECTIONS, FULL_COLLECTION_EVERY)  # requests leave hardly any cycles
+    try:
+        ready(node)
+        if supervised is not None:
+            supervised.ready()
+        ends: list[asyncio.Future[Any]] = [signalled, node.ended]
+        with preloading():
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await stop(node)
+
+
+def _return_large_buffers() -> None:
+    """Have the C library return each large buffer to the system once it is freed. By itself glibc keeps up to 64 MB in
+    each of the heaps that its threads have, once one such buffer was freed (mallopt(3), M_MMAP_THRESHOLD)."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(M_MMAP_THRESHOLD, LARGE_BUFFER_BYTES)
+
+
+async def stop(node: Node) -> None:
+    """Stop the node in order. Raises CannotServe where an error has ended the node, else NotInOrder where a step of the
+    stop has failed."""
+    try:
+        await node.stop()
+    except NotInOrder:
+        if not node.ended.done():
+            raise
+    if node.ended.done():
+        raise CannotServe(node.ended.result())
+
+
+async def _started(node: Node, signalled: asyncio.Future[None]) -> bool:
+    """Start the node. Return False where the signal has come while it waited for other nodes."""
+    starting = asyncio.ensure_future(node.start())
+    awaited: list[asyncio.Future[None]] = [starting, signalled]
+    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+    while not starting.done():
+        if node.is_waiting:
+            starting.cancel()
+        await asyncio.wait([starting], timeout=LOOK_S)
+    if starting.cancelled():
+        return False
+    starting.result()
+    return True
+
+
+def _read_only_node(config: BrokerConfig) -> Node:
+    from kcli.broker.read_only.node import ReadOnlyNode
+
+    return ReadOnlyNode(config)

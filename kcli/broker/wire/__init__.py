@@ -1,0 +1,16 @@
+"""Requests and responses on the wire, without sockets: bytes to objects and back. Read apis, messages and call first.
+
+apis                the table of APIs: keys, versions, and the listeners that take their requests
+messages            kio's classes of each API and version; decodes a request's header and body from a frame
+request_check       checks the lengths in a request before kio decodes it
+kio_readable        rewrites a request that Kafka reads and kio does not: unknown tagged fields, booleans, strings
+produce_request     the Produce request, decoded by a kernel instead of kio
+call                one request as its handler receives it
+types               for mypy alone: the fields of each API's messages over all versions, and its Call; by make_types
+answers             what a handler returns instead of a response: a frame, a future response, a closed connection
+layout, *_layout    responses encoded without kio, since clients request them most often
+fetch_request, fetch_response    encodes a follower's Fetch request, and decodes the response to it
+failures            the response to a request that failed as a whole
+plain_values        makes requests of dicts, lists and numbers
+acls                what the requests about ACLs have in common
+"""

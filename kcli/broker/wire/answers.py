@@ -1,0 +1,73 @@
+"""What a handler returns instead of a response object of kio's.
+
+Laid      the encoded frame, in parts of bytes and regions of log files; its throttle time is written later
+Encoded   an encoded frame whose throttle time is final
+Later     a response that is made of a future's result, once the future is done
+HangUp    an exception: the broker closes the connection without a response
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from kcli.broker.wire.messages import Message
+from kcli.log.live.segments import FileRegion
+
+T = TypeVar("T", bound=Message)
+Part = bytes | bytearray | memoryview | FileRegion
+
+
+class HangUp(Exception):
+    """Raised by a handler where Kafka answers by closing the connection."""
+
+
+class Laid(list[Part]):
+    """A whole frame that its handler has encoded itself, such as Fetch's. throttle_at: the position of the throttle
+    time in the first part, a bytearray."""
+
+    throttle_at = 0
+
+    def set_throttle(self, throttle_ms: int) -> None:
+        """Write the throttle time, in ms, into the frame."""
+        head = self[0]
+        assert isinstance(head, bytearray), "the first part is ours"
+        head[self.throttle_at : self.throttle_at + 4] = throttle_ms.to_bytes(4)
+
+
+class Encoded(Laid):
+    """A frame that has its final throttle time, or no field for one."""
+
+    def set_throttle(self, throttle_ms: int) -> None:
+        """Leave the frame as it is."""
+
+
+class Later:
+    """An awaitable response: `finish` makes it of `future` when the future is done. No task of its own waits for the
+    future."""
+
+    __slots__ = ("finish", "future")
+
+    def __init__(self, future: asyncio.Future[Any], finish: Callable[[asyncio.Future[Any]], Any]) -> None:
+        self.future, self.finish = future, finish
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        with suppress(Exception):
+            yield from self.future
+        return self.finish(self.future)
+
+
+Answer = Message | Laid | None
+"""What a request is answered with; None: a Produce with acks=0, which has no response."""
+
+
+def with_throttle(response: T, throttle_ms: int) -> T:
+    """The response with that throttle time; the response itself where the time is 0 or the version has no such
+    field."""
+    if not throttle_ms or "throttle_time" not in response.__dataclass_fields__:
+        return response
+    return replace(response, throttle_time=timedelta(milliseconds=throttle_ms))

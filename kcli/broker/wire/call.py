@@ -1,0 +1,73 @@
+"""One request, as its handler receives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kcli.broker.wire.messages import Message, Messages, RequestHeader
+from kcli.metadata.result import RECORDS_PER_REQUEST_MAX
+from kcli.security.principals import ANONYMOUS
+
+OWN: Final = ""
+"""In place of a principal: the node itself sends the request, and every operation is allowed. No client has this
+principal, as those of clients have a colon."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, as its handler receives it, with the constructors of its response.
+
+    A handler names its API's subclass (kcli/broker/wire/types), for mypy alone: that one has the types of the
+    request's fields and of the response's.
+
+    messages: the classes of its API and version. now_ms: when it was read, in ms since 1970. client_host: the client's
+    address as Java writes it. listener: the name of the listener that it came through. principal: whose request it is;
+    OWN for a request of this node to itself.
+    """
+
+    messages: Messages
+    header: RequestHeader
+    request: Message | None  # None: an ApiVersions of an unknown version
+    now_ms: int
+    client_host: str = ""
+    listener: str = ""
+    throttle_ms: int = 0  # the throttle time that a quota has set
+    is_exempt: bool = False  # from the request quota: a follower's Fetch, or a request counted before
+    refusal: str | None = None  # why the long request that this part belongs to is refused as a whole
+    records_left: int = RECORDS_PER_REQUEST_MAX  # how many more metadata records the request may write
+    principal: str = ANONYMOUS
+    with_token: bool = False  # whether its client has logged in with a delegation token
+    size_bytes: int = 0  # of its frame, without the size in front
+    is_audited: bool = False  # whether an access of this request has a line in the audit
+
+    @property
+    def version(self) -> int:
+        """The version of the request, and of its response."""
+        return self.messages.version
+
+    @property
+    def client_id(self) -> str:
+        """The client id of the request's header, "" where it has none."""
+        return self.header.client_id
+
+    def get(self, name: str, default: Any) -> Any:
+        """A field of the request, or `default` where the request's version has no such field."""
+        return getattr(self.request, name, default)
+
+    def new(self, name: str, /, **values: Any) -> Message:
+        """An object of the response's class `name`, without those values that only other versions have a field for.
+
+        Fields without a value take the protocol's default, throttle_time 0. Raises TypeError as Messages.new does.
+        """
+        made: Message = self.messages.new(name, values)
+        return made
+
+    def has(self, name: str, field: str) -> bool:
+        """Whether the response's class `name` has that field in this version."""
+        return self.messages.has(name, field)
+
+    def respond(self, **values: Any) -> Message:
+        """The response, with those of the values that its version has a field for, as `new` takes them."""
+        made: Message = self.messages.new(self.messages.response_name, values)
+        return made

@@ -1,0 +1,242 @@
+"""Requests and responses by API key and version, through kio.
+
+kio has one class for each message and version. This module decodes a request into its class, and builds the response
+for the version of the request: `Messages.new` leaves out the fields that this version does not have. Each version's
+modules are imported when a client first uses that version, as importing all of them takes a second; those of the newest
+versions also in the background, see dispatch/preload.py.
+
+    request    int32 size, request header (api key int16, version int16, correlation id int32, client id), body
+    response   int32 size, response header (correlation id; tagged fields where flexible, except ApiVersions), body
+
+Source: Kafka's protocol guide, RequestHeader.json, ResponseHeader.json; KIP-482 (flexible versions), KIP-511.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import Field, fields, replace
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from kcli.protocol.kio_serial import SerialError, entity_reader, entity_writer
+
+# isort: split
+from kio.schema.index import api_key_map, schema_name_map
+from kio.static.constants import EntityType
+
+from formats.errors import FormatError
+from formats.java_text import java_utf8
+from formats.kernels.wire import behind_tags
+from kcli.broker.wire.kio_readable import readable
+from kcli.broker.wire.produce_request import read as read_produce
+from kcli.broker.wire.request_check import has_unknown_tags
+
+HEADER = struct.Struct(">hhih")  # api key, version, correlation id, length of the client id
+PRODUCE, API_VERSIONS = 0, 18
+SIZE_BYTES = 4
+NO_THROTTLE = timedelta(0)
+OTHER_THROTTLE = timedelta(milliseconds=0x01010101)  # each of its bytes differs from those of NO_THROTTLE
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class BadRequest(FormatError):
+    """The bytes are no request that this broker can decode: the connection is closed."""
+
+
+__all__ = [
+    "API_VERSIONS",
+    "PRODUCE",
+    "BadRequest",
+    "Message",
+    "Messages",
+    "RequestHeader",
+    "entity_reader",
+    "entity_writer",
+    "imported",
+    "messages",
+    "read_body",
+    "read_header",
+    "read_request",
+]
+
+
+class Message(Protocol):
+    """A request, a response or a struct in one, of any API and version: what code takes that serves every API. The
+    stubs in kcli/broker/wire/types have the messages of each API."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+class RequestHeader(NamedTuple):
+    """The header of a request. position: where in the frame the client id ends."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str
+    position: int
+
+
+class Messages:
+    """The classes of kio for one API key at one version, with the request's reader and the response's writer."""
+
+    def __init__(self, api_key: int, version: int) -> None:
+        self.api_key, self.version = api_key, version
+        self._versions = schema_name_map[api_key_map[api_key]]
+        request_module, request_name = self._versions[version][EntityType.request].split(":")
+        response_module, response_name = self._versions[version][EntityType.response].split(":")
+        self.request_type = getattr(import_module(request_module), request_name)
+        self._module: ModuleType = import_module(response_module)
+        self.response_name = response_name
+        self.response_type = getattr(self._module, response_name)
+        self.flexible: bool = self.request_type.__flexible__
+        self.header_is_flexible = self.flexible and api_key != API_VERSIONS
+        self.read = entity_reader(self.request_type)
+        self._write = entity_writer(self.response_type)
+        self._classes: dict[str, tuple[type | None, frozenset[str], set[str]]] = {}  # class, its fields, missing fields
+
+    def new(self, name: str, values: dict[str, Any]) -> Any:
+        """An object of the response's class `name`, of those values that this version has a field for.
+
+        Returns None where this version has no such class: the response has no field for the object either. Raises
+        TypeError for a class or a field that no version has.
+        """
+        known = self._classes.get(name)
+        if known is None:
+            cls = getattr(self._module, name, None)
+            if cls is None:
+                self._check_other_versions(name, values.keys())
+            known = self._classes[name] = cls, _field_names(cls), set()
+        cls, names, lacking = known
+        if not values.keys() <= names:
+            unknown = values.keys() - names
+            if not unknown <= lacking:
+                self._check_other_versions(name, unknown)
+                lacking |= unknown
+            values = {key: value for key, value in values.items() if key in names}
+        if cls is None:
+            return None
+        if "throttle_time" in names and "throttle_time" not in values:
+            values["throttle_time"] = NO_THROTTLE
+        return cls(**values)
+
+    def _check_other_versions(self, name: str, required: Iterable[str]) -> None:
+        """Raise TypeError unless some version has the response's class `name`, and each of those fields is in some
+        version.
+
+        The newest version comes first: it has almost every class and field, so that usually one import is enough.
+        """
+        left: set[str] | None = None
+        for version in sorted(self._versions, reverse=True):
+            cls = getattr(import_module(self._versions[version][EntityType.response].split(":")[0]), name, None)
+            if cls is not None:
+                left = (set(required) if left is None else left) - _field_names(cls)
+                if not left:
+                    return
+        lacks = name if left is None else f"{name}.{', '.join(sorted(left))}"
+        raise TypeError(f"{self.response_name}: no version has {lacks}")
+
+    def has(self, name: str, field: str) -> bool:
+        """Whether the response's class `name` exists in this version and has that field."""
+        return field in _field_names(getattr(self._module, name, None))
+
+    def encode(self, correlation_id: int, response: Message) -> bytes:
+        """The frame of a response, with its size in front."""
+        buffer = io.BytesIO()
+        buffer.write(bytes(4))
+        buffer.write(self.response_header(correlation_id))
+        self._write(buffer, response)
+        frame = buffer.getbuffer()
+        struct.pack_into(">i", frame, 0, len(frame) - 4)
+        del frame
+        return buffer.getvalue()
+
+    def encode_with_throttle_at(self, response: Message) -> tuple[bytes, int | None]:
+        """The frame of a response with correlation id 0 and throttle time 0, and the position of the throttle time in
+        it; None where the version has none."""
+        frame = self.encode(0, response)
+        names = [field.name for field in fields(self.response_type)]
+        if "throttle_time" not in names:
+            return frame, None
+        if names[0] == "throttle_time":
+            return frame, SIZE_BYTES + len(self.response_header(0))
+        other = self.encode(0, replace(response, throttle_time=OTHER_THROTTLE))
+        return frame, next(i for i, (byte, changed) in enumerate(zip(frame, other, strict=True)) if byte != changed)
+
+    def response_header(self, correlation_id: int) -> bytes:
+        """The header of a response, without the size in front of it."""
+        header = correlation_id.to_bytes(4, signed=True)
+        return header + b"\0" if self.header_is_flexible else header
+
+
+def _field_names(cls: Any) -> frozenset[str]:
+    return frozenset() if cls is None else frozenset(field.name for field in fields(cls))
+
+
+_IMPORTED: dict[tuple[int, int], Messages] = {}
+
+
+def messages(api_key: int, version: int) -> Messages:
+    """The classes of an API key and version, imported at the first call, which takes milliseconds. Raises KeyError
+    where kio has no such key or version."""
+    found = _IMPORTED.get((api_key, version))
+    if found is None:
+        found = _IMPORTED[api_key, version] = Messages(api_key, version)
+    return found
+
+
+def imported(api_key: int, version: int) -> Messages | None:
+    """The classes of an API key and version, None where `messages` has not imported them yet."""
+    return _IMPORTED.get((api_key, version))
+
+
+def read_header(frame: memoryview) -> RequestHeader:
+    """Decode the header of a request, without its tagged fields. Raises BadRequest.
+
+    A client id that is not UTF-8 is decoded as Kafka decodes every string, with replacement characters.
+    """
+    if len(frame) < HEADER.size:
+        raise BadRequest("a request shorter than its header", len(frame))
+    api_key, version, correlation_id, length = HEADER.unpack_from(frame)
+    position = HEADER.size + max(length, 0)
+    if length < -1 or position > len(frame):
+        raise BadRequest(f"a client id of {length:,} bytes", 8)
+    client_id = java_utf8(frame[HEADER.size : position])
+    return RequestHeader(api_key, version, correlation_id, client_id, position)
+
+
+def read_body(kind: Messages, frame: memoryview, header: RequestHeader) -> Any:
+    """Decode the body of a request, behind the tagged fields of a flexible header. Raises BadRequest."""
+    position = header.position
+    if kind.flexible:
+        try:
+            position = behind_tags(frame, position)
+        except FormatError as error:
+            raise BadRequest(f"the tagged fields of the header: {error.reason}", error.position) from error
+    return read_request(kind, frame, position)
+
+
+def read_request(kind: Messages, frame: memoryview, position: int) -> Any:
+    """Decode the body of a request. position: where in the frame it begins. Raises BadRequest.
+
+    As with Kafka, every byte but 0 is true, and a string that is not UTF-8 has replacement characters.
+    A duration is at most as long as kio reads it.
+    """
+    try:
+        if kind.api_key == PRODUCE:
+            return read_produce(kind.version, frame, position)
+        if not has_unknown_tags(kind.request_type, frame, position):
+            with suppress(SerialError, ValueError, OverflowError):
+                return kind.read(frame.toreadonly(), position)[0]
+        request, _ = kind.read(readable(kind.request_type, bytes(frame), position), 0)
+    except FormatError as error:
+        reason = f"{kind.request_type.__name__} version {kind.version}: {error.reason}"
+        raise BadRequest(reason, error.position) from error
+    except (SerialError, ValueError, OverflowError, TypeError) as error:
+        raise BadRequest(f"{kind.request_type.__name__} version {kind.version}: {error}", position) from error
+    return request

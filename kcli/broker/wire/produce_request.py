@@ -1,0 +1,68 @@
+"""Decodes Produce requests with a kernel: their batches are views of the received frame, and are not copied.
+
+The fields are named as kio names those of other requests. Source: ProduceRequest.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from uuid import UUID
+
+from formats.kernels.wire import read_produce
+from kcli.broker.wire.request_check import ITEMS_MAX
+
+
+@dataclass(slots=True)
+class PartitionProduceData:
+    """The records for one partition; an append writes the batch's offset and leader epoch into them."""
+
+    index: int
+    records: memoryview | None
+
+
+@dataclass(slots=True)
+class TopicProduceData:
+    """The records for a topic, up to version 12."""
+
+    name: str
+    partition_data: tuple[PartitionProduceData, ...]
+
+
+@dataclass(slots=True)
+class TopicIdProduceData:
+    """The records for a topic, from version 13 on; topic_id None: the id of zeros."""
+
+    topic_id: UUID | None
+    partition_data: tuple[PartitionProduceData, ...]
+
+
+TopicData = TopicProduceData | TopicIdProduceData
+
+
+@dataclass(slots=True)
+class ProduceRequest:
+    """A Produce request. timeout: ms."""
+
+    transactional_id: str | None
+    acks: int
+    timeout: int
+    topic_data: tuple[TopicData, ...]
+
+
+def read(version: int, frame: memoryview, position: int) -> ProduceRequest:
+    """The request whose body begins at a byte of its frame. Raises FormatError."""
+    transactional_id, acks, timeout_ms, topics = read_produce(frame, position, version, ITEMS_MAX)
+    found: list[TopicData] = []
+    for topic, batches in topics:
+        data = tuple([PartitionProduceData(index, records) for index, records in batches])
+        if isinstance(topic, str):
+            found.append(TopicProduceData(topic, data))
+        else:
+            found.append(TopicIdProduceData(_topic_id(topic), data))
+    return ProduceRequest(transactional_id, acks, timeout_ms, tuple(found))
+
+
+@lru_cache(4096)
+def _topic_id(data: bytes) -> UUID | None:
+    return UUID(bytes=data) if any(data) else None

@@ -1,0 +1,50 @@
+"""Errors in part of a command's results: written to stderr, and counted in the exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from kcli.cli.output import note
+from kcli.errors import KcliError
+
+Found = TypeVar("Found")
+
+
+class DiskFailed(KcliError):
+    """The operating system refused a change to a disk: it is full or read-only, or permission is missing."""
+
+
+class ErrorReport:
+    """Writes errors to stderr. exit_status: 0 without errors, 1 with errors, 2 where a file could not be read."""
+
+    def __init__(self) -> None:
+        self.exit_status = 0
+
+    def add(self, error: KcliError) -> None:
+        """Write the error to stderr, and set the exit status to 1 where it is 0."""
+        note(f"kcli: {error}")
+        self.exit_status = max(self.exit_status, 1)
+
+    def results(self, outcomes: Iterable[Found | KcliError]) -> list[Found]:
+        """Return the outcomes that are no errors, and add the errors to the report."""
+        found = []
+        for outcome in outcomes:
+            if isinstance(outcome, KcliError):
+                self.add(outcome)
+            else:
+                found.append(outcome)
+        return found
+
+    def status_with(self, trouble: Iterable[str | KcliError]) -> int:
+        """Add these errors and lines to the report. Returns the exit status, at least that of the worst error."""
+        for each in trouble:
+            error = each if isinstance(each, KcliError) else KcliError(each)
+            self.add(error)
+            self.exit_status = max(self.exit_status, error.exit_status)
+        return self.exit_status
+
+
+def cell(value: object) -> str:
+    """The text of a value in a table; `-` for None."""
+    return "-" if value is None else str(value)

@@ -1,0 +1,101 @@
+"""The ACLs of a cluster: DescribeAcls, CreateAcls and DeleteAcls, sent to any broker over connections of wire's.
+
+librdkafka's API knows neither delegation tokens nor users as resources. Source: KIP-140, KIP-290.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kcli.client.wire import AnyBroker, ErrorAnswer, call
+from kcli.errors import KcliError
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.acl_filter import AclFilter
+from kcli.security.acls import Acl, Operation, PatternType, Permission, ResourceType
+
+# isort: split
+from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
+from kio.schema.create_acls.v3.response import CreateAclsResponse
+from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
+from kio.schema.delete_acls.v3.response import DeleteAclsResponse
+from kio.schema.describe_acls.v3.request import DescribeAclsRequest
+from kio.schema.describe_acls.v3.response import DescribeAclsResponse
+from kio.static.primitive import i8
+
+
+class Acls:
+    """The ACLs of a cluster."""
+
+    def __init__(self, brokers: AnyBroker) -> None:
+        self._brokers = brokers
+
+    def matching(self, acl_filter: AclFilter) -> list[Acl]:
+        """Return the ACLs that a filter matches. Raises NobodyAnswers, ErrorAnswer."""
+        request = DescribeAclsRequest(**_fields(acl_filter))
+        answer = self._brokers.ask(lambda server: call(server, request, DescribeAclsResponse))
+        if answer.error_code != ErrorCode.NONE:
+            raise ErrorAnswer("", answer.error_code, answer.error_message)
+        return [_acl(resource, each) for resource in answer.resources for each in resource.acls]
+
+    def add(self, acls: Sequence[Acl]) -> Iterator[Acl | KcliError]:
+        """Add ACLs; one that is there already stays. Yields each, or a KcliError. Raises NobodyAnswers."""
+        creations = tuple(
+            AclCreation(
+                resource_type=i8(each.resource_type),
+                resource_name=each.resource_name,
+                resource_pattern_type=i8(each.pattern_type),
+                principal=each.principal,
+                host=each.host,
+                operation=i8(each.operation),
+                permission_type=i8(each.permission),
+            )
+            for each in acls
+        )
+        request = CreateAclsRequest(creations=creations)
+        answer = self._brokers.ask(lambda server: call(server, request, CreateAclsResponse))
+        for acl, result in zip(acls, answer.results, strict=False):
+            if result.error_code == ErrorCode.NONE:
+                yield acl
+            else:
+                yield ErrorAnswer(_subject(acl), result.error_code, result.error_message)
+
+    def remove(self, filters: Sequence[AclFilter]) -> Iterator[Acl | KcliError]:
+        """Remove the ACLs that filters match. Yields each, or a KcliError. Raises NobodyAnswers."""
+        request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**_fields(each)) for each in filters))
+        answer = self._brokers.ask(lambda server: call(server, request, DeleteAclsResponse))
+        for result in answer.filter_results:
+            if result.error_code != ErrorCode.NONE:
+                yield ErrorAnswer("", result.error_code, result.error_message)
+            for each in result.matching_acls:
+                acl = _acl(each, each)
+                failed = each.error_code != ErrorCode.NONE
+                yield ErrorAnswer(_subject(acl), each.error_code, each.error_message) if failed else acl
+
+
+def _subject(acl: Acl) -> str:
+    return f"{acl.principal} {acl.operation.name} {acl.resource_type.name} {acl.resource_name}"
+
+
+def _fields(acl_filter: AclFilter) -> dict[str, Any]:
+    return {
+        "resource_type_filter": i8(acl_filter.resource_type),
+        "resource_name_filter": acl_filter.resource_name,
+        "pattern_type_filter": i8(acl_filter.pattern_type),
+        "principal_filter": acl_filter.principal,
+        "host_filter": acl_filter.host,
+        "operation": i8(acl_filter.operation),
+        "permission_type": i8(acl_filter.permission),
+    }
+
+
+def _acl(resource: Any, entry: Any) -> Acl:
+    return Acl(
+        resource_type=ResourceType.of(resource.resource_type),
+        resource_name=resource.resource_name,
+        pattern_type=PatternType.of(resource.pattern_type),
+        principal=entry.principal,
+        host=entry.host,
+        operation=Operation.of(entry.operation),
+        permission=Permission.of(entry.permission_type),
+    )

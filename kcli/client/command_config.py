@@ -1,0 +1,188 @@
+"""The file of --command-config: a client's properties in Kafka's own words, to librdkafka's properties.
+
+    security.protocol, client.id     as they are
+    sasl.mechanism                   PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
+    sasl.jaas.config                 PlainLoginModule, ScramLoginModule: username and password; tokenauth=true of SCRAM,
+                                     for a delegation token
+                                     OAuthBearerLoginModule: extension_NAME, ssl.* towards the token endpoint; clientId,
+                                     clientSecret and scope where the settings below are not there
+    sasl.login.callback.handler.class
+                                     of OAUTHBEARER: OAuthBearerLoginCallbackHandler; without it Kafka's clients log in
+                                     with tokens that nobody has signed
+    sasl.oauthbearer.token.endpoint.url
+                                     a file with a token, or where tokens are given for client credentials (http, https)
+    sasl.oauthbearer.client.credentials.client.id, .client.secret, sasl.oauthbearer.scope, .header.urlencode
+    ssl.keystore.*, ssl.truststore.*, ssl.key.password
+                                     PEM, PKCS12 or JKS: read here, and given to librdkafka as PEM texts
+    ssl.endpoint.identification.algorithm
+                                     https, or nothing: host names are not checked
+    config.providers.*               FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider
+
+Another setting of security.*, ssl.* or sasl.* is refused by its name: a connection is never less safe than the file
+says. Settings that secure nothing (serializers, acks) belong to Kafka's own clients, and are passed over. No error has
+a part of a value. Source: SslConfigs, SaslConfigs, CommonClientConfigs; librdkafka's CONFIGURATION.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote_plus
+
+from kcli.client.security import CLIENT_ID, CLIENT_SECRET, ENDPOINT, EXTENSIONS, HTTPS_CA, OIDC, SCOPE, TOKEN_AUTH
+from kcli.errors import UsageError
+from kcli.log.config import InvalidConfig
+from kcli.log.config_providers import resolve
+from kcli.log.log_directory import read_properties
+from kcli.security import oauth
+from kcli.security.jaas import InvalidJaasConfig, LoginModule, login_module
+from kcli.security.oauth_client import check_extension
+
+_PASSED: Final = frozenset({"client.id", "security.protocol", "sasl.mechanism"})
+_LOGINS: Final = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": frozenset({"PLAIN"}),
+    "org.apache.kafka.common.security.scram.ScramLoginModule": frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"}),
+    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": frozenset({oauth.MECHANISM}),
+}
+"""Login module -> the mechanisms that it is for."""
+_STORES: Final = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+_HOST_CHECK: Final = "ssl.endpoint.identification.algorithm"
+_JAAS: Final = "sasl.jaas.config"
+_HANDLER: Final = "sasl.login.callback.handler.class"
+_OAUTH_HANDLER: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+_URLENCODE: Final = "sasl.oauthbearer.header.urlencode"
+_CREDENTIALS: Final = {
+    CLIENT_ID: ("sasl.oauthbearer.client.credentials.client.id", "clientId"),
+    CLIENT_SECRET: ("sasl.oauthbearer.client.credentials.client.secret", "clientSecret"),
+    SCOPE: ("sasl.oauthbearer.scope", "scope"),
+}
+"""librdkafka's property -> Kafka's, and the option of the login module that does where it is not there."""
+_EXTENSION: Final = "extension_"
+_OF_OAUTH: Final = frozenset({_HANDLER, ENDPOINT, _URLENCODE, *(each for each, _ in _CREDENTIALS.values())})
+_KNOWN: Final = _PASSED | _STORES | _OF_OAUTH | {_HOST_CHECK, _JAAS}
+_SECURING: Final = ("security.", "ssl.", "sasl.")
+
+
+def read_command_config(path: Path) -> dict[str, str]:
+    """Return librdkafka's properties for a file of client properties. Raises UnreadableInput, UsageError."""
+    try:
+        resolved = resolve(read_properties(path))
+    except InvalidConfig as error:
+        raise UsageError(f"{path}: {error}") from None
+    try:
+        return librdkafka_properties(resolved.properties)
+    except UsageError as error:
+        raise UsageError(f"{path}: {resolved.hide(str(error))}") from None
+
+
+def librdkafka_properties(entries: Mapping[str, str]) -> dict[str, str]:
+    """Return librdkafka's properties for client properties of Kafka. Raises UsageError."""
+    for name in entries:
+        if name.startswith(_SECURING) and name not in _KNOWN:
+            raise UsageError(f"{name}: not honoured by kcli's clients")
+    found = {name: entries[name].strip() for name in sorted(_PASSED & set(entries))}
+    protocol = found.get("security.protocol", "PLAINTEXT").upper()
+    if protocol.startswith("SASL"):
+        found |= _login(entries, found)
+    else:
+        found.pop("sasl.mechanism", None)
+    return found | (_tls(entries) if protocol.endswith("SSL") else {})
+
+
+def _login(entries: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    mechanism = found.get("sasl.mechanism", "GSSAPI")
+    if mechanism not in {each for mechanisms in _LOGINS.values() for each in mechanisms}:
+        raise UsageError(
+            f"sasl.mechanism: {mechanism} is not honoured by kcli's clients: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "
+            "OAUTHBEARER"
+        )
+    if _JAAS not in entries:
+        raise UsageError(f"{_JAAS}: must be there where security.protocol is one of SASL")
+    try:
+        module = login_module(entries[_JAAS])
+    except InvalidJaasConfig as error:
+        raise UsageError(f"{_JAAS}: {error}") from None
+    if mechanism not in _LOGINS.get(module.name, ()):
+        raise UsageError(f"{_JAAS}: its login module is not that of {mechanism}")
+    if mechanism == oauth.MECHANISM:
+        return _oauth(entries, module)
+    if settings := sorted(_OF_OAUTH & set(entries)):
+        raise UsageError(f"{settings[0]}: only of {oauth.MECHANISM}")
+    if missing := [name for name in ("username", "password") if name not in module.options]:
+        raise UsageError(f"{_JAAS}: no {missing[0]}")
+    known = {"username", "password"} | ({"tokenauth"} if mechanism.startswith("SCRAM") else set())
+    if unknown := sorted(set(module.options) - known):
+        raise UsageError(f"{_JAAS}: option {unknown[0]} is not honoured by kcli's clients")
+    with_token = module.options.get("tokenauth", "").lower() == "true"
+    login = {"sasl.username": module.options["username"], "sasl.password": module.options["password"]}
+    return login | ({TOKEN_AUTH: "true"} if with_token else {})
+
+
+def _oauth(entries: Mapping[str, str], module: LoginModule) -> dict[str, str]:
+    """librdkafka's properties for OAUTHBEARER; its own names for a login by OIDC."""
+    if entries.get(_HANDLER, "").strip() != _OAUTH_HANDLER:
+        raise UsageError(f"{_HANDLER}: must be {_OAUTH_HANDLER} for kcli's clients, which make no unsigned tokens")
+    if not (url := entries.get(ENDPOINT, "").strip()):
+        raise UsageError(f"{ENDPOINT}: must be there for {oauth.MECHANISM}")
+    options = dict(module.options)
+    given = {name: options.pop(option, "") for name, (_, option) in _CREDENTIALS.items()}
+    given |= {name: entries[setting] for name, (setting, _) in _CREDENTIALS.items() if entries.get(setting, "")}
+    extensions = {name.removeprefix(_EXTENSION): text for name, text in options.items() if name.startswith(_EXTENSION)}
+    tls = {name: text for name, text in options.items() if name.startswith("ssl.truststore.")}
+    if unknown := sorted(set(options) - set(tls) - {f"{_EXTENSION}{name}" for name in extensions}):
+        raise UsageError(f"{_JAAS}: option {unknown[0]} is not honoured by kcli's clients")
+    for name, text in extensions.items():
+        try:
+            check_extension(name, text)
+        except oauth.InvalidToken as error:
+            raise UsageError(f"{_JAAS}: {error}") from None
+    found = {"sasl.oauthbearer.method": OIDC, ENDPOINT: url}
+    if not url.startswith("file:"):
+        for name in (CLIENT_ID, CLIENT_SECRET):
+            if not given[name]:
+                raise UsageError(f"{_CREDENTIALS[name][0]}: must be there where {ENDPOINT} is no file")
+        if entries.get(_URLENCODE, "").strip().lower() == "true":
+            given = {name: quote_plus(text) for name, text in given.items()}
+        found |= {name: text for name, text in given.items() if text}
+    if extensions:
+        found[EXTENSIONS] = ",".join(f"{name}={text}" for name, text in extensions.items())
+    if trusted := _tls(tls).get("ssl.ca.pem"):
+        found[HTTPS_CA] = trusted
+    return found
+
+
+def _tls(entries: Mapping[str, str]) -> dict[str, str]:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    from kcli.tls.key_stores import key_entries, trusted_certificates
+    from kcli.tls.settings import InvalidTlsSetting, read_settings
+
+    try:
+        settings = read_settings({name: text for name, text in entries.items() if text or name == _HOST_CHECK})
+        keys, trusted = key_entries(settings), trusted_certificates(settings)
+    except InvalidTlsSetting as error:
+        raise UsageError(str(error)) from None
+    found = {} if settings.checks_host else {_HOST_CHECK: "none"}
+    if trusted:
+        found["ssl.ca.pem"] = b"".join(each.public_bytes(Encoding.PEM) for each in trusted).decode()
+    if len(keys) > 1:
+        raise UsageError("ssl.keystore.location: more than one key is in it")
+    for each in keys:
+        key = each.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        found["ssl.key.pem"] = key.decode()
+        found["ssl.certificate.pem"] = b"".join(one.public_bytes(Encoding.PEM) for one in each.chain).decode()
+    return found

@@ -1,0 +1,145 @@
+"""Whether the transaction coordinator's records fit the producers of the partitions beside them.
+
+    transaction-open        a transaction is open in a partition, and its coordinator has none there: it hangs (KIP-664)
+    transaction-state-end   a partition knows a producer epoch, or a producer id, that the coordinator gives out after
+                            its last record: __transaction_state is an older copy, or its end is lost
+
+A producer's epoch in a partition is never above the coordinator's, which writes each before it is used. Source:
+TransactionCoordinator, ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from kcli.errors import KcliError
+from kcli.inspector.transactions import TransactionFiles
+from kcli.log.log_directory import LogDirectory
+from kcli.log.partition_view import PartitionView
+from kcli.log.recovery.snapshots import wrong_snapshots
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.txn.records import TOPIC
+from kcli.txn.transaction import Transaction
+from kcli.views.transactions import Open, Producer, hanging
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A contradiction between the coordinator's records and a partition.
+
+    kind: see the module. partition: the one that is not as the other says. producer_id: that of the producer. offset:
+    the first of the open transaction; None where the coordinator's records are at fault."""
+
+    kind: str
+    partition: TopicPartition
+    producer_id: int
+    offset: int | None
+    expected: str
+    found: str
+    outcome: str
+
+
+def unfit(home: Path) -> Iterator[Unfit]:
+    """Yield the contradictions in a log directory; none where it lacks a partition of __transaction_state, or one
+    cannot be read, as the coordinator may know more."""
+    if not any(each.name.topic == TOPIC and not each.name.state for each in LogDirectory(home).partitions()):
+        return
+    files = TransactionFiles([home], now_ms=0, warn=lambda _: None)
+    try:
+        found = [each for each in files.producers(files.places(None, None), None) if not isinstance(each, KcliError)]
+        known = files.transactions()
+        is_whole = not files.trouble
+        ongoing = [Open(place, each) for place, producers in found for each in _open(place, producers)]
+        hangs = list(hanging(files, ongoing)) if is_whole else []
+    except KcliError:
+        return
+    has_wrong = cache(partial(_has_wrong_snapshot, home))
+    yield from _older(
+        [each for each in found if _is_odd(each[1], known) and not has_wrong(each[0])],
+        known,
+        files.state_partitions,
+        is_whole=is_whole,
+    )
+    for place, producer in hangs:
+        if has_wrong(place):
+            continue
+        yield Unfit(
+            "transaction-open",
+            place,
+            producer.producer_id,
+            producer.start_offset,
+            f"a transaction of producer {producer.producer_id:,} that its coordinator knows, or its end marker",
+            f"the transaction is open from offset {producer.start_offset:,} on, and its coordinator has none open here",
+            "Kafka starts, nobody ends the transaction, and read_committed consumers stop at that offset",
+        )
+
+
+def _has_wrong_snapshot(home: Path, place: TopicPartition) -> bool:
+    """Whether the log of a partition contradicts a producer snapshot beside it, from which its producers then come."""
+    try:
+        return bool(wrong_snapshots(PartitionView(home / str(place))))
+    except KcliError:
+        return True
+
+
+def _is_odd(producers: Iterable[Producer], known: Mapping[str, Transaction]) -> bool:
+    """Whether a partition has a transactional producer in another epoch than the coordinator, or one that it does not
+    have."""
+    epochs = {(each.producer_id, each.producer_epoch) for each in known.values()}
+    return any(
+        each.coordinator_epoch is not None and (each.producer_id, each.producer_epoch) not in epochs
+        for each in producers
+    )
+
+
+def _open(place: TopicPartition, producers: Iterable[Producer]) -> Iterator[Producer]:
+    return (each for each in producers if each.start_offset is not None and place.topic != TOPIC)
+
+
+def _older(
+    found: Iterable[tuple[TopicPartition, list[Producer]]],
+    known: Mapping[str, Transaction],
+    partitions: Mapping[str, int],
+    *,
+    is_whole: bool,
+) -> Iterator[Unfit]:
+    """Yield what shows that the coordinator's records are older than the partitions: for each transactional id once,
+    and once for all producer ids that are missing.
+
+    partitions: of __transaction_state, by transactional id. is_whole: whether all of the coordinator's records are
+    known."""
+    owners = {each.producer_id: (name, each) for name, each in known.items()}
+    others = {number for each in known.values() for number in (each.previous_producer_id, each.next_producer_id)}
+    newest_ms = max((each.last_update_ms for each in known.values()), default=None)
+    told: set[str] = set()
+    for place, producers in found:
+        for each in producers:
+            name, transaction = owners.get(each.producer_id, ("", None))
+            is_other = transaction is None and each.producer_id in others
+            if each.coordinator_epoch is None or is_other or name in told:
+                continue
+            if transaction is not None and each.producer_epoch > transaction.producer_epoch:
+                told.add(name)
+                has = f"the last record of {name} has epoch {transaction.producer_epoch:,}"
+                state = TopicPartition(TOPIC, partitions[name])
+                yield _of_state(state, each.producer_id, f", epoch {each.producer_epoch:,}", place, has)
+            elif transaction is None and is_whole and newest_ms is not None and each.last_timestamp_ms > newest_ms:
+                told.add(name)
+                has = "no record has that producer, nor is any as new"
+                yield _of_state(TopicPartition(TOPIC, min(partitions.values())), each.producer_id, "", place, has)
+
+
+def _of_state(state: TopicPartition, producer_id: int, epoch: str, place: TopicPartition, has: str) -> Unfit:
+    return Unfit(
+        "transaction-state-end",
+        state,
+        producer_id,
+        None,
+        f"a record of producer {producer_id:,}{epoch}, which {place} has",
+        f"{has}: {TOPIC} is older than the partitions, or its end is lost",
+        "Kafka starts, gives out producer epochs again that partitions have, and refuses what these producers send "
+        "(OUT_OF_ORDER_SEQUENCE_NUMBER)",
+    )

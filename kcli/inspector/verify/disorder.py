@@ -1,0 +1,145 @@
+"""Sound batches of a log that are not in the order of their offsets: exchanged, moved, or repeated.
+
+The check of the log reports such a batch where offsets decrease or leave a gap, several times for one cause. This
+module compares the batches with their order by offset, and returns the one cause in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.kernels.columns import BatchRow
+from kcli.log.partition_view import Content, FileRange
+
+BATCHES_MAX = 1 << 18
+"""The largest number of batches of a log that is compared."""
+
+
+class Place(NamedTuple):
+    """A batch: the byte where it begins, its first and its last offset."""
+
+    position: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Disorder:
+    """The fault in the order of the batches, in words.
+
+    missing: the ranges (first, last) of offsets that no batch has, between the first and the last offset of the log.
+    lost: those of them in whose place the log has copies of other batches."""
+
+    text: str
+    missing: frozenset[tuple[int, int]]
+    lost: tuple[int, int] | None = None
+
+
+def disorder(log: Path, size: int) -> Disorder | None:
+    """The fault in the order of a log's readable batches; None where they are in order, where only the base offset of
+    a single batch is wrong, or where batches only overlap. Raises UnreadableInput."""
+    places = _places(log, size)
+    if _is_ordered(places):
+        return None
+    missing = frozenset(_missing(places))
+    copies = _copies(places)
+    if not copies:
+        words = _rearranged(places)
+        return None if words is None else Disorder(words, missing)
+    copy, original = copies[0]
+    repeated = f"{_batches(len(copies), copy)} repeat{'s the one' if len(copies) == 1 else ' those'}"
+    lost = next((each for each in missing if each in _written_over(places, copies)), None)
+    return Disorder(f"{repeated} at byte {original.position:,}", missing, lost)
+
+
+def _places(log: Path, size: int) -> list[Place]:
+    """The readable batches in the order of the file, none of a log with more than BATCHES_MAX; without those whose base
+    offset alone is wrong, as another batch has their bytes only if they are a copy."""
+    from kcli.log.recovery.readable import in_place  # imported where a log is out of order
+    from kcli.log.recovery.salvage import topic_of
+
+    left_out: list[BatchRow] = []
+    found: list[BatchRow] = []
+    for row in in_place(log.name, Content((FileRange(log, 0, size),)), topic_of(log.parent), left_out.append):
+        if len(found) + len(left_out) >= BATCHES_MAX:
+            return []
+        found.append(row)
+    known = {(row.base_offset, row.crc) for row in found}
+    found += [row for row in left_out if (row.base_offset, row.crc) in known]
+    return sorted(Place(row.position, row.base_offset, row.last_offset) for row in found)
+
+
+def _is_ordered(places: Sequence[Place]) -> bool:
+    return all(one.last < other.first for one, other in pairwise(places))
+
+
+def _missing(places: Iterable[Place]) -> Iterator[tuple[int, int]]:
+    end: int | None = None
+    for each in sorted(places, key=lambda place: place.first):
+        if end is not None and each.first > end + 1:
+            yield end + 1, each.first - 1
+        end = each.last if end is None else max(end, each.last)
+
+
+def _copies(places: Sequence[Place]) -> list[tuple[Place, Place]]:
+    """Batches that are there twice, each with its original, where the log without them is in order; else none."""
+    for direction in (1, -1):
+        originals: dict[int, Place] = {}
+        copies: list[tuple[Place, Place]] = []
+        for each in places[::direction]:
+            original = originals.setdefault(each.first, each)
+            if original is not each:
+                copies.append((each, original))
+        if copies and _is_ordered([*originals.values()][::direction]):
+            return copies[::direction]
+    return []
+
+
+def _written_over(places: Sequence[Place], copies: Sequence[tuple[Place, Place]]) -> Iterator[tuple[int, int]]:
+    """The offsets, first and last, between the batches around each run of copies."""
+    copied = {copy.position for copy, _ in copies}
+    before: Place | None = None
+    for one, other in pairwise(places):
+        before = before if one.position in copied else one
+        if before is not None and one.position in copied and other.position not in copied:
+            yield before.last + 1, other.first - 1
+
+
+def _rearranged(places: Sequence[Place]) -> str | None:
+    """Which batches are not in the order of their first offsets; None where all are."""
+    order = sorted(range(len(places)), key=lambda i: places[i].first)
+    rank = [0] * len(places)
+    for number, i in enumerate(order):
+        rank[i] = number
+    wrong = [i for i, number in enumerate(rank) if number != i]
+    if not wrong:
+        return None
+    first, last = wrong[0], wrong[-1]
+    here = rank[first : last + 1]
+    ahead, behind = last - rank[first] + 1, rank[last] - first + 1  # batches of the blocks in front and at the end
+    middle = range(first + behind, last - ahead + 1)
+    if here != [*range(rank[first], last + 1), *middle, *range(first, first + behind)]:
+        start = places[first].position
+        return f"{len(wrong):,} batches are not in the order of their offsets, the first at byte {start:,}"
+    one, other = places[first], places[last - behind + 1]
+    if ahead == behind == 1:
+        return f"the batches at byte {one.position:,} and byte {other.position:,} are exchanged"
+    if middle:
+        return f"{_batches(ahead, one)} and {_batches(behind, other)} are exchanged"
+    if ahead < behind:
+        return f"{_batches(ahead, one)} belong{_s(ahead)} behind the {behind:,} that follow"
+    return f"{_batches(behind, other)} belong{_s(behind)} in front of the {ahead:,} from byte {one.position:,} on"
+
+
+def _s(number: int) -> str:
+    return "s" if number == 1 else ""
+
+
+def _batches(number: int, place: Place) -> str:
+    return (
+        f"the batch at byte {place.position:,}" if number == 1 else f"the {number:,} batches at byte {place.position:,}"
+    )

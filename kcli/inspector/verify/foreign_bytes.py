@@ -1,0 +1,66 @@
+"""Damage in a log that is called a batch with a wrong length, or one cut off by the end of the file, and is none.
+
+a header that no batch has           bytes of something else, written over batches or put between them:
+                                     a text, a fill pattern, the header of an archive
+a header whose batch would end behind the file, with sound batches behind it: its length is wrong
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from kcli.inspector.verify.findings import Finding
+from kcli.log.source import FileSource
+
+PREFIX = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
+OFFSET_BYTES = 8
+OFFSET_BOUND = 1 << 60
+"""An offset that no log reaches; text and the signatures of archives give larger ones."""
+MAGICS = range(3)
+KINDS = ("truncated", "batch-length")
+SHOWN_BYTES = 24
+
+
+def told_apart(path: Path, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield the findings of a log: those of a wrong length and of a batch that the file's end cuts off have another
+    kind where there is no such batch. Raises UnreadableInput."""
+    for each in findings:
+        if each.kind not in KINDS or each.position is None:
+            yield each
+            continue
+        head = _read(path, each.position)
+        bytes_text = f"{each.length or 0:,} bytes at byte {each.position:,} are no batch"
+        if not _may_begin_batch(head):
+            yield replace(each, kind="foreign-bytes", found=f"{bytes_text}{_text_of(head[: each.length])}")
+        elif each.kind == "truncated" and each.next_valid_position is not None:
+            yield replace(each, kind="batch-length", found=f"{bytes_text}: by its length {each.found}")
+        else:
+            yield each
+
+
+def _read(path: Path, position: int) -> bytes:
+    source = FileSource(path)
+    try:
+        head = bytearray(SHOWN_BYTES)
+        return bytes(head[: source.read_at(position, memoryview(head))])
+    finally:
+        source.close()
+
+
+def _may_begin_batch(head: bytes) -> bool:
+    """Whether a batch may begin with these bytes. Too few bytes for its offset do not tell."""
+    if len(head) < OFFSET_BYTES:
+        return True
+    if not 0 <= int.from_bytes(head[:OFFSET_BYTES], signed=True) < OFFSET_BOUND:
+        return False
+    return len(head) < PREFIX.size or PREFIX.unpack_from(head)[3] in MAGICS
+
+
+def _text_of(head: bytes) -> str:
+    """The words that show the first bytes, where they are ASCII text."""
+    text = head.decode("ascii", "replace").split("\0")[0].splitlines()
+    is_text = bool(text) and len(text[0]) >= OFFSET_BYTES and text[0].isprintable() and text[0].isascii()
+    return f": they begin with {text[0]!r}" if is_text else ""

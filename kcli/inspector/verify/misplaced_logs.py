@@ -1,0 +1,373 @@
+"""Logs in the directory of another partition: swapped with its logs, moved there, or copied.
+
+A place is a segment of a partition: its offsets go from the base offset in the name to that of the next segment. A log
+may not fit its own place, by its first batch, its last batch or most entries of the place's indexes. Such a log is
+compared with the places in the other partitions of the log directory:
+
+    swapped   two or more such logs fit each other's places
+    moved     it fits a place whose log is missing
+    copied    a log that fits its place has the same bytes
+
+All other checks of a partition use the logs that belong to it, so that a misplaced log makes one finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from formats.file_name import FileKind, build_directory, parse, parse_directory
+from formats.kernels.columns import LAST_OFFSET, POSITION
+from kcli.errors import UnreadableInput
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from kcli.inspector.verify.segment_names import (
+    INDEX_KINDS,
+    Header,
+    SegmentFiles,
+    ends_with,
+    headers,
+    log_name,
+    read_header,
+)
+from kcli.inspector.verify.surroundings import Gaps, Surroundings
+from kcli.log.recovery.exchanged import indexes_fit
+from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.source import FileSource
+from kcli.protocol.topic_partition import TopicPartition
+
+KINDS = (FileKind.LOG, *INDEX_KINDS)
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """The place of a segment in a partition's directory, and the log that is there now.
+
+    until: the base offset of the next segment, None for the last one. files: those with the base offset in their names.
+    is_cleaned: whether the log may have gaps. last_entry: (relative offset, position) of the offset index.
+    last_time_entry: (timestamp in ms, relative offset) of the time index. header: that of the log's first sound batch.
+    end: the offset behind its last whole batch. is_odd: whether the log does not fit the place. is_damaged: whether an
+    odd log has bytes that are no sound batch, so that it may have had offsets before the first batch and behind the
+    last.
+    """
+
+    directory: Path
+    base: int
+    until: int | None
+    files: dict[FileKind, Path]
+    is_cleaned: bool
+    last_entry: tuple[int, int] | None = None
+    last_time_entry: tuple[int, int] | None = None
+    header: Header | None = None
+    end: int = 0
+    is_odd: bool = False
+    is_damaged: bool = False
+
+    @property
+    def log(self) -> Path:
+        """The path of the log that is at this place."""
+        return self.files[FileKind.LOG]
+
+    @property
+    def name(self) -> str:
+        """The name of the log that belongs here: <partition>/<file>."""
+        return f"{self.directory.name}/{log_name(self.base)}"
+
+    def indexes(self, log: Path, base: int) -> bool:
+        """Whether most entries in the indexes of this place point to batches of `log`, if its base offset is `base`."""
+        return bool(indexes_fit(self.directory / log_name(self.base), log, base))
+
+    def has_room_for(self, first: int, end: int, *, is_damaged: bool = False) -> bool:
+        """Whether the log of this place may have the offsets [first, end), or these and lost ones around them."""
+        if self.is_cleaned or is_damaged:
+            return self.base <= first and (self.until is None or end <= self.until)
+        return first == self.base and (self.until is None or end == self.until)
+
+    def takes(self, other: _Place) -> bool:
+        """Whether the log of another place belongs here: by an index that fits, or by both ends of this place."""
+        if other.header is None or not self.has_room_for(other.header.first, other.end, is_damaged=other.is_damaged):
+            return False
+        if self.indexes(other.log, self.base) or other.indexes(other.log, self.base):
+            return True
+        has_entries = (self.last_entry, self.last_time_entry) != (None, None) and FileKind.LOG in self.files
+        return not self.is_cleaned and not other.is_damaged and self.until is not None and not has_entries
+
+
+@dataclass(slots=True)
+class MisplacedLogs:
+    """The logs that are in the wrong partition's directory.
+
+    segments: by the partition's directory name and base offset, the segment that belongs there; None where the log
+    there is not the partition's own. copies: by the partition's directory name, the names of files that were copied
+    from another partition, each with what it is."""
+
+    segments: dict[str, dict[int, SegmentFiles | None]] = field(default_factory=dict)
+    copies: dict[str, dict[str, str]] = field(default_factory=dict)
+    _findings: list[tuple[Finding, set[str]]] = field(default_factory=list)
+
+    def take(self, directory: str) -> list[Finding]:
+        """Return the findings about a partition's directory, and remove them, so that each is reported once."""
+        taken = [finding for finding, names in self._findings if directory in names]
+        self._findings = [each for each in self._findings if directory not in each[1]]
+        return taken
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The findings that are not taken."""
+        return [finding for finding, _ in self._findings]
+
+    def add(self, finding: Finding, names: set[str]) -> None:
+        """Add a finding about the directories of these names."""
+        self._findings.append((finding, names))
+
+    def put(self, place: _Place, segment: SegmentFiles | None) -> None:
+        """Set the segment that belongs to a place."""
+        self.segments.setdefault(place.directory.name, {})[place.base] = segment
+
+
+def find_around(around: Surroundings) -> MisplacedLogs:
+    """Return the misplaced logs in a log directory."""
+    ends = around.recovery_points if around.is_clean else {}
+    return find(around.path, lambda each: around.gaps(each) is not Gaps.LOSS, ends)
+
+
+def find(home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping[TopicPartition, int]) -> MisplacedLogs:
+    """Return the misplaced logs in a log directory.
+
+    is_cleaned: whether a partition's log may have gaps. ends: log end offsets by partition, where they are known.
+    """
+    found = MisplacedLogs()
+    partitions = list(_partitions(home, is_cleaned, ends))
+    odd = [place for places in partitions for place in places if place.is_odd]
+    if not odd:
+        return found
+    open_places = [*odd, *(hole for places in partitions for hole in _holes(places))]
+    targets: dict[_Place, _Place] = {}
+    for place in odd:
+        takers = [each for each in open_places if each.directory != place.directory and each.takes(place)]
+        if len(takers) == 1:
+            targets[place] = takers[0]
+    for chain in _chains(targets):
+        _move(found, chain, targets)
+    for place in odd:
+        twin = None if place in targets else _twin(place, partitions)
+        if twin is not None:
+            _set_aside(found, place, twin)
+    return found
+
+
+def _partitions(
+    home: Path, is_cleaned: Callable[[TopicPartition], bool], ends: Mapping[TopicPartition, int]
+) -> Iterator[list[_Place]]:
+    """Yield the places of each partition's directory, by base offset."""
+    try:
+        directories = sorted(each for each in home.iterdir() if each.is_dir())
+    except OSError:
+        return
+    for directory in directories:
+        name = parse_directory(directory.name)
+        if name is None or name.state or build_directory(name) != directory.name:
+            continue
+        partition = TopicPartition(name.topic, name.partition)
+        try:
+            yield _places(directory, is_cleaned=is_cleaned(partition), end=ends.get(partition))
+        except (OSError, UnreadableInput):  # the checks of that partition report this error
+            continue
+
+
+def _places(directory: Path, *, is_cleaned: bool, end: int | None) -> list[_Place]:
+    files: dict[int, dict[FileKind, Path]] = {}
+    for path in directory.iterdir():
+        parsed = parse(path.name)
+        if parsed is not None and parsed.kind in KINDS and not parsed.state and not parsed.remote_id and path.is_file():
+            files.setdefault(parsed.base_offset or 0, {})[parsed.kind] = path
+    places = [_Place(directory, base, None, files[base], is_cleaned) for base in sorted(files)]
+    for place, following in pairwise(places):
+        place.until = following.base
+    for place in places:
+        _survey(place, end)
+    return places
+
+
+def _survey(place: _Place, end: int | None) -> None:
+    """Set the attributes of a place by its indexes and the first and last batch of its log."""
+    if FileKind.OFFSET_INDEX in place.files:
+        place.last_entry = _last_entry(place.files[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
+    if FileKind.TIME_INDEX in place.files:
+        place.last_time_entry = _last_entry(place.files[FileKind.TIME_INDEX], TIME_ENTRY_BYTES)
+    if place.until is None and place.last_entry is None and end is not None and end > place.base:
+        place.until = end
+    if FileKind.LOG not in place.files:
+        return
+    place.header = _header(place.log, 0)
+    is_indexed = place.indexes(place.log, place.base)
+    has_entries = (place.last_entry, place.last_time_entry) != (None, None)
+    if place.header is None:
+        place.is_odd = has_entries and not is_indexed
+    else:
+        start = place.last_entry[1] if place.last_entry is not None else 0
+        if not is_indexed or _header(place.log, start) is None:
+            start = 0
+        for header in headers(place.log, start):
+            place.end = header.last + 1
+        place.is_odd = not place.has_room_for(place.header.first, place.end) or (has_entries and not is_indexed)
+    if place.is_odd and place.log.stat().st_size:
+        _survey_around_damage(place)
+
+
+def _survey_around_damage(place: _Place) -> None:
+    """Set the attributes of a place by all sound batches of its log. Raises UnreadableInput."""
+    source = FileSource(place.log)
+    place.header = None
+    try:
+        for part in read_segment(source):
+            if isinstance(part, Damage):
+                place.is_damaged = True
+                continue
+            if place.header is None:
+                place.header = read_header(source, part.batches.field(0, POSITION))
+            place.end = part.batches.field(part.batches.count - 1, LAST_OFFSET) + 1
+            place.is_damaged = place.is_damaged or part.batches.first_fault() >= 0
+            part.release()
+    finally:
+        source.close()
+
+
+def _last_entry(path: Path, entry_bytes: int) -> tuple[int, int] | None:
+    """The last entry of an index before the zeros at its end, None where there is none.
+
+    Found by binary search: the index of an open segment is preallocated, with megabytes of zeros.
+    """
+    source = FileSource(path)
+    entry, last = bytearray(entry_bytes), None
+    low, high = 0, source.size() // entry_bytes
+    try:
+        while low < high:
+            middle = (low + high) // 2
+            source.read_at(middle * entry_bytes, memoryview(entry))
+            if any(entry):
+                low = middle + 1
+                last = int.from_bytes(entry[:-4], signed=True), int.from_bytes(entry[-4:], signed=True)
+            else:
+                high = middle
+    finally:
+        source.close()
+    return last
+
+
+def _header(log: Path, position: int) -> Header | None:
+    source = FileSource(log)
+    try:
+        return read_header(source, position) if 0 <= position < source.size() else None
+    finally:
+        source.close()
+
+
+def _holes(places: Sequence[_Place]) -> Iterator[_Place]:
+    """Yield the places of a partition without a log: those of index files alone, and gaps between two segments."""
+    for place in places:
+        if FileKind.LOG not in place.files:
+            yield place
+        elif place.header is not None and place.until is not None and place.end < place.until and not place.is_cleaned:
+            yield _Place(place.directory, place.end, place.until, {}, is_cleaned=False)
+
+
+def _chains(targets: Mapping[_Place, _Place]) -> Iterator[list[_Place]]:
+    """Yield chains of places, where each log belongs to the next place: a cycle, or up to a place without a log."""
+    starts = [place for place in targets if place not in targets.values()] + list(targets)
+    visited: set[_Place] = set()
+    for start in starts:
+        chain = [start]
+        while (target := targets.get(chain[-1])) is not None and target not in chain:
+            chain.append(target)
+        if visited.isdisjoint(chain) and (target is chain[0] or FileKind.LOG not in chain[-1].files):
+            yield chain
+        visited.update(chain)
+
+
+def _move(found: MisplacedLogs, chain: Sequence[_Place], targets: Mapping[_Place, _Place]) -> None:
+    """Add the finding of a chain, and set the segment of each place in it."""
+    pairs: list[tuple[Path, Path]] = []
+    for place in (each for each in chain if each in targets):
+        target = targets[place]
+        indexes_fit = place.indexes(place.log, target.base)
+        kinds = [kind for kind in KINDS if kind in place.files and (indexes_fit or kind is FileKind.LOG)]
+        files = {kind: target.files[kind] for kind in INDEX_KINDS if kind in target.files and not indexes_fit}
+        files |= {kind: place.files[kind] for kind in kinds}
+        found.put(target, SegmentFiles(target.base, files))
+        pairs += [(place.files[kind], target.directory / f"{target.base:020}{kind}") for kind in kinds]
+    is_cycle = chain[-1] in targets
+    if not is_cycle:
+        found.put(chain[0], None)
+    sources = {source for source, _ in pairs}
+    pairs = [(source, target) for source, target in pairs if target in sources or not target.exists()]
+    aside = [(source, source.with_name(f"{source.name}.moved")) for source, _ in pairs]
+    back = [(away, target) for (_, away), (_, target) in zip(aside, pairs, strict=True)]
+    first, second = chain[0], chain[1]
+    loss = "what is damaged in them is lost" if any(place.is_damaged for place in chain) else "nothing is lost"
+    assert first.header is not None, "its offsets say where it belongs"
+    found_text = f"offsets {first.header.first:,}..{first.end - 1:,}, which are the batches of {second.name}"
+    if len(chain) == 2 and is_cycle:
+        found_text += f": the two files have each other's place, and {loss}"
+        action = "stop the broker, and give the files each other's place"
+    elif is_cycle:
+        found_text += f": it has changed places with {', '.join(each.name for each in chain[1:])}, and {loss}"
+        action = "stop the broker, and give the files their places"
+    else:
+        found_text += f", where no log is: it was moved, and {loss}"
+        action = "stop the broker, and put the file where it belongs"
+    finding = _foreign(first, found_text, action, next_steps.move([*aside, *back] if is_cycle else pairs))
+    found.add(finding, {each.directory.name for each in chain})
+
+
+def _twin(place: _Place, partitions: Sequence[Sequence[_Place]]) -> _Place | None:
+    """A place of another partition whose log fits it and has the same bytes as that of `place`; None where there is
+    none."""
+    for places in partitions:
+        for other in places:
+            is_like = other.header == place.header and not other.is_odd and other.directory != place.directory
+            if is_like and FileKind.LOG in other.files and _is_same(place.log, other.log):
+                return other
+    return None
+
+
+def _is_same(log: Path, other: Path) -> bool:
+    try:
+        return log.stat().st_size == other.stat().st_size and ends_with(log, 0, other)
+    except (OSError, UnreadableInput):
+        return False
+
+
+def _set_aside(found: MisplacedLogs, place: _Place, twin: _Place) -> None:
+    """Add the finding of a copied log, whose command moves it away with the index and snapshot files copied with it.
+    Indexes of the partition's own log stay: by these that log is known."""
+    indexes_fit = place.indexes(place.log, twin.base)
+    files = [place.files[kind] for kind in KINDS if kind in place.files and (indexes_fit or kind is FileKind.LOG)]
+    has_entries = (place.last_entry, place.last_time_entry) != (None, None)
+    left = {kind: path for kind, path in place.files.items() if path not in files and has_entries}
+    found.put(place, SegmentFiles(place.base, left) if left else None)
+    snapshot, other = (each.directory / f"{each.base:020}{FileKind.PRODUCER_SNAPSHOT}" for each in (place, twin))
+    if snapshot.is_file() and other.is_file() and _is_same(snapshot, other):
+        files.append(snapshot)
+    found_text = f"a copy of {twin.name}, another partition's log"
+    found.copies.setdefault(place.directory.name, {}).update((path.name, found_text) for path in files)
+    command = next_steps.move([(path, path.with_name(f"{path.name}.copy")) for path in files])
+    action = "stop the broker, and move the copy away"
+    found.add(_foreign(place, found_text, action, command), {place.directory.name})
+
+
+def _foreign(place: _Place, found: str, action: str, command: str) -> Finding:
+    return Finding(
+        path=str(place.log),
+        kind="log-foreign",
+        severity="error",
+        position=0,
+        offset=None if place.header is None else place.header.first,
+        expected=f"the batches of {place.directory.name} from offset {place.base:,} on",
+        found=found,
+        action=action,
+        command=command,
+    )

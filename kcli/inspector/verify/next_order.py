@@ -1,0 +1,88 @@
+"""The order of findings in which their commands can be pasted one after the other.
+
+    a command reads a path, or a file below it      it comes before
+    the command that moves that path away
+
+So what lost+found has of a log is put into its place before lost+found is moved out of the log directory. A second
+command that moves the same files is not shown: the first has done it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kcli.inspector.verify.findings import Finding
+
+MOVE = "mv"
+
+
+class _Paths(NamedTuple):
+    """The words of a command that may be paths, and those that it moves away."""
+
+    words: frozenset[Path]
+    moved: frozenset[Path]
+
+
+def in_order(findings: Sequence[Finding]) -> list[int]:
+    """Return the numbers of the findings in an order in which each command works after those before it: that of
+    `findings`, but for commands that need a path which an earlier one would move away."""
+    paths = [_paths(each.command) for each in findings]
+    needing: dict[Path, list[int]] = {}
+    for number, each in enumerate(paths):
+        for path in {above for word in each.words for above in (word, *word.parents)}:
+            needing.setdefault(path, []).append(number)
+    order: list[int] = []
+    begun: set[int] = set()
+
+    def add(number: int) -> None:
+        if number in begun:
+            return
+        begun.add(number)
+        moved = paths[number].moved
+        for other in (other for path in moved for other in needing[path] if moved != paths[other].moved):
+            add(other)
+        order.append(number)
+
+    for number in range(len(findings)):
+        add(number)
+    return order
+
+
+def moves(finding: Finding) -> bool:
+    """Whether the command of a finding moves a file away."""
+    return bool(_paths(finding.command).moved)
+
+
+def repeats(findings: Sequence[Finding]) -> list[bool]:
+    """Whether the commands before that of each finding have moved all files that it moves."""
+    moved: set[Path] = set()
+    found = []
+    for each in findings:
+        own = _paths(each.command).moved
+        found.append(bool(own) and own <= moved)
+        moved |= own
+    return found
+
+
+def _paths(command: str | None) -> _Paths:
+    """The paths in a command; none where it has a word in bash's $'...', which shlex does not know."""
+    try:
+        words = [] if command is None else shlex.split(command)
+    except ValueError:
+        words = []
+    if not words or "$'" in (command or ""):
+        return _Paths(frozenset(), frozenset())
+    steps: list[list[str]] = [[]]
+    for word in words:
+        if word == "&&":
+            steps.append([])
+        else:
+            steps[-1].append(word)
+    moves = [(Path(step[-2]), Path(step[-1])) for step in steps if step[:1] == [MOVE] and len(step) > 2]
+    made = {target for _, target in moves}
+    moved = {source for source, _ in moves} - made
+    known = {Path(step[at]) for step in steps for at in range(1, len(step)) if not step[at].startswith("-")}
+    return _Paths(frozenset(known - made), frozenset(moved))

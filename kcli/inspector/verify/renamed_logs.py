@@ -1,0 +1,332 @@
+"""Finding the log of a missing segment under a name that Kafka does not read, or compressed under its own.
+
+    lost+found/#131077       where a check of the file system puts files without a name
+    <offset>.LOG             a copy over a file system without case
+    <offset>.log.gz, .bak    what a log rotation or an operator made of it
+    <offset>.log             where a backup or an operator compressed it in its place
+    <offset>.<any text>      the whole log, beside an older or emptied one that has its name: what a synchronization
+                             of two disks makes of two versions
+
+A file is the missing log if its batches have the missing offsets, by their headers: the last entry of the indexes that
+were left behind leads to one of them, or, where no index is left, they begin and end exactly where the log has a gap,
+one file or several. A file is a longer version of the log with its base offset if it has every sound batch of that log,
+by offsets and CRC, and more; of a log without a sound batch, if an index leads to its last batch or it ends where the
+next log begins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.compression import GZIP
+from formats.errors import FormatError
+from formats.file_name import FileKind, FileName, build, parse, parse_directory
+from formats.kernels.columns import BatchRow
+from kcli.errors import UnreadableInput
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.index_files import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, load
+from kcli.inspector.verify.segment_names import INDEX_KINDS, Header, SegmentFiles, log_name, read_headers
+from kcli.log.inflated import SUFFIXES, InflatedSource, codec_of
+from kcli.log.log_directory import DEPTH_MAX, LOST_AND_FOUND
+from kcli.log.recovery.salvage import UNSOUND
+from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.source import FileSource, Source
+
+FILES_MAX = 10_000
+"""The largest number of files that are looked at."""
+
+
+class Gap(NamedTuple):
+    """The offsets that a log lacks, up to the offset before `until`; None for all behind its end.
+
+    indexes: the indexes that were left behind, each with the base offset in its name. is_exact: whether the missing
+    batches have all of these offsets; not those of a compacted log. foreign: the base offsets at which the log of
+    another partition is."""
+
+    first: int
+    until: int | None
+    indexes: Mapping[int, Mapping[FileKind, Path]]
+    is_exact: bool
+    foreign: Collection[int] = ()
+
+
+class RenamedLog(NamedTuple):
+    """A file with the batches of a missing segment, or a longer version of a log. command: gives it its name, and the
+    files beside it."""
+
+    path: Path
+    base_offset: int
+    command: str
+
+    @property
+    def codec(self) -> int | None:
+        """The codec of a compressed file; None for another. Raises UnreadableInput."""
+        return codec_of(self.path)
+
+
+def find(directory: Path, home: Path | None, gap: Gap) -> list[RenamedLog]:
+    """The files with the missing batches of a partition's log, by base offset; none for a segment of which there is
+    more than one.
+
+    directory: the partition's. home: the log directory around it.
+    """
+    found: dict[int, list[Path]] = {}
+    spans: dict[int, list[tuple[int, Path]]] = {}
+    is_bare = gap.is_exact and not gap.indexes and gap.until is not None
+    for path in islice(_files(directory, home), FILES_MAX):
+        base = _base_of(path, gap)
+        if base is not None:
+            found.setdefault(base, []).append(path)
+        elif is_bare and (span := _span(path, gap)) is not None:
+            spans.setdefault(span[0], []).append((span[1], path))
+    if is_bare:
+        found |= _chain(gap, spans)
+    return [
+        RenamedLog(paths[0], base, _command(paths[0], directory, base))
+        for base, paths in sorted(found.items())
+        if len(paths) == 1 and (base in gap.foreign or not (directory / log_name(base)).exists())
+    ]
+
+
+def _chain(gap: Gap, spans: Mapping[int, Sequence[tuple[int, Path]]]) -> dict[int, list[Path]]:
+    """The files, by first offset, that together have all offsets of the gap, each in one file alone; else none. spans:
+    the offset behind the last batch and the path of files, by first offset."""
+    chain: dict[int, list[Path]] = {}
+    first = gap.first
+    while first != gap.until:
+        if len(spans.get(first, ())) != 1:
+            return {}
+        end, path = spans[first][0]
+        chain[first] = [path]
+        first = end
+    return chain
+
+
+def longer(segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> RenamedLog | None:
+    """The longer version of a segment's log in a file beside it; None where there is none, or more than one.
+
+    until: the base offset of the next log; None for the last. is_compacted: whether the cleaner works on the log: then
+    the longer version may be the one before a compaction, unless an index leads to a batch that it alone has.
+    """
+    log, base = segment.files[FileKind.LOG], segment.base
+    files = (
+        path
+        for path in _listed(log.parent)
+        if path.name.startswith(f"{base:020}.") and parse(path.name) is None and path.is_file()
+    )
+    found = [path for path in islice(files, FILES_MAX) if _is_longer(path, segment, until, is_compacted=is_compacted)]
+    if len(found) != 1:
+        return None
+    moved = [(log, log.with_name(f"{log.name}.moved"))]
+    codec = codec_of(found[0])
+    if codec is not None:
+        return RenamedLog(found[0], base, f"{next_steps.move(moved)} && {next_steps.decompress(found[0], log, codec)}")
+    return RenamedLog(found[0], base, next_steps.move([*moved, (found[0], log)]))
+
+
+def _is_longer(path: Path, segment: SegmentFiles, until: int | None, *, is_compacted: bool) -> bool:
+    base = segment.base
+    indexes = {kind: file for kind, file in segment.files.items() if kind in INDEX_KINDS}
+    try:
+        source = _open(path)
+    except UnreadableInput:
+        return False
+    try:
+        own = FileSource(segment.files[FileKind.LOG])
+        try:
+            if is_compacted and _leads_to_a_batch(indexes, base, own):
+                return False
+            mine = ((row.base_offset, row.last_offset, row.crc) for row in _sound(own))
+            wanted = next(mine, None)
+            is_empty = wanted is None
+            end = last = base
+            for row in _sound(source):
+                if row.base_offset < end or (until is not None and row.last_offset >= until):
+                    return False
+                end = row.last_offset + 1
+                if (row.base_offset, row.last_offset, row.crc) == wanted:
+                    last = row.last_offset
+                    wanted = next(mine, None)
+        finally:
+            own.close()
+        if wanted is not None:
+            return False
+        if is_empty or is_compacted:
+            end_proves = end == until and not is_compacted
+            return end > base and (end_proves or _leads_to_a_batch(indexes, base, source))
+        return end > last + 1
+    except (UnreadableInput, FormatError):
+        return False
+    finally:
+        source.close()
+
+
+def _sound(source: Source) -> Iterator[BatchRow]:
+    """Yield the batches of a log with a right CRC, in the order of the file. Raises UnreadableInput."""
+    for part in read_segment(source):
+        if isinstance(part, Damage):
+            continue
+        rows = (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
+        yield from (row for row in rows if not row.faults & UNSOUND and row.last_offset >= row.base_offset)
+        part.release()
+
+
+def compressed(path: Path, base: int, until: int | None) -> Finding | None:
+    """The finding of a log that is a compressed file under the log's own name; None where the log is none.
+
+    The first batch in it has to fit the name. base, until: the base offsets of the segment and of the next one; None
+    for the active segment. Raises UnreadableInput.
+    """
+    codec = codec_of(path)
+    if codec is None:
+        return None
+    source = InflatedSource(path, codec)
+    try:
+        first = next(read_headers(source, 0), None)
+    except UnreadableInput:
+        return None
+    finally:
+        source.close()
+    if first is None or first.first < base or (until is not None and first.last >= until):
+        return None
+    archive = path.with_name(f"{path.name}{SUFFIXES[codec]}")
+    return Finding(
+        path=str(path),
+        kind="log-compressed",
+        severity="error",
+        position=0,
+        expected="batches",
+        found=f"{'gzip' if codec == GZIP else 'zstd'} of the log: it inflates to batches from offset {first.first:,} "
+        "on, which Kafka does not read",
+        action="keep the broker from starting, as a start may cut the file to 0 bytes, and inflate it",
+        command=f"{next_steps.move([(path, archive)])} && {next_steps.decompress(archive, path, codec)}",
+        valid_batches_before=0,
+        valid_bytes_before=0,
+    )
+
+
+def _files(directory: Path, home: Path | None) -> Iterator[Path]:
+    """Yield the files with other names than those of Kafka: in the partition's directory, in the log directory, in the
+    directories in it that are no partition's, and in lost+found beside it."""
+    yield from (path for path in _listed(directory) if parse(path.name) is None and path.is_file())
+    if home is None:
+        return
+    for path in _listed(home):
+        if parse(path.name) is None and path.is_file():
+            yield path
+        elif path.is_dir() and not path.is_symlink() and parse_directory(path.name) is None:
+            yield from _below(path, DEPTH_MAX)
+    yield from _below(home.absolute().parent / LOST_AND_FOUND, DEPTH_MAX)
+
+
+def _below(directory: Path, depth: int) -> Iterator[Path]:
+    for path in _listed(directory):
+        if path.is_symlink():
+            continue
+        if path.is_file():
+            yield path
+        elif path.is_dir() and depth:
+            yield from _below(path, depth - 1)
+
+
+def _listed(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _base_of(path: Path, gap: Gap) -> int | None:
+    """The base offset of the segment whose log the file is; None where it is none of the gap."""
+    try:
+        source = _open(path)
+    except UnreadableInput:
+        return None
+    try:
+        first = next(read_headers(source, 0), None)
+        if first is None or first.first < gap.first or (gap.until is not None and first.last >= gap.until):
+            return None
+        for base, indexes in gap.indexes.items():
+            if base <= first.first and _leads_to_a_batch(indexes, base, source):
+                return base
+    except (UnreadableInput, FormatError):
+        return None
+    finally:
+        source.close()
+    return None
+
+
+def _span(path: Path, gap: Gap) -> tuple[int, int] | None:
+    """The first offset of a log and the offset behind its last batch; None for a file with others than those of the
+    gap."""
+    try:
+        source = _open(path)
+    except UnreadableInput:
+        return None
+    try:
+        first = next(read_headers(source, 0), None)
+        if first is None or first.first < gap.first:
+            return None
+        end = _end(read_headers(source, 0))
+    except (UnreadableInput, FormatError):
+        return None
+    else:
+        return (first.first, end) if gap.until is None or end <= gap.until else None
+    finally:
+        source.close()
+
+
+def _leads_to_a_batch(indexes: Mapping[FileKind, Path], base: int, source: Source) -> bool:
+    """Whether the last entry of the offset index, or where it has none the last one of the time index, is that of a
+    batch."""
+    if FileKind.OFFSET_INDEX in indexes:
+        offsets, _ = load(indexes[FileKind.OFFSET_INDEX], OFFSET_ENTRY_BYTES)
+        if offsets.count:
+            relative, position = offsets.fields(offsets.count - 1)
+            header = next(read_headers(source, position), None) if position >= 0 else None
+            return header is not None and header.last == base + relative
+    if FileKind.TIME_INDEX in indexes:
+        times, _ = load(indexes[FileKind.TIME_INDEX], TIME_ENTRY_BYTES)
+        if times.count:
+            timestamp, relative = times.fields(times.count - 1)
+            return any(
+                (header.max_timestamp, header.last) == (timestamp, base + relative)
+                for header in read_headers(source, 0)
+            )
+    return False
+
+
+def _end(headers: Iterable[Header]) -> int:
+    """The offset behind the last batch of those that follow each other without a gap."""
+    end = None
+    for header in headers:
+        if end is not None and header.first != end:
+            break
+        end = header.last + 1
+    return end or 0
+
+
+def _open(path: Path) -> Source:
+    codec = codec_of(path)
+    return FileSource(path) if codec is None else InflatedSource(path, codec)
+
+
+def _command(path: Path, directory: Path, base: int) -> str:
+    """The command that gives the log its name, and the files beside it that have the same odd form of name."""
+    target = directory / log_name(base)
+    codec = codec_of(path)
+    if codec is not None:
+        return next_steps.decompress(path, target, codec)
+    pairs = [(path, target)]
+    for kind in (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT):
+        name = build(FileName(kind, base))
+        others = (each for each in _listed(path.parent) if each.name != name and each.name.lower() == name)
+        other = next(others, None) if path.name.lower() == log_name(base) else None
+        if other is not None and not os.path.lexists(directory / name):
+            pairs.append((other, directory / name))
+    return next_steps.move(pairs)

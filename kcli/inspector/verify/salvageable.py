@@ -1,0 +1,96 @@
+"""What a check of all files tells salvage: logs under other names, offsets that no log has, and the indexes and
+leader-epoch checkpoints that contradict the batches beside them: a start does not rebuild these below the recovery
+point."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from formats.file_name import FileKind, build, parse
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.inspector.verify import misplaced_logs
+from kcli.inspector.verify.directory import LogsFound, Verification
+from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.segment_names import INDEX_KINDS, log_name
+from kcli.inspector.verify.surroundings import Surroundings
+from kcli.log.inflated import inflated_size
+from kcli.log.log_directory import is_log_directory
+from kcli.log.partition_view import InflatedRange
+from kcli.log.recovery.salvage import Checked, LeftOut
+
+KINDS = ("index-", "timeindex-", "txnindex-", "checkpoint-", "more-findings")
+"""How the kinds of findings in such an index or checkpoint begin; others are about its name, its type or its
+permissions."""
+
+
+def checked(directory: Path, server: Mapping[str, str]) -> dict[Path, Checked]:
+    """Return what salvage needs to know, by the directory of the partition.
+
+    directory: a partition's, or a log directory, all of whose logs are read. server: the entries of server.properties.
+    Files that cannot be read are left out. Indexes and checkpoints count, too, where verify reports their cause alone,
+    such as a log that was cut: the start leaves them as they are there, as well.
+    """
+    contradictions: list[Finding] = []
+
+    def note(finding: Finding) -> None:
+        if finding.severity != "info" and finding.kind.startswith(KINDS):
+            contradictions.append(finding)
+
+    verification = Verification([directory], server=server, tell=note)
+    for finding in verification.findings():
+        note(finding)
+    logs = verification.logs_found
+    contradicted: dict[Path, set[str]] = {}
+    for path in (Path(finding.path) for finding in contradictions):
+        right = logs.get(path.parent, LogsFound()).right_names.get(path.name)
+        name = path.name if right is None else build(right)
+        if _is_rebuildable(name):
+            contradicted.setdefault(path.parent, set()).add(name)
+    return {
+        path: _checked(path, contradicted.get(path, set()), logs.get(path, LogsFound()))
+        for path in {*contradicted, *logs}
+    }
+
+
+def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefused]:
+    """Yield the logs in the directory of another partition, with which Kafka starts, by their paths from the log
+    directory.
+
+    directory: a partition's, or a log directory. server: the entries of server.properties.
+    """
+    is_home = is_log_directory(directory)
+    home = directory if is_home else directory.absolute().parent
+    if not is_log_directory(home):
+        return
+    for finding in misplaced_logs.find_around(Surroundings(home, server, [directory])).findings:
+        path = Path(finding.path)
+        if is_home or path.parent.name == directory.absolute().name:
+            outcome = "Kafka starts, and serves another partition's records here"
+            yield StartRefused(str(path.relative_to(home)), f"{finding.found}: {outcome}")
+
+
+def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checked:
+    renamed = {build(right): directory / name for name, right in logs.right_names.items()}
+    renamed |= {log_name(each.base_offset): each.path for each in logs.renamed if each.codec is None}
+    compressed: dict[str, InflatedRange] = {}
+    damaged: list[LeftOut] = []
+    for name, path, codec in ((log_name(each.base_offset), each.path, each.codec) for each in logs.renamed):
+        if codec is not None:
+            try:
+                compressed[name] = InflatedRange(path, 0, inflated_size(path, codec), codec=codec)
+            except UnreadableInput as error:
+                damaged.append(LeftOut(os.path.relpath(path, directory), f"it is {name}, compressed: {error.reason}"))
+    stems = {name.removesuffix(FileKind.LOG) for name in compressed}  # their indexes were not checked against them
+    contradicted = {name for name in contradicted if name.partition(".")[0] not in stems}
+    if logs.outdated:  # the start that made the empty logs has set the epochs back to their offsets
+        contradicted.add(FileKind.LEADER_EPOCHS)
+    foreign = [LeftOut(name, what) for name, what in logs.foreign.items() if name.endswith(FileKind.LOG)]
+    removed = {*logs.outdated, *logs.foreign}
+    return Checked(contradicted, renamed, removed, compressed, [*damaged, *foreign], logs.lost)
+
+
+def _is_rebuildable(file: str) -> bool:
+    name = parse(file)
+    return name is not None and not name.state and name.kind in (*INDEX_KINDS, FileKind.LEADER_EPOCHS)

@@ -1,0 +1,240 @@
+"""What the next start of Kafka does with the damage in a partition's logs, by the plan that `kcli recover` makes of it.
+
+What happens to a damaged file depends on the recovery point, the clean-shutdown marker and the batches before the
+damage. One plan of the start gives the outcome for all findings of the partition.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from formats.file_name import INTERNAL_TOPICS, FileKind, parse_directory
+from kcli.errors import KcliError
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.findings import REFUSES, Finding, offsets_text
+from kcli.inspector.verify.log_findings import RECOVER, RENAME, REORDER, SALVAGE, STOPS
+from kcli.inspector.verify.next_order import moves
+from kcli.inspector.verify.next_start import NextStart
+from kcli.inspector.verify.surroundings import Surroundings
+from kcli.log.recovery.node_directories import GOES_OFFLINE
+
+if TYPE_CHECKING:  # the plan of a start is imported where a log is damaged
+    from kcli.log.recovery.coordinator_load import LoadEnd
+    from kcli.log.recovery.loader import Event
+    from kcli.log.recovery.plan import PartitionPlan
+
+OFFSET_MAX = 2**63 - 1
+SEGMENT_FILES = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+OTHERS_SHOWN = 3
+"""The most partitions that a finding names beside its own."""
+CUTS_HERE = "Kafka cuts the file here when it starts"
+TRUSTED = (NextStart.TRUSTS.value, NextStart.APPENDS.value)
+GUESSED = (RECOVER, SALVAGE, RENAME, REORDER, NextStart.PASSES_OVER.value, *TRUSTED)
+
+
+def with_outcomes(directory: Path, findings: Sequence[Finding], around: Surroundings | None) -> list[Finding]:
+    """Return the findings of a partition's directory, those in its logs with the outcome of the next start as action.
+
+    around: the log directory of the partition.
+    """
+    name = parse_directory(directory.absolute().name)
+    is_coordinators = name is not None and name.topic in INTERNAL_TOPICS
+    if not any(map(_is_guessed, findings)) and not is_coordinators:
+        return list(findings)
+    plan = _plan(directory, around)
+    if plan is None:
+        return list(findings)
+    after_crash: PartitionPlan | None = None
+    if around is not None and any(each.action in TRUSTED for each in findings):
+        after_crash = _plan(directory, around, clean=False)
+    found = []
+    for each in findings:
+        foretold = _with_outcome(each, plan)
+        if around is not None and after_crash is not None and _is_guessed(each) and each.action in TRUSTED:
+            foretold = _without_marker(foretold, after_crash, around)
+        found.append(foretold)
+    return found if plan.load_end is None else _with_load_end(directory, found, plan.load_end)
+
+
+def _with_load_end(directory: Path, findings: Sequence[Finding], end: LoadEnd) -> list[Finding]:
+    """Return the findings of a coordinator's partition with what its coordinator does at the end of its load: as an
+    error of its own, or in the action of the error that is at the same byte."""
+    path = str(directory / end.file)
+    found = list(findings)
+    for number, each in enumerate(found):
+        if each.path == path and each.position == end.position and each.severity == "error":
+            found[number] = replace(each, action=f"{each.action}; {end.outcome}")
+            return found
+    error = Finding(
+        path=path,
+        kind="not-loaded",
+        severity="error",
+        position=end.position,
+        offset=end.offset,
+        expected=f"a record that the {end.coordinator} coordinator of Kafka 4.3 reads",
+        found=end.reason,
+        action=f"{end.outcome}; salvage leaves the batch out, in a copy (a later Kafka may read it)",
+        command=next_steps.salvage(directory),
+    )
+    return [*found, error]
+
+
+def with_refusals(findings: Iterable[Finding], around: Surroundings | None) -> Iterator[Finding]:
+    """Yield findings, those about a file or directory that keeps Kafka from starting as errors that say so.
+
+    around: the log directory. Damage in the partitions' logs has its outcome already, by `with_outcomes`.
+    """
+    for each in findings:
+        is_open = each.severity != "info" and not each.refuses_start and not each.path.endswith(SEGMENT_FILES)
+        if around is not None and each.severity != "info" and Path(each.path) in around.failing:
+            found = str(each.found).removesuffix(REFUSES)
+            yield replace(each, severity="error", found=f"{found}: {GOES_OFFLINE}", refuses_start=False)
+        elif around is None or not is_open or Path(each.path) not in around.refused:
+            yield each
+        else:
+            yield replace(each, severity="error", found=f"{each.found}{REFUSES}", refuses_start=True)
+
+
+def salvage_first(findings: Iterable[Finding], around: Surroundings | None) -> Iterator[Finding]:
+    """Yield findings; where a file keeps Kafka from starting, and the start without it would lose what salvage keeps,
+    the next step is salvage, and not to move the file away.
+
+    around: the log directory.
+    """
+    for each in findings:
+        is_file = each.refuses_start and each.command is not None and Path(each.path).is_file()
+        if not is_file or around is None or not moves(each):
+            yield each
+            continue
+        harmed = (around.harmed or frozenset()) - {Path(each.path).parent.name}  # which the file itself refuses
+        if not harmed:
+            yield each
+            continue
+        names = ", ".join(sorted(harmed)[:OTHERS_SHOWN]) + (", ..." if len(harmed) > OTHERS_SHOWN else "")
+        action = f"{each.action}; but that start would lose sound records of {names}: salvage keeps them, in a copy"
+        yield replace(each, action=action, command=next_steps.salvage_log_directory(around.path))
+
+
+def _is_guessed(finding: Finding) -> bool:
+    is_guess = finding.action in GUESSED or finding.action.startswith(STOPS)
+    return finding.severity == "error" and is_guess and finding.path.endswith(".log")
+
+
+def _plan(directory: Path, around: Surroundings | None, *, clean: bool | None = None) -> PartitionPlan | None:
+    """The plan of the next start; None where files cannot be read (the checks report those errors). clean: see
+    Recovery."""
+    from kcli.log.recovery.run import Recovery, no_configs
+
+    now_ms = time.time_ns() // 1_000_000
+    try:
+        config = no_configs if around is None else around.log_config
+        recovery = Recovery(directory, now_ms, clean=clean, config=config)
+        return next(recovery.plans(), None)
+    except (KcliError, OSError):
+        return None
+
+
+def _with_outcome(finding: Finding, plan: PartitionPlan) -> Finding:
+    if not _is_guessed(finding):
+        return finding
+    path, is_metadata = Path(finding.path), plan.options.is_metadata
+    outcome = _outcome(finding, plan)
+    if outcome is not None:
+        if finding.action == RECOVER and outcome == CUTS_HERE and not is_metadata:
+            return finding
+        is_log_directory = is_metadata and plan.refused is None
+        command = next_steps.recover_log_directory(path.parent.parent) if is_log_directory else None
+        return replace(
+            finding,
+            action=outcome,
+            command=command or next_steps.salvage(path.parent),
+            refuses_start=plan.refused is not None,
+        )
+    if plan.refused is None and finding.action in (RECOVER, RENAME):
+        return replace(finding, action=SALVAGE, command=next_steps.dump(path, finding.offset))
+    return finding
+
+
+def _without_marker(finding: Finding, after_crash: PartitionPlan, around: Surroundings) -> Finding:
+    """A finding at which a clean start does not look, with what a start without the clean-shutdown marker does with it.
+
+    after_crash: the plan of that start. The next step removes the marker only where that start cuts the file at the
+    damage, and is known to lose no sound batch of any partition; else it is salvage, of all the log directory where
+    other partitions would lose some.
+    """
+    directory = Path(finding.path).parent
+    outcome, refused = _outcome(finding, after_crash), after_crash.refused
+    if outcome is None and refused is not None:
+        outcome = f"Kafka does not start: {refused.file}: {refused.reason}"
+    if outcome is None:
+        return finding
+    is_same = outcome in finding.action
+    action = f"{finding.action}; without {FileKind.CLEAN_SHUTDOWN} {'it does neither' if is_same else outcome}"
+    harmed = around.harmed_without_marker
+    if harmed is None:
+        return replace(finding, action=action, command=next_steps.salvage(directory))
+    others = harmed - {directory.name}
+    if others:
+        names = ", ".join(sorted(others)[:OTHERS_SHOWN]) + (", ..." if len(others) > OTHERS_SHOWN else "")
+        action += f"; that start would harm {names}, too: salvage keeps what is sound, in a copy"
+        return replace(finding, action=action, command=next_steps.salvage_log_directory(around.path))
+    if directory.name in harmed:
+        action += "; salvage keeps what is sound, in a copy"
+        return replace(finding, action=action, command=next_steps.salvage(directory))
+    return replace(finding, action=action, command=next_steps.remove(around.path / FileKind.CLEAN_SHUTDOWN))
+
+
+def _outcome(finding: Finding, plan: PartitionPlan) -> str | None:
+    """What the start does with the finding's batch, in words; None where nothing."""
+    path = Path(finding.path)
+    if plan.refused is not None:
+        return f"Kafka does not start with it: {plan.refused.reason}" if plan.refused.file == path.name else None
+    for number, event in enumerate(plan.events):
+        if event.file == path.name:
+            outcome = _of_event(event, finding.position or 0, plan, _lost_text(plan, number))
+            if outcome is not None:
+                return outcome
+    return None
+
+
+def _lost_text(plan: PartitionPlan, number: int) -> str:
+    """The offsets of the sound batches that an event loses, in words. number: the place of the event in the plan.
+
+    With a cut they are also those of the segments behind, which the start then removes."""
+    from kcli.log.recovery.loader import EventKind
+
+    events = list(zip(plan.events, plan.lost, strict=True))[number:]
+    removed = [lost for event, lost in events[1:] if event.kind is EventKind.SEGMENT_REMOVED]
+    is_cut = events[0][0].kind is EventKind.CUT
+    all_lost = [events[0][1], *(removed if is_cut else [])]
+    firsts = [lost.first_offset for lost in all_lost if lost.first_offset is not None]
+    lasts = [lost.last_offset for lost in all_lost if lost.last_offset is not None]
+    segments = ", and deletes the segments behind it" if is_cut and removed else ""
+    return f"{segments}: {offsets_text(min(firsts), max(lasts))} lost" if firsts and lasts else segments
+
+
+def _of_event(event: Event, at: int, plan: PartitionPlan, lost_text: str) -> str | None:
+    """What an event of the start does with the batch at byte `at` of its file, in words; None where nothing."""
+    from kcli.log.recovery.loader import EventKind
+
+    if event.kind is EventKind.CUT and (event.position or 0) <= at:
+        place = CUTS_HERE if event.position == at else f"Kafka cuts the file at byte {event.position:,} when it starts"
+        return f"{place}{lost_text}"
+    if event.kind is EventKind.END_HIDDEN:
+        return (
+            f"a clean start takes the end of the log from the offset index, which leads to no batch: the log then ends "
+            f"at {event.offset:,}{lost_text}"
+        )
+    if event.kind is EventKind.EMPTIED:
+        return f"Kafka empties the file when it starts{lost_text}"
+    if event.kind is EventKind.SEGMENT_REMOVED:
+        return f"Kafka deletes the file when it starts ({event.reason}){lost_text}"
+    if event.kind is EventKind.SPLIT:
+        end = OFFSET_MAX if plan.offsets is None else plan.offsets.log_end_offset
+        more = ", and takes no more batches" if end == OFFSET_MAX else ""
+        return f"Kafka splits the segment when it starts, and keeps the batch: the log then ends at {end:,}{more}"
+    return None

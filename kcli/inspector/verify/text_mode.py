@@ -1,0 +1,40 @@
+"""The cause of damage in a log that a transfer as text has changed, as FTP does in ASCII mode."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.log_findings import RECOVER
+
+
+def as_text_mode(path: Path, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings of a log: one in place of all, where the log has more sound batches without the CR that each LF has
+    before it. Raises UnreadableInput."""
+    first = next((each for each in findings if each.severity == "error"), None)
+    if first is None or first.kind == "log-compressed":
+        return list(findings)
+    from kcli.log.partition_view import Content, FileRange  # imported where a log is damaged
+    from kcli.log.recovery.text_mode import before_transfer
+
+    before = before_transfer(path.name, Content((FileRange(path, 0, path.stat().st_size),)))
+    if before is None:
+        return list(findings)
+    sound = before.sound
+    cause = Finding(
+        path=str(path),
+        kind="log-text-mode",
+        severity="error",
+        position=first.position or 0,
+        offset=first.offset,
+        expected="a log as Kafka wrote it",
+        found=f"each LF has a CR before it, as after a transfer as text (FTP in ASCII mode): without these CRs "
+        f"{sound.batches:,} batches with {sound.records:,} records are sound, and salvage keeps them",
+        action=RECOVER,
+        command=next_steps.salvage(path.parent),
+        consequences=Counter(each.kind for each in findings if each.severity != "info"),
+    )
+    return [cause, *(each for each in findings if each.severity == "info")]

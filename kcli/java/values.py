@@ -1,0 +1,79 @@
+"""Values parsed from text as Java parses them. Time is linear in the length of the text, because clients send the text.
+
+java_trim      String.trim: removes characters up to U+0020 (space) at both ends
+java_split     String.split(","): without empty words at the end
+comma_list     String.split("\\\\s*,\\\\s*", -1): with empty words
+java_integer   Integer.parseInt, Long.parseLong, Short.parseShort
+java_double    Double.parseDouble: decimal and hexadecimal, NaN, Infinity, a suffix d or f
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_TRIMMED: Final = "".join(map(chr, range(ord(" ") + 1)))
+_WHITE: Final = " \t\n\x0b\f\r"
+_DECIMAL: Final = frozenset("0123456789.eE+-")
+_HEXADECIMAL: Final = frozenset("0123456789abcdefABCDEF.pP+-")
+_DIGITS_MAX: Final = 19
+"""The number of digits of the largest integer of 64 bits."""
+
+
+def java_trim(text: str) -> str:
+    """The text without the characters up to U+0020 at both ends, as String.trim returns it."""
+    return text.strip(_TRIMMED)
+
+
+def java_split(text: str) -> list[str]:
+    """The words between commas; none for commas alone, one for an empty text."""
+    words = text.rstrip(",").split(",")
+    return [] if text and words == [""] else words
+
+
+def comma_list(text: str) -> list[str]:
+    """The words between commas, without the white space around these."""
+    first, *others = text.split(",")
+    if not others:
+        return [first]
+    return [first.rstrip(_WHITE), *(each.strip(_WHITE) for each in others[:-1]), others[-1].lstrip(_WHITE)]
+
+
+def java_integer(text: str, bits: int = 32) -> int | None:
+    """Parse an integer; None where the text is no integer, or the integer does not fit into `bits` bits."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isdecimal():
+        return None
+    significant = digits.lstrip("0")
+    if len(significant) > _DIGITS_MAX:
+        return None
+    number = int(significant or "0")
+    number = -number if text[0] == "-" else number
+    return number if -(1 << bits - 1) <= number < 1 << bits - 1 else None
+
+
+def java_double(text: str) -> float | None:
+    """Parse a double; None where the text is no number."""
+    text = java_trim(text)
+    sign = -1.0 if text[:1] == "-" else 1.0
+    word = text[1:] if text[:1] in ("+", "-") else text
+    if word in ("NaN", "Infinity"):
+        return sign * float(word)
+    is_hexadecimal = word[:2] in ("0x", "0X")
+    word = word[:-1] if word[-1:] in ("d", "D", "f", "F") else word
+    try:
+        if is_hexadecimal:
+            return sign * _hexadecimal(word[2:])
+        return sign * float(word) if word[:1] not in ("+", "-") and _DECIMAL.issuperset(word) else None
+    except ValueError:
+        return None
+
+
+def _hexadecimal(word: str) -> float:
+    """Return the double of a hexadecimal text. Raises ValueError, also for a text without an exponent, which Python's
+    float.fromhex accepts."""
+    if word[:1] in ("+", "-") or not _HEXADECIMAL.issuperset(word) or not ("p" in word or "P" in word):
+        raise ValueError(word)
+    try:
+        return float.fromhex("0x" + word)
+    except OverflowError:
+        return float("inf")

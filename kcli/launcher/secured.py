@@ -1,0 +1,87 @@
+"""The nodes of `kcli serve --secure --nodes`: every listener is one of SASL_SSL, with a certificate for each node.
+
+    clients      log in by SCRAM; the admin is among the first records of the metadata log
+    nodes        log in by PLAIN as the user `node`, a super user, at the brokers' and at the controllers' listener: by
+                 SCRAM they could not, as its users are in the metadata log that the controllers are about to elect a
+                 leader for
+
+The password of the nodes is in their server.properties, which only its owner may read.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kcli.broker.config.security import JAAS
+from kcli.broker.startup.secure import ADMIN, PROTOCOL, NotSecure, SecureDirectory, beside, new_password
+from kcli.launcher.plan import ListenerNames, NodePlan
+from kcli.metadata.image import Record
+from kcli.security import plain
+from kcli.security.scram import MECHANISMS
+
+SECURED_LISTENERS: Final = ListenerNames(brokers=(PROTOCOL,))
+_NODE: Final = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class SecuredPlans:
+    """The nodes, the admin's client.properties, and the record of the admin."""
+
+    plans: list[NodePlan]
+    client: Path
+    admin: Record
+
+
+def new_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecuredPlans:
+    """Make what closes the nodes of a new cluster. home: the cluster's directory. now: with a time zone.
+
+    Raises UsageError, UnreadableInput, OSError.
+    """
+    directory, shared = _directory(home, plans, now), _shared()
+    secured = [
+        NodePlan(each.id, {**directory.properties(_certificate(each)), **shared, **each.properties}) for each in plans
+    ]
+    return SecuredPlans(secured, directory.client, directory.admin())
+
+
+def open_secured(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecureDirectory:
+    """Return what closes the nodes of a cluster that began with --secure; certificates that have expired are made anew.
+
+    Raises NotSecure where it did not begin so, UsageError, UnreadableInput, OSError.
+    """
+    is_closed = all(each.listeners <= {PROTOCOL, *SECURED_LISTENERS.controllers} for each in plans)
+    if not is_closed or not beside(home).is_dir():
+        raise NotSecure(
+            f"{home}: did not begin with --secure, which makes listeners of its own. Next: kcli serve --secure --nodes "
+            f"{sum(each.is_broker for each in plans)} --data-dir {home}-2"
+        )
+    return _directory(home, plans, now)
+
+
+def _directory(home: Path, plans: Sequence[NodePlan], now: dt.datetime) -> SecureDirectory:
+    hosts = {_certificate(each): [host.strip("[]") for host, _ in each.addresses] for each in plans}
+    return SecureDirectory.open(beside(home), hosts, now)
+
+
+def _certificate(node: NodePlan) -> str:
+    return f"node-{node.id}.pem"
+
+
+def _shared() -> dict[str, str]:
+    """The configurations by which the nodes log in to each other."""
+    password, controllers = new_password(), SECURED_LISTENERS.controllers[0]
+    login = f'{plain.LOGIN_MODULE} required username="{_NODE}" password="{password}" user_{_NODE}="{password}";'
+    prefixes = [f"listener.name.{each.lower()}" for each in (PROTOCOL, controllers)]
+    return {
+        "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},{controllers}:{PROTOCOL}",
+        "sasl.enabled.mechanisms": ",".join((*MECHANISMS, plain.MECHANISM)),
+        f"{prefixes[1]}.sasl.enabled.mechanisms": plain.MECHANISM,
+        "sasl.mechanism.inter.broker.protocol": plain.MECHANISM,
+        "sasl.mechanism.controller.protocol": plain.MECHANISM,
+        **{f"{each}.{plain.MECHANISM.lower()}.{JAAS}": login for each in prefixes},
+        "super.users": f"User:{ADMIN};User:{_NODE}",
+    }

@@ -1,0 +1,73 @@
+"""The indexes beside a segment, as Kafka reads and leaves them: search, the last entry, cutting, trimming.
+
+    .index       8 bytes an entry    relative offset, position       KEY: the offset
+    .timeindex  12                   timestamp, relative offset      VALUE: the offset
+
+Kafka counts all whole entries of a file that it opens, including preallocated zeros. It only opens indexes that a clean
+shutdown has trimmed or that recovery has rebuilt. Source: AbstractIndex, OffsetIndex, TimeIndex. Building an index from
+batches is a kernel: SegmentRecovery.
+"""
+
+from __future__ import annotations
+
+from formats.offset_index import ENTRY as OFFSET_ENTRY
+from formats.txn_index import ENTRY as TXN_ENTRY
+
+DEFAULT_INTERVAL_BYTES = 4096
+DEFAULT_MAX_INDEX_BYTES = 10 * 1024 * 1024
+TIME_ENTRY_BYTES = 12
+OFFSET_ENTRY_BYTES = OFFSET_ENTRY.size
+TXN_ENTRY_BYTES = TXN_ENTRY.size
+WARM_BYTES = 8192
+
+
+def whole_entries(data: bytes, entry_bytes: int) -> bytes:
+    """The whole entries of an index file, without a partial entry at the end. Kafka cuts an index to these when it
+    closes it."""
+    return data[: len(data) // entry_bytes * entry_bytes]
+
+
+class OffsetIndexReader:
+    """The entries of a `.index` file, zeros included."""
+
+    def __init__(self, data: bytes, base_offset: int) -> None:
+        self._data = data
+        self._base = base_offset
+        self.count = len(data) // OFFSET_ENTRY_BYTES
+
+    def entry(self, i: int) -> tuple[int, int]:
+        """Offset and position."""
+        relative, position = OFFSET_ENTRY.unpack(self._data, i * OFFSET_ENTRY_BYTES)
+        return self._base + relative, position
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last entry; the base offset where there is none."""
+        return self.entry(self.count - 1)[0] if self.count else self._base
+
+    def position_of(self, offset: int) -> int:
+        """The position from which Kafka scans the log for `offset`: that of the entry at which its search ends, 0
+        without one.
+
+        The search is Kafka's, warm section first: in an index that is out of order it ends at the same entry as
+        Kafka's.
+        """
+        if not self.count:
+            return 0
+        first_warm = max(0, self.count - 1 - WARM_BYTES // OFFSET_ENTRY_BYTES)
+        if self.entry(first_warm)[0] < offset:
+            low, high = first_warm, self.count - 1
+        elif self.entry(0)[0] > offset:
+            return 0
+        else:
+            low, high = 0, first_warm
+        while low < high:
+            middle = (low + high + 1) >> 1
+            found = self.entry(middle)[0]
+            if found > offset:
+                high = middle - 1
+            elif found < offset:
+                low = middle
+            else:
+                return self.entry(middle)[1]
+        return self.entry(low)[1]

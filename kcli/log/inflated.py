@@ -1,0 +1,119 @@
+"""The content of a gzip or a zstd file, as a source by position, inflated while it is read: neither the file nor its
+content is ever in memory as a whole."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from formats.compression import GZIP, ZSTD, inflated
+from formats.errors import FormatError
+from kcli.errors import UnreadableInput
+from kcli.log.source import SEGMENT_BYTES_MAX, FileSource
+
+MAGICS = {b"\x1f\x8b\x08": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
+SUFFIXES = {GZIP: ".gz", ZSTD: ".zst"}
+CHUNK_BYTES = 1 << 20
+KEPT_BYTES = 32 << 20
+"""Inflated bytes that are kept for reads that go back: above those of one window of batches. A read of earlier ones
+inflates the file from its begin."""
+
+
+def codec_of(path: Path) -> int | None:
+    """The codec of a compressed file, GZIP or ZSTD, by its first bytes; None for another file. Raises
+    UnreadableInput."""
+    source = FileSource(path)
+    head = bytearray(max(map(len, MAGICS)))
+    try:
+        size = source.read_at(0, memoryview(head))
+    finally:
+        source.close()
+    return next((codec for magic, codec in MAGICS.items() if head[:size].startswith(magic)), None)
+
+
+def inflated_size(path: Path, codec: int) -> int:
+    """The bytes of the content of a compressed file. Raises UnreadableInput, also for damage and for more bytes than
+    Kafka opens as a segment."""
+    source = InflatedSource(path, codec)
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    size = 0
+    try:
+        while (got := source.read_at(size, buffer)) and size <= SEGMENT_BYTES_MAX:
+            size += got
+    finally:
+        source.close()
+    if size > SEGMENT_BYTES_MAX:
+        raise UnreadableInput(str(path), f"inflates to more than {SEGMENT_BYTES_MAX:,} bytes")
+    return size
+
+
+class InflatedSource:
+    """The content of a compressed file. Reads raise UnreadableInput where the file is damaged or cannot be read."""
+
+    def __init__(self, path: Path, codec: int) -> None:
+        self.name = str(path)
+        self._codec = codec
+        self._file = FileSource(path)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parts = inflated(self._codec, self._chunks())
+        self._kept: deque[tuple[int, bytes]] = deque()  # position and bytes, in order, without gaps
+        self._end = 0
+
+    def _chunks(self) -> Iterator[bytes]:
+        position = 0
+        buffer = bytearray(CHUNK_BYTES)
+        while size := self._file.read_at(position, memoryview(buffer)):
+            yield bytes(buffer[:size])
+            position += size
+
+    def size(self) -> int:
+        """The most bytes that a segment can have: the size of the content is not known before it is inflated."""
+        return SEGMENT_BYTES_MAX
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `position` on. Returns the bytes read: fewer than its length only at the end."""
+        if self._kept and position < self._kept[0][0]:
+            self._begin()
+        while self._end <= position and self._inflate():
+            self._forget(self._end - KEPT_BYTES)
+        done = 0
+        while done < len(buffer):
+            part = self._part_at(position + done)
+            if part is None and not self._inflate():
+                break
+            if part is not None:
+                taken = part[: len(buffer) - done]
+                buffer[done : done + len(taken)] = taken
+                done += len(taken)
+        self._forget(position + done - KEPT_BYTES)
+        return done
+
+    def _part_at(self, position: int) -> memoryview | None:
+        """The kept bytes from `position` on, of one part."""
+        for start, part in reversed(self._kept):
+            if start <= position:
+                return memoryview(part)[position - start :] if position < start + len(part) else None
+        return None
+
+    def _inflate(self) -> bool:
+        """Keep the next part. Returns whether there is one."""
+        try:
+            part = next(self._parts, None)
+        except FormatError as error:
+            raise UnreadableInput(self.name, error.reason) from error
+        if part is None:
+            return False
+        self._kept.append((self._end, part))
+        self._end += len(part)
+        return True
+
+    def _forget(self, until: int) -> None:
+        while len(self._kept) > 1 and self._kept[1][0] <= until:
+            self._kept.popleft()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

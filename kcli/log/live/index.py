@@ -1,0 +1,195 @@
+"""The offset and time index of a segment that is in use: written through the disk, searched over a memory map.
+
+    file      entries, then zeros up to segment.index.bytes while the segment is active; trimmed on roll and close
+    appends   wait in memory until there are enough for a write: after a crash they are rebuilt from the log; the time
+              index is written first, as Kafka takes an empty one beside an offset index with entries for damage
+    lookups   the first one maps the file; waiting entries are written before, as the map shows only written entries
+
+Kafka lets an index grow to full size again when a log with its segment is opened. Source: AbstractIndex, OffsetIndex,
+TimeIndex. What the entries are: formats.offset_index, formats.time_index.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from bisect import bisect_left, bisect_right
+from pathlib import Path
+
+from kcli.log.disk import Disk, DiskFile
+
+OFFSET_ENTRY = struct.Struct(">ii")
+TIME_ENTRY = struct.Struct(">qi")
+NO_TIMESTAMP = -1
+WAITING_MAX_BYTES = 1024
+
+
+class LiveIndex:
+    """An index file with entries of a fixed size; it is opened at its first use.
+
+    count: the entries there are; slots: the entries that the file has room for. first: another index, whose waiting
+    entries are written before those of this one.
+    """
+
+    entry: struct.Struct
+
+    def __init__(self, disk: Disk, path: Path, base_offset: int, max_bytes: int, *, create: bool) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._disk = disk
+        self._max_slots = max_bytes // self.entry.size
+        self._file: DiskFile | None = None
+        self._map: mmap.mmap | None = None
+        self._waiting = bytearray()
+        self.first: LiveIndex | None = None
+        if create:
+            self._file = disk.open(path, create=True, truncate=True)
+            self.count = self.slots = 0
+            try:
+                self.grow()
+            except BaseException:
+                self._file.close()
+                raise
+        else:
+            self.count = self.slots = path.stat().st_size // self.entry.size if path.exists() else 0
+
+    def grow(self) -> None:
+        """Extend the file to its full size, which the index of an active segment has."""
+        if self.slots != self._max_slots:
+            self._resize(self._max_slots)
+
+    def trim(self) -> None:
+        """Cut the file to its entries."""
+        if self.slots != self.count:
+            self._resize(self.count)
+
+    def append(self, entries: bytes) -> None:
+        """Append entries; the caller has checked that there is room."""
+        self.count += len(entries) // self.entry.size
+        assert self.count <= self.slots, "no room in the index"
+        self._waiting += entries
+        if len(self._waiting) >= WAITING_MAX_BYTES:
+            self.write_waiting()
+
+    def write_waiting(self) -> None:
+        """Write the entries that wait in memory."""
+        if self._waiting:
+            if self.first is not None:
+                self.first.write_waiting()
+            self._opened().write([self._waiting], self.count * self.entry.size - len(self._waiting))
+            self._waiting = bytearray()
+
+    def cut(self, count: int) -> None:
+        """Drop all entries but the first `count`; the file keeps its size."""
+        self.write_waiting()
+        self.count = min(self.count, count)
+
+    def values(self, i: int) -> tuple[int, int]:
+        """The two numbers of entry i."""
+        self.write_waiting()
+        if self._map is None:
+            self._map = mmap.mmap(self._opened().fd, self.slots * self.entry.size, access=mmap.ACCESS_READ)
+        first, second = self.entry.unpack_from(self._map, i * self.entry.size)
+        return first, second
+
+    def sync(self) -> None:
+        """Make the written entries durable. Any thread may call it."""
+        file = self._file
+        if file is not None:
+            file.sync()
+
+    def close(self, *, trim: bool = True, keep: bool = True) -> None:
+        """Close descriptor and map, also where the method raises OSError. keep: write the entries that wait in
+        memory."""
+        try:
+            if keep:
+                self.write_waiting()
+            self._waiting = bytearray()
+            if trim:
+                self.trim()
+        finally:
+            self._unmap()
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def _opened(self) -> DiskFile:
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def _resize(self, slots: int) -> None:
+        self.write_waiting()
+        self._unmap()
+        self._opened().truncate(slots * self.entry.size)
+        self.slots = slots
+
+    def _unmap(self) -> None:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+
+class LiveOffsetIndex(LiveIndex):
+    """The offset index: from an offset to the byte of its batch in the log."""
+
+    entry = OFFSET_ENTRY
+
+    def lookup(self, offset: int) -> int:
+        """The byte of the last indexed batch that ends at or before `offset`; 0 where there is none."""
+        found = self._behind(offset)
+        return self.values(found - 1)[1] if found else 0
+
+    def end_within(self, position: int) -> int:
+        """The largest indexed byte up to `position`; 0 where there is none."""
+        found = bisect_right(range(self.count), position, key=lambda i: self.values(i)[1])
+        return self.values(found - 1)[1] if found else 0
+
+    def fetch_upper_bound(self, position: int) -> int | None:
+        """The offset up to which a Fetch collects aborted transactions, whose region of the log ends at byte
+        `position`; None where the index has no entry that far.
+
+        It is that of the first entry at or behind `position`; the very first entry has to lie behind it, as Kafka's
+        binary search does not compare that one for equality. Source: OffsetIndex.fetchUpperBoundOffset.
+        """
+        found = bisect_left(range(self.count), position, key=lambda i: self.values(i)[1])
+        if found == 0 and self.count and self.values(0)[1] == position:
+            found = 1
+        return self.base_offset + self.values(found)[0] if found < self.count else None
+
+    def cut_at(self, offset: int) -> None:
+        """Drop the entries for `offset` and above."""
+        self.cut(bisect_left(range(self.count), offset - self.base_offset, key=lambda i: self.values(i)[0]))
+
+    def _behind(self, offset: int) -> int:
+        return bisect_right(range(self.count), offset - self.base_offset, key=lambda i: self.values(i)[0])
+
+
+class LiveTimeIndex(LiveIndex):
+    """The time index: from the largest timestamp so far to its offset."""
+
+    entry = TIME_ENTRY
+
+    def last(self) -> tuple[int, int]:
+        """Timestamp and offset of the last entry; -1 and the base offset where there is none. Leaves no descriptor
+        open, as retention calls this for every segment."""
+        if self._map is not None or not self.count:
+            return self._at(self.count - 1)
+        self.write_waiting()
+        with self._disk.open(self.path, read_only=True) as file:
+            timestamp, relative = self.entry.unpack(file.read(self.entry.size, (self.count - 1) * self.entry.size))
+        return timestamp, self.base_offset + relative
+
+    def lookup(self, timestamp: int) -> tuple[int, int]:
+        """Timestamp and offset of the last entry up to `timestamp`; -1 and the base offset where there is none."""
+        return self._at(bisect_right(range(self.count), timestamp, key=lambda i: self.values(i)[0]) - 1)
+
+    def cut_at(self, offset: int) -> None:
+        """Drop the entries for `offset` and above."""
+        self.cut(bisect_left(range(self.count), offset - self.base_offset, key=lambda i: self.values(i)[1]))
+
+    def _at(self, i: int) -> tuple[int, int]:
+        if i < 0:
+            return NO_TIMESTAMP, self.base_offset
+        timestamp, relative = self.values(i)
+        return timestamp, self.base_offset + relative

@@ -1,0 +1,818 @@
+"""One partition's log, open: what the broker appends to and reads from.
+
+    offsets   log start <= last stable <= high watermark <= log end; below the recovery point everything is flushed
+    append    as a leader: checked, given offsets, duplicates recognised; as a follower: the leader's bytes as they are
+    read      whole batches as a region of a file, which sendfile sends without a copy
+    roll      a new segment by size, by time, where an index is full or an offset would not fit
+    compact   segments that were cleaned in another thread are swapped in
+    remove    truncate, delete records, retention; files get the suffix `.deleted`, the caller removes them later
+
+No threads and no clock: times are arguments, later work is returned (Removal, flush_due). After an OSError the log must
+not be used any more: its directory is offline. Source: UnifiedLog, LocalLog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from formats.kernels.append import Runway, survey_batches
+from formats.kernels.batches import BatchTable
+from formats.kernels.columns import ATTRIBUTES, PRODUCER_ID, BatchRow
+from formats.kernels.scan import SCAN_BAD_LENGTH, scan
+from formats.txn_index import AbortedTxn
+from kcli.errors import KcliError
+from kcli.log.cleaner.partition import CleanerLog, StoredSegment, active_producers
+from kcli.log.cleaner.progress import Progress, silent
+from kcli.log.cleaner.selection import Selection, select
+from kcli.log.cleaner.swap import change_state
+from kcli.log.config import CleanerConfig, LogConfig
+from kcli.log.disk import Disk
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.live.compaction import LiveCompaction, remove_cleaned
+from kcli.log.live.flush import Flush
+from kcli.log.live.producer_check import Duplicate, check_producer
+from kcli.log.live.producer_recall import recall
+from kcli.log.live.producers import LiveProducers, LiveView
+from kcli.log.live.segment import INT_MAX, FoundRecord, LiveSegment, SegmentLimits
+from kcli.log.live.segments import LiveSegments, LogRead, Removal
+from kcli.log.live.validator import (
+    AppendRefused,
+    AppendRules,
+    CheckedBatch,
+    Origin,
+    ValidBatch,
+    append_rules,
+    place,
+    validate,
+)
+from kcli.log.live.verification import Verification
+from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
+from kcli.log.recovery.apply import start_in_place
+from kcli.log.recovery.loader import LoadOptions
+from kcli.log.retention import deletable
+from kcli.protocol.error_code import ErrorCode
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
+NONE = -1
+LONG_MAX = 2**63 - 1
+
+
+class OffsetOutOfRange(KcliError):
+    """The offset lies outside of the log."""
+
+
+class LogFailed(KcliError):
+    """An earlier write failed: memory is ahead of the disk, and nothing more may be appended."""
+
+
+class UnexpectedOffsets(KcliError):
+    """A follower's batches do not continue its log, or are out of order."""
+
+    def __init__(self, reason: str, first_offset: int, log_end_offset: int) -> None:
+        super().__init__(reason)
+        self.first_offset = first_offset
+        self.log_end_offset = log_end_offset
+
+
+class Isolation(Enum):
+    """How far a reader may read: a follower to the log end, a consumer to the high watermark or the last
+    stable offset."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    TXN_COMMITTED = "last stable offset"
+
+
+class Appended(NamedTuple):
+    """The offsets that a batch got; for a duplicate, those of the batch appended before. log_append_time is -1 with
+    CreateTime."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOptions:
+    """How a log is opened. The offsets come from the log directory's checkpoints; clean: it was shut down cleanly.
+    jitter(most): returns a random number in [0, most), the ms by which a segment is rolled early (segment.jitter.ms).
+    """
+
+    clean: bool = True
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    high_watermark: int = 0
+    producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
+    jitter: Callable[[int], int] = lambda _: 0
+
+
+class PartitionLog:
+    """The log of one partition. Methods that change it may raise OSError, and take now_ms where they need the time."""
+
+    def __init__(
+        self, directory: Path, disk: Disk, config: LogConfig, now_ms: int, options: OpenOptions | None = None
+    ) -> None:
+        """Open the log in `directory`, which may be empty. After an unclean shutdown it is recovered first.
+
+        Raises StartRefused, UnreadableInput, OSError.
+        """
+        options = OpenOptions() if options is None else options
+        self.directory = directory
+        self._disk = disk
+        self._jitter = options.jitter
+        self._failed = ""
+        self._runway: Runway | None = None
+        self._recalled: set[int] = set()  # producers whose earlier batches were read from the log (see _check_producer)
+        self._cuts = 0  # how often it was truncated
+        self._epochs_are_stale = False
+        self._epochs_guard = Lock()
+        self._compaction: LiveCompaction | None = None
+        self._producer_expiration_ms = options.producer_expiration_ms
+        self.set_config(config)
+        loader, loaded = start_in_place(
+            directory,
+            disk,
+            LoadOptions(
+                now_ms,
+                clean=options.clean,
+                recovery_point=options.recovery_point,
+                log_start_offset=options.log_start_offset,
+                index_interval_bytes=config.index_interval_bytes,
+                max_index_bytes=config.max_index_bytes,
+                producer_expiration_ms=options.producer_expiration_ms,
+            ),
+        )
+        self._epochs = loader.epochs
+        view = LiveView(loader.view, disk)
+        self.producers = LiveProducers(
+            view, loader.producers, now_ms=now_ms, expiration_ms=options.producer_expiration_ms
+        )
+        self._segments = LiveSegments(
+            [
+                self._segment(base_offset, segment.size, now_ms)
+                for base_offset, segment in sorted(loader.segments.items())
+            ]
+        )
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.last_flush_ms = now_ms
+        self.high_watermark = self.log_start_offset
+        self.update_high_watermark(options.high_watermark)
+
+    def set_config(self, config: LogConfig) -> None:
+        """Change the configuration; existing segments keep their index interval and sizes."""
+        self.config = config
+        self._limits = SegmentLimits(
+            config.index_interval_bytes,
+            config.max_index_bytes,
+            config.segment_bytes if config.preallocate else 0,
+        )
+        self._segment_bytes = config.segment_bytes
+        self._segment_ms = config.max_segment_ms
+        self._flush_messages = config.flush_messages
+        self._rules = append_rules(config)
+        self._runway = None
+
+    # appending
+
+    def append_as_leader(
+        self,
+        data: bytearray | memoryview,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+        checked: CheckedBatch | None = None,
+    ) -> Appended:
+        """Append the one batch in `data`, which may be changed. Raises AppendRefused, LogFailed.
+
+        transaction_version: that of the transaction which a marker ends. checked: the result of `check` on the batch,
+        if another thread has called it.
+        """
+        self._check_usable()
+        if checked is not None and checked.rules == self._rules:
+            valid = place(checked, self.log_end_offset, leader_epoch)
+            return self._append_valid(valid, leader_epoch, now_ms, origin, transaction_version)
+        appended = self._append_plain(data, leader_epoch, now_ms)
+        if appended is not None:
+            return appended
+        valid = validate(bytearray(data), self.log_end_offset, leader_epoch, now_ms, self._rules, origin=origin)
+        return self._append_valid(valid, leader_epoch, now_ms, origin, transaction_version)
+
+    def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
+        """Append an ordinary batch by the kernel's Runway, which is fast. None: the batch needs all checks, and nothing
+        has changed."""
+        runway = self._runway
+        if runway is None or runway.leader_epoch != leader_epoch or self.producers.verifications:
+            return None
+        offset, active = self.log_end_offset, self._segments.active
+        try:
+            appended = runway.append(data, active.log.write, offset, now_ms)
+            if appended is None:
+                return None
+            last_offset, max_timestamp, offset_entries, time_entries = appended
+            active.grown(len(data), offset_entries, time_entries)
+        except OSError as error:
+            self._failed = str(error)
+            raise
+        self.log_end_offset = self.producers.map_end_offset = last_offset + 1
+        return Appended(offset, last_offset, max_timestamp, NONE, self.log_start_offset)
+
+    def _new_runway(self, table: BatchTable) -> Runway | None:
+        """The Runway for batches that follow the one in `table`; None where they need all checks."""
+        rules, active = self._rules, self._segments.active
+        epoch, first_timestamp = self._epochs.latest_epoch, active.first_timestamp
+        if table.field(0, ATTRIBUTES) or not rules.is_plain or epoch is None or first_timestamp < 0:
+            return None
+        last_before_flush = self.recovery_point + self._flush_messages - 2
+        return Runway(
+            self.producers.table,
+            active.indexer,
+            epoch,
+            position=active.size,
+            size_max=self._segment_bytes,
+            offset_max=min(active.base_offset + INT_MAX, last_before_flush, LONG_MAX),
+            timestamp_max=min(first_timestamp + self._segment_ms - active.jitter_ms, LONG_MAX),
+            offset_slots=active.offset_slots,
+            time_slots=active.time_slots,
+            keyed=rules.compacted,
+            before_max_ms=rules.before_max_ms,
+            after_max_ms=rules.after_max_ms,
+            max_message_bytes=rules.max_message_bytes,
+        )
+
+    @property
+    def append_rules(self) -> AppendRules:
+        """The rules for batches that follow from the topic's configuration."""
+        return self._rules
+
+    def _append_valid(
+        self, valid: ValidBatch, leader_epoch: int, now_ms: int, origin: Origin, transaction_version: int
+    ) -> Appended:
+        data, table = valid.data, valid.batches
+        self._assign_epoch(leader_epoch, valid.base_offset)
+        self._check_size(len(data))
+        self._roll_if_due(len(data), valid.base_offset, valid.last_offset, valid.max_timestamp, now_ms)
+        append_time = now_ms if self._rules.log_append_time else NONE
+        if table.field(0, PRODUCER_ID) >= 0:
+            row = BatchRow._make(table.row(0))
+            verification = self.producers.verifications.get(row.producer_id)
+            earlier = self._check_producer(row, data, origin, transaction_version, verification)
+            if earlier is not None:
+                first, last, timestamp = earlier
+                return Appended(first, last, timestamp, timestamp, self.log_start_offset, duplicate=True)
+            if verification is not None and row.is_transactional:
+                self.producers.end_verification(row)
+        self._write(data, table, valid.last_offset, now_ms)
+        self._runway = self._new_runway(table)
+        return Appended(valid.base_offset, valid.last_offset, valid.max_timestamp, append_time, self.log_start_offset)
+
+    def _check_producer(
+        self,
+        row: BatchRow,
+        data: bytearray,
+        origin: Origin,
+        transaction_version: int,
+        verification: Verification | None,
+    ) -> Duplicate | None:
+        """Check the batch's sequence, producer epoch and transaction, see `check_producer`. Raises AppendRefused.
+        Before a batch with an unexpected sequence is refused, the producer's earlier batches are read from the log,
+        once for each producer: a snapshot has only the last one."""
+        table = self.producers.table
+        try:
+            return check_producer(table, row, data, origin, transaction_version, verification)
+        except AppendRefused as refused:
+            if refused.error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or row.producer_id in self._recalled:
+                raise
+            self._recalled.add(row.producer_id)
+            if not recall(self._segments, table, row.producer_id):
+                raise
+            return check_producer(table, row, data, origin, transaction_version, verification)
+
+    def append_as_follower(self, data: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended:
+        """Append the leader's batches as they are; an incomplete batch at the end is left out.
+
+        leader_epoch: the partition's leader epoch, as this replica knows it; batches of a later epoch are left out too.
+
+        Raises AppendRefused, UnexpectedOffsets, LogFailed.
+        """
+        self._check_usable()
+        table = BatchTable()
+        behind, how, _ = scan(data, 0, len(data), 0, table)
+        size, bad, in_order, max_timestamp, epochs = survey_batches(table, leader_epoch)
+        if bad >= 0:
+            row = BatchRow._make(table.row(bad))
+            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, f"Record is corrupt (stored crc = {row.crc})")
+        if how == SCAN_BAD_LENGTH and size == behind:
+            raise AppendRefused(ErrorCode.CORRUPT_MESSAGE, f"no batch has the length at byte {behind:,}")
+        if table.count == 0:
+            return Appended(NONE, NONE, NONE, NONE, self.log_start_offset)
+        first, last = BatchRow._make(table.row(0)), BatchRow._make(table.row(table.count - 1))
+        start = first.base_offset if first.magic >= 2 else first.last_offset
+        if not in_order or start < self.log_end_offset:
+            reason = (
+                f"offsets {start:,} to {last.last_offset:,} do not continue a log that ends at {self.log_end_offset:,}"
+            )
+            raise UnexpectedOffsets(reason, first.base_offset, self.log_end_offset)
+        for epoch, offset in epochs:
+            self._assign_epoch(epoch, offset)
+        self._check_size(size)
+        roll_offset = start if first.magic >= 2 else last.last_offset - INT_MAX
+        self._roll_if_due(size, roll_offset, last.last_offset, max_timestamp, now_ms)
+        self._write(memoryview(data)[:size], table, last.last_offset, now_ms)
+        if self.producers.verifications:  # they are from when this replica was the leader
+            self.producers.end_verifications(table)
+        return Appended(first.base_offset, last.last_offset, max_timestamp, NONE, self.log_start_offset)
+
+    def _assign_epoch(self, epoch: int, offset: int) -> None:
+        if epoch >= 0:
+            self._epochs.assign(epoch, offset)
+        elif self._epochs.entries:
+            self._epochs.clear()
+        self._write_epochs()
+
+    def _write_epochs(self) -> None:
+        if self._epochs.changed:
+            self._runway = None
+            with self._epochs_guard:
+                self._epochs.changed = self._epochs_are_stale = False
+                self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
+
+    def write_stale_epochs(self) -> None:
+        """Write leader-epoch-checkpoint where the file still has epochs below the log start offset. Any thread may call
+        it; a start does the same. Raises OSError."""
+        with self._epochs_guard:
+            if self._epochs_are_stale:
+                self._epochs_are_stale = False
+                self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
+
+    def _cut_epochs(self, log_start_offset: int) -> None:
+        """Drop the epochs below the log start; the file is written later (KAFKA-16541)."""
+        must_write = self._epochs.changed
+        self._epochs.truncate_from_start(log_start_offset)
+        if self._epochs.changed and not must_write:
+            self._epochs.changed = False
+            self._epochs_are_stale = True
+
+    def _check_usable(self) -> None:
+        if self._failed:
+            raise LogFailed(f"{self.directory}: {self._failed}")
+
+    def _check_size(self, size: int) -> None:
+        if size > self._segment_bytes:
+            reason = f"batches of {size:,} bytes are more than a segment holds ({self._segment_bytes:,})"
+            raise AppendRefused(ErrorCode.RECORD_LIST_TOO_LARGE, reason)
+
+    def _roll_if_due(self, size: int, first_offset: int, last_offset: int, max_timestamp: int, now_ms: int) -> None:
+        active = self._segments.active
+        if (
+            active.size > self._segment_bytes - size
+            or (active.size and active.waited_ms(now_ms, max_timestamp) > self._segment_ms - active.jitter_ms)
+            or active.is_full_for(last_offset)
+        ):
+            self.roll(now_ms, first_offset)
+
+    def _write(self, data: bytearray | memoryview, table: BatchTable, last_offset: int, now_ms: int) -> None:
+        """Write batches, whose rows are in `table`, and update producers, leader epochs and offsets."""
+        self._runway = None
+        aborted = self.producers.follow(table, data)
+        if aborted is None:
+            reason = self.producers.table.reason or "contradicts the state of its producer"
+            self._rebuild_producers(now_ms)
+            raise AppendRefused(ErrorCode.INVALID_TXN_STATE, reason)
+        active = self._segments.active
+        try:
+            active.append(data, table)
+            if aborted:
+                active.add_aborted(aborted)
+        except OSError as error:
+            self._failed = str(error)
+            raise
+        self.log_end_offset = self.producers.map_end_offset = last_offset + 1
+        if self.log_end_offset - self.recovery_point >= self._flush_messages:
+            self.flush(now_ms)
+
+    def roll(self, now_ms: int, expected_offset: int = 0) -> None:
+        """Begin a new segment at the log's end, or at `expected_offset` where that is further on."""
+        self._runway = None
+        base_offset = max(expected_offset, self.log_end_offset)
+        active = self._segments.active
+        if active.base_offset == base_offset:
+            assert active.size == 0, "a segment with batches ends behind its base offset"
+            active.close(keep_entries=False)
+            self._segments.all[-1] = self._segment(base_offset, None, now_ms)
+        else:
+            active.deactivate()
+            self._segments.all.append(self._segment(base_offset, None, now_ms))
+        self.producers.map_end_offset = base_offset
+        self.producers.take_snapshot()
+
+    def _segment(self, base_offset: int, size: int | None, now_ms: int) -> LiveSegment:
+        return LiveSegment(
+            self._disk,
+            self.directory,
+            base_offset,
+            self._limits,
+            size=size,
+            created_ms=now_ms,
+            jitter_ms=self._draw_jitter(),
+        )
+
+    def _draw_jitter(self) -> int:
+        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return self._jitter(most) if most else 0
+
+    # offsets
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether the log was appended to since it was opened, and so holds its descriptors."""
+        return self._segments.active.is_open
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments' logs."""
+        return self._segments.size
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """The base offsets of the segments."""
+        return [segment.base_offset for segment in self._segments.all]
+
+    @property
+    def first_base_offset(self) -> int:
+        """The base offset of the first segment."""
+        return self._segments.all[0].base_offset
+
+    @property
+    def active_base_offset(self) -> int:
+        """The base offset of the segment that is appended to."""
+        return self._segments.active.base_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The offset up to which read_committed consumers read."""
+        unstable = self.producers.first_unstable_offset
+        return (
+            self.high_watermark if unstable is None else min(max(unstable, self.log_start_offset), self.high_watermark)
+        )
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark, within log start and log end. Returns it."""
+        self.high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.producers.replicated_to(self.high_watermark)
+        return self.high_watermark
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The last leader epoch; None where there is none."""
+        return self._epochs.latest_epoch
+
+    def start_epoch(self, epoch: int) -> None:
+        """Begin a leader epoch at the log's end. leader-epoch-checkpoint is written with its first batch, or at the
+        close: until then no record needs the entry."""
+        self._runway = None
+        self._epochs.assign(epoch, self.log_end_offset)
+
+    def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch up to `epoch`, and its end offset; (-1, -1) where there is none."""
+        return self._epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> FoundRecord | None:
+        """The offset that ListOffsets returns for EARLIEST, LATEST, MAX_TIMESTAMP and the like, or for a timestamp.
+
+        The timestamp is -1 for an offset without a record. None where all records have earlier timestamps.
+        """
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            first = self._epochs.entries[:1]
+            epoch = first[0].epoch if first and first[0].start_offset <= self.log_start_offset else NONE
+            return FoundRecord(NONE, self.log_start_offset, epoch)
+        if timestamp == LATEST:
+            latest = self._epochs.latest_epoch
+            return FoundRecord(NONE, self.log_end_offset, NONE if latest is None else latest)
+        if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            return FoundRecord(NONE, NONE, NONE)
+        if timestamp == MAX_TIMESTAMP:
+            return self._segments.find_largest()
+        return self._segments.find_time(timestamp, self.log_start_offset)
+
+    # reading
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation = Isolation.HIGH_WATERMARK,
+        *,
+        min_one_batch: bool = True,
+    ) -> LogRead:
+        """Whole batches of one segment from the one with `offset` on, at most max_bytes; with min_one_batch at least
+        one.
+
+        The region stays readable until a Removal of its segment is run. Raises OffsetOutOfRange.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            reason = f"offset {offset:,} is not within {self.log_start_offset:,} to {self.log_end_offset:,}"
+            raise OffsetOutOfRange(reason)
+        limit = self._limit_of(isolation)
+        if offset >= limit:
+            return LogRead(None)
+        return self._segments.read(
+            offset,
+            limit,
+            self.log_end_offset,
+            max_bytes,
+            min_one_batch=min_one_batch,
+            with_aborted=isolation is Isolation.TXN_COMMITTED,
+        )
+
+    def _limit_of(self, isolation: Isolation) -> int:
+        if isolation is Isolation.LOG_END:
+            return self.log_end_offset
+        return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions with records in [from_offset, to_offset)."""
+        return self._segments.aborted(self._segments.index_of(from_offset), from_offset, to_offset)
+
+    # removing
+
+    def truncate_to(self, offset: int, now_ms: int) -> list[Removal]:
+        """Remove the batch with `offset` and all behind it."""
+        if offset >= self.log_end_offset:
+            self._epochs.truncate_from_end(self.log_end_offset)
+            self._write_epochs()
+            return []
+        if offset < self._segments.all[0].base_offset:
+            return self.truncate_fully_and_start_at(offset, now_ms)
+        self._abort_compaction(offset)
+        self._cuts += 1
+        behind = [segment for segment in self._segments.all if segment.base_offset > offset]
+        removals = self._remove(behind[::-1])  # the last one first: after a crash the log has no gap
+        self._segments.active.truncate(offset, now_ms)
+        self._segments.forget_places()
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._epochs.truncate_from_end(offset)
+        self._write_epochs()
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self._rebuild_producers(now_ms)
+        self.update_high_watermark(self.high_watermark)
+        return removals
+
+    def truncate_fully_and_start_at(
+        self, offset: int, now_ms: int, *, log_start_offset: int | None = None
+    ) -> list[Removal]:
+        """Remove all records; the next one gets `offset`. log_start_offset: the log start offset, where remote storage
+        holds the records below `offset`; None: `offset`."""
+        self._cuts += 1
+        removals = self._remove(self._segments.all[::-1], keep_snapshots=True)
+        self._segments = LiveSegments([self._segment(offset, None, now_ms)])
+        self.log_end_offset = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self._epochs.clear()
+        self._write_epochs()
+        self.producers.truncate_fully_and_start_at(offset)
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self._rebuild_producers(now_ms)
+        self.update_high_watermark(offset)
+        return removals
+
+    def delete_records(self, offset: int) -> bool:
+        """Move the log start offset forward to `offset`. Returns whether it moved. Raises OffsetOutOfRange."""
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(f"offset {offset:,} is above the high watermark {self.high_watermark:,}")
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self._cut_epochs(offset)
+        self.producers.start_moved(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int) -> list[Removal]:
+        """Delete old segments: those below the log start offset; where cleanup.policy has `delete`, also by size, then
+        by time."""
+        due = deletable(
+            self._segments.all,
+            self.config,
+            now_ms,
+            log_start_offset=self.log_start_offset,
+            high_watermark=self.high_watermark,
+            log_end_offset=self.log_end_offset,
+        )
+        if not due:
+            return []
+        if len(due) == len(self._segments.all):
+            self.roll(now_ms)
+        self.delete_records(self._segments.all[len(due)].base_offset)
+        return self._remove(due)
+
+    def _remove(self, segments: list[LiveSegment], *, keep_snapshots: bool = False) -> list[Removal]:
+        """Take segments out of the log; their files get the suffix `.deleted`."""
+        if not segments:
+            return []
+        self._abort_compaction(min(segment.base_offset for segment in segments))
+        paths: list[Path] = []
+        for segment in segments:
+            paths += segment.mark_deleted()
+            self._segments.all.remove(segment)
+            paths += [] if keep_snapshots else self._delete_snapshot(segment.base_offset)
+        return [self._removal(segments, paths)]
+
+    def _delete_snapshot(self, offset: int) -> list[Path]:
+        name = self.producers.mark_deleted(offset)
+        return [] if name is None else [self.directory / name]
+
+    def _removal(self, segments: Sequence[LiveSegment], paths: Sequence[Path]) -> Removal:
+        return Removal(self.config.file_delete_delay_ms, tuple(paths), tuple(segments), self._disk)
+
+    # compaction
+
+    def cleaner_view(self, now_ms: int) -> CleanerLog:
+        """The log as the cleaner sees it now. Raises OSError."""
+        segments = [
+            StoredSegment(self.directory, each.base_offset, each.size, each.modified_ms) for each in self._segments.all
+        ]
+        segments[-1] = replace(segments[-1], known_aborted=tuple(self._segments.active.aborted()))
+        return CleanerLog(
+            self.directory,
+            segments,
+            self.log_start_offset,
+            self.log_end_offset,
+            self.high_watermark,
+            self.producers.first_unstable_offset,
+            active_producers(self.producers.table, now_ms, self._producer_expiration_ms),
+        )
+
+    def cleanable(self, checkpoint: int | None, now_ms: int) -> Selection:
+        """The part of the log to clean, and whether it is dirty enough. checkpoint: the offset up to which it was
+        cleaned before.
+
+        Raises Uncleanable, OSError.
+        """
+        return select(self.cleaner_view(now_ms), self.config, checkpoint, now_ms)
+
+    def begin_compaction(
+        self, broker: CleanerConfig, checkpoint: int | None, now_ms: int, *, pace: Progress = silent
+    ) -> LiveCompaction | None:
+        """Return one pass of the cleaner, which runs in steps; None where Kafka would not clean the log. A log has at
+        most one pass at a time. pace(size): called with the bytes just read; may wait. Raises Uncleanable, OSError.
+        """
+        self._check_usable()
+        assert self._compaction is None or self._compaction.is_over, "one compaction at a time"
+        view = self.cleaner_view(now_ms)
+        selection = select(view, self.config, checkpoint, now_ms)
+        if not (self.config.compact and selection.worth_it):
+            return None
+        self._compaction = LiveCompaction(
+            view,
+            self.config,
+            broker,
+            selection,
+            now_ms=now_ms,
+            disk=self._disk,
+            replace=self.replace_segments,
+            pace=pace,
+        )
+        return self._compaction
+
+    def replace_segments(self, cleaned: StoredSegment, replaced: Sequence[int], now_ms: int) -> list[Removal]:
+        """Put a segment with the suffix `.swap` in the place of those with the base offsets `replaced`, which stay
+        readable until the Removal is run. Raises LogFailed, OSError."""
+        self._check_usable()
+        old = [segment for segment in self._segments.all if segment.base_offset in replaced]
+        assert self._segments.active not in old, "the active segment is not cleaned"
+        paths: list[Path] = []
+        try:
+            for segment in old:
+                paths += segment.mark_deleted()
+            change_state(self._disk, cleaned, "swap", "")
+            for segment in old:
+                if segment.base_offset != cleaned.base_offset:
+                    paths += self._delete_snapshot(segment.base_offset)
+        except OSError as error:
+            self._failed = str(error)
+            raise
+        self._segments.replace(old, self._segment(cleaned.base_offset, cleaned.size, now_ms))
+        return [self._removal(old, paths)]
+
+    def _abort_compaction(self, from_offset: int) -> None:
+        """Abort the compaction under way, unless all that it cleans lies below from_offset."""
+        compaction = self._compaction
+        if compaction is not None and from_offset < compaction.selection.first_uncleanable_offset:
+            compaction.abort()
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget producers that have been silent for producer.id.expiration.ms. Returns how many."""
+        self._recalled.clear()
+        return self.producers.expire(now_ms)
+
+    def _rebuild_producers(self, now_ms: int) -> None:
+        self._runway = None
+        self._recalled.clear()
+        self.producers.rebuild(self._segments.all, self.log_start_offset, self.log_end_offset, now_ms)
+
+    # durability
+
+    def flush(self, now_ms: int, to_offset: int | None = None, *, including: bool = False) -> None:
+        """Make the log below to_offset (None: all of it) durable; with `including`, also the segment that begins at
+        to_offset."""
+        flush = self.begin_flush(to_offset, including=including)
+        if flush is not None:
+            flush.run()
+            self.end_flush(flush, now_ms)
+
+    def begin_flush(self, to_offset: int | None = None, *, including: bool = False) -> Flush | None:
+        """Return a flush, which runs in steps; None where the log below `to_offset` is durable already."""
+        offset = self.log_end_offset if to_offset is None else to_offset
+        if offset + including <= self.recovery_point:
+            return None
+        since = self._segments.since(self.recovery_point)
+        segments = tuple(segment for segment in since if segment.base_offset < offset + including)
+        for segment in segments:
+            segment.write_waiting()
+        with_names = any(segment.base_offset >= self.recovery_point for segment in segments)
+        snapshots = self.producers.take_unsynced()
+        return Flush(offset, self._cuts, self.directory, snapshots, segments, with_names, self._disk)
+
+    def end_flush(self, flush: Flush, now_ms: int) -> None:
+        """Move the recovery point to the offset of a flush; not if the log was truncated in the meantime."""
+        if flush.cuts == self._cuts:
+            self.recovery_point = max(self.recovery_point, flush.offset)
+            self.last_flush_ms = now_ms
+
+    def begin_due_flush(self, now_ms: int) -> Flush | None:
+        """Return the flush that is due: of rolled segments; of all of the log after flush.ms."""
+        if self.log_end_offset > self.recovery_point and now_ms - self.last_flush_ms >= self.config.flush_ms:
+            return self.begin_flush()
+        rolled = self.active_base_offset
+        return self.begin_flush(rolled) if rolled > self.recovery_point else None
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Run the flush that is due. Returns whether one was."""
+        flush = self.begin_due_flush(now_ms)
+        if flush is None:
+            return False
+        flush.run()
+        self.end_flush(flush, now_ms)
+        return True
+
+    def close(self, now_ms: int) -> None:
+        """Shut the log down cleanly: flush it, write a snapshot, trim the indexes.
+
+        The descriptors are closed even where an earlier step fails. The log cannot be used any more. Raises OSError.
+        """
+        try:
+            self._abort_compaction(NONE)
+            self._write_epochs()
+            self.write_stale_epochs()
+            self.flush(now_ms, including=True)
+            self.producers.take_snapshot()
+            self.producers.sync()
+            for segment in self._segments.all:
+                segment.close()
+        except BaseException:
+            self.close_handles()
+            raise
+
+    def rename(self, directory: Path) -> None:
+        """Rename the partition's directory: to -delete, -future, -stray, or back. The log stays in use."""
+        self._abort_compaction(NONE)
+        self._disk.rename(self.directory, directory)
+        self._disk.sync_directory(directory.parent)
+        remove_cleaned(self._disk, directory)
+        self.directory = directory
+        self.producers.move(directory)
+        for segment in self._segments.all:
+            segment.move(directory)
+
+    def delete(self) -> None:
+        """Remove the directory and all files in it; due file.delete.delay.ms after it was renamed to -delete."""
+        self.close_handles()
+        for path in sorted(self.directory.iterdir()):
+            self._disk.remove(path)
+        self._disk.remove_directory(self.directory)
+
+    def release_handles(self) -> None:
+        """Close the descriptors of rolled and flushed segments; they are opened again at their next use."""
+        for segment in self._segments.all[:-1]:
+            if segment.base_offset < self.recovery_point:
+                segment.release()
+
+    def close_handles(self) -> None:
+        """Close all descriptors and leave the files as they are, as after an OSError."""
+        if self._compaction is not None:
+            self._compaction.abandon()
+        for segment in self._segments.all:
+            segment.close(keep_entries=False)

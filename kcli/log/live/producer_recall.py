@@ -1,0 +1,42 @@
+"""The batches of a producer that its snapshot left out, read back from the log.
+
+A snapshot has the last batch of each producer. A producer that had several batches in flight when the broker stopped
+sends all of them again, and the earlier ones are duplicates which the state from a snapshot does not know. Kafka
+answers them with OUT_OF_ORDER_SEQUENCE_NUMBER, which some clients do not survive. Here the headers before the oldest
+known batch are read first.
+"""
+
+from __future__ import annotations
+
+from formats.kernels.batches import BatchTable
+from formats.kernels.producers import PRODUCER_BATCHES_KEPT, ProducerTable
+from formats.kernels.scan import scan
+from kcli.log.live.segments import LiveSegments
+
+LOOKED_AT_BYTES = 8 << 20
+
+
+def recall(segments: LiveSegments, producers: ProducerTable, producer_id: int) -> bool:
+    """Take up to five batches of the producer's epoch into `producers`. Returns whether any was new."""
+    known = producers.last_batches(producer_id)
+    if not known or len(known) == PRODUCER_BATCHES_KEPT:
+        return False
+    missing, left = PRODUCER_BATCHES_KEPT - len(known), LOOKED_AT_BYTES
+    _, last_offset, _, _ = known[0]
+    i = segments.index_of(last_offset)
+    head = segments.all[i].locate(last_offset)
+    end = segments.all[i].size if head is None else head.position
+    found = 0
+    while found < missing and left > 0:
+        segment = segments.all[i]
+        start = segment.offsets.end_within(max(end - left, 0))
+        data = segment.log.read(end - start, start)
+        table = BatchTable()
+        scan(data, 0, len(data), start, table, check_crc=False)
+        found += producers.recall(producer_id, table)
+        left -= len(data)
+        if start or not i:
+            break
+        i -= 1
+        end = segments.all[i].size
+    return found > 0

@@ -1,0 +1,197 @@
+"""The segments of an open log, in order: finding offsets and timestamps, and the region of a file that a Fetch reads.
+
+A Fetch reads whole batches of one segment as a region of its file, to be sent without a copy. Source: LocalLog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats.txn_index import AbortedTxn
+from kcli.log.disk import Disk
+from kcli.log.live.segment import BatchHead, FoundRecord, LiveSegment
+
+
+@dataclass(frozen=True, slots=True)
+class FileRegion:
+    """Bytes [position, position + length) of an open file."""
+
+    path: Path
+    fd: int
+    position: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    """The whole batches that a Fetch reads; region None: there are none.
+
+    cut_short: the first batch alone is larger than the limit, and left out. aborted: the transactions, with
+    TXN_COMMITTED.
+    """
+
+    region: FileRegion | None
+    cut_short: bool = False
+    aborted: tuple[AbortedTxn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Files to remove for good in delay_ms (file.delete.delay.ms), by calling `run` then."""
+
+    delay_ms: int
+    paths: tuple[Path, ...]
+    segments: tuple[LiveSegment, ...]
+    disk: Disk
+
+    def close(self) -> None:
+        """Close the descriptors, and leave the files as they are."""
+        for segment in self.segments:
+            segment.close(keep_entries=False)
+
+    def run(self) -> None:
+        """Remove the files. Raises OSError."""
+        self.close()
+        for path in self.paths:
+            self.disk.remove(path)
+
+
+PLACES_MAX = 8
+"""The number of offsets whose positions are cached: those where readers stopped."""
+
+
+class LiveSegments:
+    """The segments by base offset, at least one; the last one is active."""
+
+    def __init__(self, segments: list[LiveSegment]) -> None:
+        self.all = segments
+        self._places: dict[int, tuple[int, int]] = {}
+
+    @property
+    def active(self) -> LiveSegment:
+        """The segment that is appended to."""
+        return self.all[-1]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all logs."""
+        return sum(segment.size for segment in self.all)
+
+    def end_of(self, i: int, log_end_offset: int) -> int:
+        """The offset behind segment i: the base offset of the next one, or the log's end."""
+        return self.all[i + 1].base_offset if i + 1 < len(self.all) else log_end_offset
+
+    def index_of(self, offset: int) -> int:
+        """The index of the segment that holds `offset`, or would."""
+        for i in range(len(self.all) - 1, 0, -1):
+            if self.all[i].base_offset <= offset:
+                return i
+        return 0
+
+    def since(self, offset: int) -> list[LiveSegment]:
+        """The segment that holds `offset`, and the segments behind it."""
+        return self.all[self.index_of(offset) :]
+
+    def replace(self, old: list[LiveSegment], new: LiveSegment) -> None:
+        """Replace adjacent segments by one segment."""
+        i = self.all.index(old[0])
+        assert self.all[i : i + len(old)] == old, "the segments follow each other"
+        self.all[i : i + len(old)] = [new]
+        self.forget_places()
+
+    def forget_places(self) -> None:
+        """Forget the cached places of offsets, as the log was truncated."""
+        self._places.clear()
+
+    def read(
+        self,
+        offset: int,
+        limit: int,
+        log_end_offset: int,
+        max_bytes: int,
+        *,
+        min_one_batch: bool,
+        with_aborted: bool,
+    ) -> LogRead:
+        """Whole batches from the one with `offset` on, up to below offset `limit`; see PartitionLog.read."""
+        limit_base, limit_position = self._place(limit, log_end_offset)
+        if not with_aborted:
+            found = self._read_on(offset, limit_base, limit_position, max_bytes)
+            if found is not None:
+                return found
+        for i in range(self.index_of(offset), len(self.all)):
+            segment = self.all[i]
+            head = segment.locate(offset)
+            if head is None:
+                continue
+            end = segment.size if segment.base_offset < limit_base else limit_position
+            most = max(max_bytes, head.size) if min_one_batch else max_bytes
+            length = self._length(segment, head, end, most)
+            if length <= 0:
+                return LogRead(None, cut_short=head.position < end)
+            aborted: tuple[AbortedTxn, ...] = ()
+            if with_aborted:
+                upper = segment.offsets.fetch_upper_bound(min(head.position + most, end))
+                upper = self.end_of(i, log_end_offset) if upper is None else upper
+                aborted = tuple(self.aborted(i, offset, upper))
+            return LogRead(FileRegion(segment.log_path, segment.log.fd, head.position, length), aborted=aborted)
+        return LogRead(None)
+
+    def _read_on(self, offset: int, limit_base: int, limit_position: int, max_bytes: int) -> LogRead | None:
+        """The read without an index lookup, of a reader whose offset has a cached position in the active segment, where
+        the limit is too, at most max_bytes further on. None: an index lookup is needed."""
+        base, position = self._places.get(offset, (-1, 0))
+        segment = self.all[-1]
+        length = limit_position - position
+        if base != segment.base_offset or base != limit_base or not 0 < length <= max_bytes:
+            return None
+        return LogRead(FileRegion(segment.log_path, segment.log.fd, position, length))
+
+    def _length(self, segment: LiveSegment, head: BatchHead, end: int, max_bytes: int) -> int:
+        length = end - head.position
+        return segment.whole_bytes(head.position, max_bytes) if max_bytes < length else length
+
+    def _place(self, offset: int, log_end_offset: int) -> tuple[int, int]:
+        """The base offset of the segment, and the byte, where the batch with `offset` begins or the log ends."""
+        known = self._places.get(offset)
+        if known is not None and offset < log_end_offset:
+            return known
+        end = self.active.base_offset, self.active.size
+        if offset >= log_end_offset:
+            place = end
+        else:
+            found = ((segment.base_offset, segment.locate(offset)) for segment in self.since(offset))
+            place = next(((base, head.position) for base, head in found if head is not None), end)
+        if known is None and len(self._places) >= PLACES_MAX:
+            del self._places[next(iter(self._places))]
+        self._places[offset] = place
+        return place
+
+    def aborted(self, i: int, from_offset: int, to_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions with records in [from_offset, to_offset), from the transaction indexes of segment i
+        and those behind it.
+
+        A Fetch reads them from the segment that its batches are in, on. An earlier segment's index can name a
+        transaction whose marker was cut off that segment's log; consumers would drop the producer's committed records
+        up to its next marker. Source: LocalLog.collectAbortedTransactions.
+        """
+        found = []
+        for segment in self.all[i:]:
+            for each in segment.aborted():
+                if each.last_offset >= from_offset and each.first_offset < to_offset:
+                    found.append(each)
+                if each.last_stable_offset >= to_offset:
+                    return found
+        return found
+
+    def find_time(self, timestamp: int, from_offset: int) -> FoundRecord | None:
+        """The first record from `from_offset` on that is as late as `timestamp` or later."""
+        for segment in self.all:
+            if segment.age_timestamp >= timestamp:
+                return segment.find_time(timestamp, from_offset)
+        return None
+
+    def find_largest(self) -> FoundRecord | None:
+        """The first record with the largest timestamp of all."""
+        return max(self.all, key=lambda segment: segment.largest[0]).find_largest()

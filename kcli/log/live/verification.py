@@ -1,0 +1,26 @@
+"""The batches that a producer tried to append while the coordinator had not yet verified their transaction.
+
+The broker verifies a transaction with its coordinator before it appends the first batch. Where the coordinator refuses,
+a batch with a higher sequence must not be appended in place of the first one. A verification ends when a batch of the
+transaction is appended. Source: VerificationStateEntry; KIP-890.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Verification:
+    """A verification. lowest_sequence: the lowest sequence tried in `epoch`. begins_at_0: whether a producer that the
+    log does not know must begin with sequence 0, as new clients do. since_ms: when it began."""
+
+    epoch: int
+    lowest_sequence: int
+    begins_at_0: bool
+    since_ms: int
+
+    def tried(self, epoch: int, sequence: int) -> None:
+        """Note that the producer tried to append a batch with `sequence` in `epoch`."""
+        if epoch > self.epoch or (epoch == self.epoch and sequence < self.lowest_sequence):
+            self.epoch, self.lowest_sequence = epoch, sequence

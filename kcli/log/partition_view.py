@@ -1,0 +1,303 @@
+"""A view of a partition's directory: the files on disk, with changes that are not written yet.
+
+Recovery works on a view, whose changes are then printed (a dry run), written to another directory (a copy) or applied
+in place. This module does not write. The content of a file is a sequence of parts, each a range of a file on disk or
+bytes in memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeGuard
+
+from formats.file_name import FileKind, parse
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.inflated import InflatedSource
+from kcli.log.source import FileSource, Source
+from kcli.log.text_mode import BeforeTextMode
+
+SMALL_FILE_BYTES = 64 << 20
+INT_MAX = 2**31 - 1
+MAPPED = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+"""The files that Kafka maps into memory."""
+MOST_DIGITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes [start, start + length) of a file on disk. is_before_text_mode: of the bytes that the file had before a
+    transfer as text (see kcli.log.text_mode)."""
+
+    path: Path
+    start: int
+    length: int
+    is_before_text_mode: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InflatedRange(FileRange):
+    """Bytes [start, start + length) of the content of a compressed file on disk. codec: see kcli.log.inflated."""
+
+    codec: int = 0
+
+
+Part = FileRange | bytes
+"""A range of a file, or bytes in memory."""
+
+
+def is_as_stored(part: Part) -> TypeGuard[FileRange]:
+    """Whether the part is a range of a file whose bytes are those on disk: not inflated, nor changed back from text."""
+    return isinstance(part, FileRange) and not isinstance(part, InflatedRange) and not part.is_before_text_mode
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The bytes of a file: its parts, end to end."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(part.length if isinstance(part, FileRange) else len(part) for part in self.parts)
+
+    def between(self, start: int, end: int) -> Content:
+        """Bytes [start, end)."""
+        parts: list[Part] = []
+        begin = 0
+        for part in self.parts:
+            length = part.length if isinstance(part, FileRange) else len(part)
+            low, high = max(start, begin) - begin, min(end, begin + length) - begin
+            if low < high and isinstance(part, FileRange):
+                parts.append(replace(part, start=part.start + low, length=high - low))
+            elif low < high and isinstance(part, bytes):
+                parts.append(part[low:high])
+            begin += length
+        return Content(tuple(parts))
+
+
+class ContentSource:
+    """A Source over the parts of a Content. Raises UnreadableInput."""
+
+    def __init__(self, name: str, content: Content) -> None:
+        self.name = name
+        self._size = content.size
+        self._parts: list[tuple[int, int, Source | None, int, bytes]] = []
+        begin = 0
+        inflated: dict[Path, Source] = {}  # one for all ranges of a file, which is then inflated once
+        for part in content.parts:
+            if isinstance(part, InflatedRange):
+                if part.path not in inflated:
+                    inflated[part.path] = InflatedSource(part.path, part.codec)
+                source = inflated[part.path]
+                self._parts.append((begin, begin + part.length, source, part.start, b""))
+                begin += part.length
+            elif isinstance(part, FileRange):
+                file = FileSource(part.path)
+                source = BeforeTextMode(file) if part.is_before_text_mode else file
+                self._parts.append((begin, begin + part.length, source, part.start, b""))
+                begin += part.length
+            else:
+                self._parts.append((begin, begin + len(part), None, 0, part))
+                begin += len(part)
+
+    def size(self) -> int:
+        """Bytes in all."""
+        return self._size
+
+    def read_at(self, position: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `position` on. Returns the bytes read: fewer than its length only at the end."""
+        done = 0
+        for begin, end, source, start, data in self._parts:
+            at = position + done
+            want = min(len(buffer) - done, end - at)
+            if at < begin or want <= 0:
+                continue
+            if source is None:
+                buffer[done : done + want] = data[at - begin : at - begin + want]
+            else:
+                got = source.read_at(start + at - begin, buffer[done : done + want])
+                if got < want:
+                    return done + got
+            done += want
+        return done
+
+    def close(self) -> None:
+        """Close the files that the parts lie in."""
+        for source in {id(source): source for _, _, source, _, _ in self._parts if source is not None}.values():
+            source.close()
+
+
+class NameTaken(StartRefused):
+    """A file is to be made or opened, and something that is no file has its name."""
+
+    def __init__(self, file: str, outcome: str = "is to be made") -> None:
+        super().__init__(file, f"{outcome}, and something that is no file has its name")
+
+
+class PartitionView:
+    """The files of one partition directory by name. original: as on disk; files: with the changes.
+
+    in_the_way: the names on disk that no file has, but a directory, or a link to nothing. readable: in place of files
+    that cannot be read as a whole, what the view has for them, None for nothing. Raises UnreadableInput, with the path
+    of the directory or of the file in it that cannot be accessed.
+    """
+
+    def __init__(self, directory: Path, readable: Mapping[str, Content | None] | None = None) -> None:
+        self.directory = directory
+        readable = readable or {}
+        self.original: dict[str, Content] = {name: each for name, each in readable.items() if each is not None}
+        self.in_the_way: set[str] = set()
+        path = directory
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.name in readable:
+                        continue
+                    path = directory / entry.name
+                    if entry.is_file():
+                        self.original[entry.name] = Content((FileRange(path, 0, entry.stat().st_size),))
+                    else:
+                        self.in_the_way.add(entry.name)
+                        if parse(entry.name) is not None and _is_special(path):
+                            raise UnreadableInput(str(path), "not a regular file")
+                    path = directory
+        except OSError as error:
+            raise UnreadableInput.of(path, error) from error
+        self.files = dict(self.original)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.files
+
+    def exists(self, name: str) -> bool:
+        """Whether a file or a directory has the name."""
+        return name in self.files or self._is_directory(name)
+
+    def check_opens(self, name: str) -> None:
+        """Raise NameTaken where a directory has the name of a file that is to be opened."""
+        if self._is_directory(name):
+            raise NameTaken(name, "is to be opened")
+
+    def _is_directory(self, name: str) -> bool:
+        return name in self.in_the_way and (self.directory / name).is_dir()
+
+    def unchanged(self) -> PartitionView:
+        """The same files in a view of their own, without the changes."""
+        view = copy(self)
+        view.files = dict(self.original)
+        return view
+
+    def check_access(self) -> None:
+        """Raise UnreadableInput for a file that this user may not read."""
+        for content in self.original.values():
+            for part in content.parts:
+                if isinstance(part, FileRange) and not os.access(part.path, os.R_OK):
+                    raise UnreadableInput(str(part.path), os.strerror(errno.EACCES), errno.EACCES)
+
+    def names(self) -> list[str]:
+        """The names of all files, sorted."""
+        return sorted(self.files)
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return self.files[name].size
+
+    def source(self, name: str) -> ContentSource:
+        """A file as a source to read by position, which the caller closes. Raises UnreadableInput."""
+        return ContentSource(str(self.directory / name), self.files[name])
+
+    def read(self, name: str) -> bytes:
+        """All of a small file. Raises UnreadableInput, also where it is too large, and StartRefused for an index that
+        Kafka cannot map into memory (FileChannel.map)."""
+        self.check_mappable(name)
+        if self.size(name) > SMALL_FILE_BYTES:
+            raise UnreadableInput(str(self.directory / name), f"{self.size(name):,} bytes are more than it can have")
+        return _read(str(self.directory / name), self.files[name])
+
+    def check_mappable(self, name: str) -> None:
+        """Raise StartRefused for an index that is there and that Kafka cannot map into memory."""
+        parsed = parse(name)
+        if name in self.files and self.size(name) > INT_MAX and parsed is not None and parsed.kind in MAPPED:
+            reason = f"{self.size(name):,} bytes: more than Kafka can map (Size exceeds Integer.MAX_VALUE)"
+            raise StartRefused(name, reason)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Create a file, or replace it; no change where it has these bytes already. Raises NameTaken where a
+        directory or the like has the name."""
+        if name in self.in_the_way:
+            raise NameTaken(name)
+        before = self.original.get(name)
+        if before is not None and before.size == len(data) <= SMALL_FILE_BYTES and _read(name, before) == data:
+            self.files[name] = before
+        else:
+            self.files[name] = Content((data,))
+
+    def put(self, name: str, content: Content) -> None:
+        """Create a file whose content is composed of parts, or replace it by one."""
+        self.files[name] = content
+
+    def cut(self, name: str, size: int) -> None:
+        """Cut a file to its first `size` bytes."""
+        kept: list[Part] = []
+        left = size
+        for part in self.files[name].parts:
+            if isinstance(part, FileRange):
+                length = min(left, part.length)
+                kept.append(replace(part, length=length))
+            else:
+                length = min(left, len(part))
+                kept.append(part[:length])
+            left -= length
+            if left == 0:
+                break
+        self.files[name] = Content(tuple(kept))
+
+    def remove(self, name: str) -> None:
+        """Remove a file that may already be gone."""
+        self.files.pop(name, None)
+
+    def rename(self, name: str, to: str) -> None:
+        """Rename a file; it replaces a file that has the name `to`."""
+        self.files[to] = self.files.pop(name)
+
+    def changed(self) -> Iterator[str]:
+        """The names of files in the view that are new or differ from those on disk."""
+        return (name for name in self.names() if self.original.get(name) != self.files[name])
+
+    def removed(self) -> list[str]:
+        """The names of files on disk that the view has removed."""
+        return sorted(self.original.keys() - self.files.keys())
+
+    def is_changed(self) -> bool:
+        """Whether the view has a file that is new or differs, or has removed one."""
+        return any(True for _ in self.changed()) or bool(self.removed())
+
+
+def _is_special(path: Path) -> bool:
+    """Whether the path is a pipe, a socket or a device, or a link to one; Kafka would read from it."""
+    return path.exists() and not path.is_dir() and not path.is_file()
+
+
+def _read(name: str, content: Content) -> bytes:
+    if not content.size:
+        return b""
+    source = ContentSource(name, content)
+    try:
+        data = bytearray(content.size)
+        return bytes(data[: source.read_at(0, memoryview(data))])
+    finally:
+        source.close()
+
+
+def offset_of(name: str) -> int:
+    """The offset that a file name begins with, as Kafka reads it. Raises StartRefused."""
+    number = name.partition(".")[0]
+    digits = number.removeprefix("-")
+    if not (digits.isdecimal() and digits.isascii() and len(digits) <= MOST_DIGITS and abs(int(number)) < 2**63):
+        raise StartRefused(name, "the name does not begin with an offset")
+    return int(number)

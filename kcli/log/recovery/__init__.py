@@ -1,0 +1,15 @@
+"""Kafka's start on the directories of partitions: what it cuts, removes and renames, and how kcli does the same.
+
+    loader          the steps of a start, in order: .deleted, .cleaned, .swap, indexes, unclean segments, producers
+    segment         one segment as a start loads it: sanity check, recovery batch by batch, indexes built anew
+    metadata_start  the further steps of the metadata log: log and snapshots are fitted together
+    salvage         the sound batches behind damage, which Kafka would lose
+    foreign         a log that was copied from another partition's directory: finding that partition
+    plan            one partition: the start simulated on a view; then a copy, or the changes applied in place
+    node_directories  a log directory beside the others of its broker: what a start finds across them
+    run             all partitions of a log directory, with its checkpoints: `kcli recover`
+    backup          the tar file of what recovery in place cuts
+
+A start works on a `kcli.log.partition_view`; only `plan`, `run` and `backup` write.
+Source: LogLoader, LogSegment.recover in Kafka's storage module.
+"""

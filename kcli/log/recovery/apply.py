@@ -1,0 +1,193 @@
+"""The effect of a start on a partition's directory: its view is written to a copy, or put in its place.
+
+    start_in_place  what the start of a broker does, before the log is opened
+    write_copy      writes the files of the view to a new directory
+    apply_in_place  changes the directory's files to those of the view, in an order in which the next recovery can
+                    complete it after a crash at any point: logs composed of parts, removals, renames, cuts, leader
+                    epochs, indexes, snapshots; `back_up` comes first
+
+Source for the order: LogLoader, LocalLog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from formats.file_name import FileKind, parse
+from kcli.errors import KcliError
+from kcli.log.disk import COPY_BYTES, Disk
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.partition_view import Content, ContentSource, FileRange, PartitionView, is_as_stored
+from kcli.log.recovery.loader import LoadedOffsets, LoadOptions, LogLoader
+
+if TYPE_CHECKING:
+    from kcli.log.recovery.backup import Backup
+
+INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
+
+
+def start_in_place(directory: Path, disk: Disk, options: LoadOptions) -> tuple[LogLoader, LoadedOffsets]:
+    """Plan the start on a partition's directory and apply it, before the log is opened. Returns the loader and the
+    offsets.
+
+    Raises StartRefused, UnreadableInput, OSError.
+    """
+    view = PartitionView(directory)
+    loader = LogLoader(view, options)
+    offsets = loader.load()
+    if not options.clean or view.is_changed():
+        apply_in_place(view, disk)
+    return loader, offsets
+
+
+def write_copy(files: Mapping[str, Content], disk: Disk, target: Path) -> None:
+    """Write files, by their names, to a new directory, durably. Raises OSError."""
+    disk.make_directory(target)
+    for name in sorted(files):
+        _write_content(disk, files[name], target / name)
+    disk.sync_directory(target)
+
+
+def _write_content(disk: Disk, content: Content, target: Path) -> None:
+    source = ContentSource(str(target), content)
+    try:
+        with disk.open(target, create=True, truncate=True) as file:
+            buffer = bytearray(min(COPY_BYTES, max(1, content.size)))
+            done = 0
+            while done < content.size:
+                got = source.read_at(done, memoryview(buffer))
+                if got == 0:
+                    break
+                done += file.write([memoryview(buffer)[:got]], done)
+            file.sync()
+    finally:
+        source.close()
+
+
+class InTheWay(KcliError):
+    """A directory, or a link to nothing, has the name of a file that recovery in place is to write."""
+
+
+def refuse_in_the_way(view: PartitionView) -> None:
+    """Raise InTheWay where `apply_in_place` could not write a file of the view."""
+    for name in sorted(view.in_the_way & view.files.keys()):
+        path = view.directory / name
+        command = f"mv -nT -- {quote(str(path))} {quote(f'{path}.moved')}"
+        raise InTheWay(f"{path}: not a file, where one is to be written; nothing was changed. Next: {command}")
+
+
+def back_up(view: PartitionView, backup: Backup) -> None:
+    """Write every byte that the view lacks to the backup, except indexes, which can be rebuilt. Raises OSError."""
+    kept: dict[Path, list[tuple[int, int]]] = {}
+    for content in view.files.values():
+        for part in content.parts:
+            if is_as_stored(part):
+                kept.setdefault(part.path, []).append((part.start, part.start + part.length))
+    for name, content in sorted(view.original.items()):
+        parsed = parse(name)
+        if parsed is not None and parsed.kind in INDEXES:
+            continue
+        part = content.parts[0]
+        assert isinstance(part, FileRange), "what is on disk is a range"
+        at = 0
+        for start, end in [*sorted(kept.get(part.path, [])), (part.length, part.length)]:
+            if at < start:
+                whole = at == 0 and start == part.length
+                member = name if whole else f"{name}.bytes-{at}-{start}"
+                backup.add(f"{view.directory.name}/{member}", FileRange(part.path, at, start - at))
+            at = max(at, end)
+
+
+def apply_in_place(view: PartitionView, disk: Disk) -> None:
+    """Change the directory's files to those of the view. After a crash in between, another recovery has the same
+    result.
+
+    A swap file whose bytes are part of a new log is removed last: as long as it exists, a start replaces the logs that
+    it covers. Raises OSError.
+    """
+    directory = view.directory
+    changed = {name: view.files[name] for name in view.changed()}
+    renames = {_origin(content): name for name, content in changed.items() if _origin(content) not in (None, name)}
+    composed = [name for name, content in changed.items() if _origin(content) is None and not _in_memory(content)]
+    removed = [name for name in view.removed() if name not in renames]
+    in_memory = sorted((name for name in changed if _in_memory(changed[name])), key=_write_order)
+    for name in [each for each in in_memory if each.endswith(FileKind.KRAFT_SNAPSHOT)]:  # before the old logs go
+        _write_file(disk, directory / name, changed[name])
+    _compose(view, disk, composed)
+    used = {part.path.name for name in composed for part in changed[name].parts if isinstance(part, FileRange)}
+    for name in sorted(removed, key=lambda name: (name in used and name.endswith(".swap"), _removal_order(name))):
+        if not name.endswith(".snapshot"):
+            disk.remove(directory / name)
+    for old, name in renames.items():
+        disk.rename(directory / str(old), directory / name)
+    disk.sync_directory(directory)
+    _cut_and_sync(view, disk, changed)
+    for name in [each for each in in_memory if not each.endswith(FileKind.KRAFT_SNAPSHOT)]:
+        _write_file(disk, directory / name, changed[name])
+    for name in removed:
+        if name.endswith(".snapshot"):
+            disk.remove(directory / name)
+    disk.sync_directory(directory)
+
+
+def _compose(view: PartitionView, disk: Disk, logs: list[str]) -> None:
+    """Write the logs that are composed of parts, then rename them into place, the last first. Removes those of their
+    old indexes that have other entries then."""
+    directory = view.directory
+    for name in logs:
+        _write_content(disk, view.files[name], directory / f"{name}.cleaned")
+    for name in logs:
+        for index in (name.replace(FileKind.LOG, kind) for kind in INDEXES):
+            if view.files.get(index) != view.original.get(index):
+                disk.remove(directory / index)
+    if logs:
+        disk.sync_directory(directory)
+    for name in sorted(logs, reverse=True):
+        disk.rename(directory / f"{name}.cleaned", directory / name)
+
+
+def _cut_and_sync(view: PartitionView, disk: Disk, changed: dict[str, Content]) -> None:
+    """Cut logs, the last first, and sync all logs, as the recovery point moves to the log end offset."""
+    logs = [name for name in view.files if name.endswith(".log")]
+    for name in sorted(logs, reverse=True):
+        path, size = view.directory / name, view.files[name].size
+        if _in_memory(view.files[name]) and name in changed:
+            continue
+        with disk.open(path) as file:
+            if file.size() > size:
+                file.truncate(size)
+            file.sync()
+
+
+def _origin(content: Content) -> str | None:
+    """The name of the file on disk of which this content is the whole or the begin; None where it is composed of
+    parts, or the file is inflated, or changed back to what it was before a transfer as text."""
+    part = content.parts[0] if len(content.parts) == 1 else None
+    if part is not None and is_as_stored(part) and part.start == 0:
+        return part.path.name
+    return None
+
+
+def _write_file(disk: Disk, path: Path, content: Content) -> None:
+    disk.write_file(path, b"".join(part for part in content.parts if isinstance(part, bytes)))
+
+
+def _in_memory(content: Content) -> bool:
+    return all(isinstance(part, bytes) for part in content.parts)
+
+
+def _write_order(name: str) -> tuple[int, str]:
+    """Sort key: leader epochs before indexes (a start that finds an index reads fewer batches for them), snapshots
+    last."""
+    return 0 if name == LEADER_EPOCHS else 2 if name.endswith(".snapshot") else 1, name
+
+
+def _removal_order(name: str) -> tuple[int, str]:
+    """Sort key: invalid swap files before the cleaned files by which they are invalid; then segments, the last
+    first."""
+    rank = 0 if name.endswith(".swap") else 1 if name.endswith(".cleaned") else 2
+    inverted = "".join(chr(0x10FFFF - ord(char)) for char in name[:20])
+    return rank, inverted + name[20:]

@@ -1,0 +1,71 @@
+"""The backup of what recovery in place cuts: one tar file beside the partitions, which Kafka ignores.
+
+A directory there would keep Kafka from starting; a file does not. Members: `<partition>/<file>` for a whole file,
+`<partition>/<file>.bytes-<from>-<to>` for a part. `cat` them back together, or `dd` one to its place.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kcli.log.disk import COPY_BYTES, Disk, DiskFile
+from kcli.log.partition_view import FileRange
+from kcli.log.source import FileSource
+
+BLOCK_BYTES = 512
+
+
+class Backup:
+    """The tar file, made when the first member is added; `path` is None until then. Close it before anything is cut."""
+
+    def __init__(self, disk: Disk, directory: Path, name: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._name = name
+        self._file: DiskFile | None = None
+        self._size = 0
+        self.path: Path | None = None
+        self.members = 0
+
+    def add(self, name: str, content: FileRange) -> None:
+        """Copy a range of a file. Raises OSError, UnreadableInput."""
+        import tarfile
+
+        file = self._file or self._open()
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = content.length, 0o644
+        info.mtime = int(content.path.stat().st_mtime)
+        self._size += file.write([info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")], self._size)
+        source = FileSource(content.path)
+        try:
+            buffer = bytearray(min(COPY_BYTES, max(1, content.length)))
+            done = 0
+            while done < content.length:
+                view = memoryview(buffer)[: content.length - done]
+                got = source.read_at(content.start + done, view)
+                if got == 0:
+                    view[:] = bytes(len(view))  # the file has shrunk: keep the archive whole
+                    got = len(view)
+                done += got
+                self._size += file.write([view[:got]], self._size)
+        finally:
+            source.close()
+        self._size += file.write([bytes(-self._size % BLOCK_BYTES)], self._size)
+        self.members += 1
+
+    def close(self) -> None:
+        """Make the file durable, if there is one. Raises OSError."""
+        if self._file is not None:
+            self._file.write([bytes(2 * BLOCK_BYTES)], self._size)
+            self._file.sync()
+            self._file.close()
+            self._file = None
+            self._disk.sync_directory(self._directory)
+
+    def _open(self) -> DiskFile:
+        number = 0
+        while (path := self._directory / f"{self._name}{f'-{number}' if number else ''}.tar").exists():
+            number += 1
+        self.path = path
+        self._file = self._disk.open(path, create=True)
+        return self._file

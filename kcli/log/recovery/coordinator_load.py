@@ -1,0 +1,94 @@
+"""Whether a coordinator can load its partition after a start: the group coordinator one of __consumer_offsets, the
+share coordinator one of __share_group_state, the transaction coordinator one of __transaction_state.
+
+A coordinator reads its partition from the log start to the end, without a check of CRCs. It stops at bytes that are no
+batch, at a batch whose records cannot be parsed, and at a record that is none of its own: load_stops says which. No
+start looks at the last, and one after a clean shutdown at none of these. The group and the share coordinator then
+serve nothing of the partition. The transaction coordinator serves the partition with what it has loaded: it has
+forgotten the rest. Source: CoordinatorLoaderImpl, TransactionStateManager.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from formats.errors import Truncated
+from formats.kernels.columns import LAST_OFFSET, POSITION
+from formats.kernels.records import RecordTable
+from kcli.log.batch_records import decode, faults_of, is_readable
+from kcli.log.partition_view import PartitionView
+from kcli.log.recovery.load_stops import COORDINATORS, Stop, stops
+from kcli.log.recovery.salvage import is_log
+from kcli.log.segment_reader import Damage, Window, read_segment
+
+RECORDS_AT_ONCE = 4096
+_OUTCOMES = {
+    "group": "fails to load this partition: it serves none of the groups in it",
+    "share": "fails to load this partition: it serves none of the share groups in it",
+    "transaction": "loads nothing behind: it forgets the transactional ids there, and does not end their transactions",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadEnd:
+    """Where a coordinator's load of a partition ends: the byte of a log where the batch begins, or bytes that are none,
+    and the reason. offset: that of the record at which it ends; None where it ends at the batch or at such bytes."""
+
+    coordinator: str
+    file: str
+    position: int
+    reason: str
+    offset: int | None = None
+
+    @property
+    def outcome(self) -> str:
+        """What the coordinator then does, in words."""
+        return f"Kafka starts, and its {self.coordinator} coordinator {_OUTCOMES[self.coordinator]}"
+
+
+def load_end(topic: str, view: PartitionView, log_end_offset: int) -> LoadEnd | None:
+    """Return where the load of a coordinator's partition ends before `log_end_offset`; None where all of it is loaded,
+    or the topic is no coordinator's. Raises UnreadableInput."""
+    if topic not in COORDINATORS:
+        return None
+    load = _Load(topic, log_end_offset)
+    for name in filter(is_log, view.names()):
+        source = view.source(name)
+        try:
+            for part in read_segment(source, check_crc=False, resync=False):
+                found = load.end_in(part)
+                if found is not None:
+                    return LoadEnd(COORDINATORS[topic], name, *found)
+        finally:
+            source.close()
+    return None
+
+
+class _Load:
+    """A load as far as it has come."""
+
+    def __init__(self, topic: str, log_end_offset: int) -> None:
+        self._topic = topic
+        self._log_end_offset = log_end_offset
+        self._next_offset = 0
+        self._records = RecordTable(RECORDS_AT_ONCE)
+
+    def end_in(self, part: Window | Damage) -> tuple[int, str, int | None] | None:
+        """The byte, the reason and the record's offset of the end of the load, if it is in this part of a log."""
+        if isinstance(part, Damage):
+            is_behind = isinstance(part.error, Truncated) and self._next_offset >= self._log_end_offset
+            return None if is_behind else (part.position, part.error.reason, None)
+        stop: Stop | None = None
+        for buffer in decode(part, self._records):
+            stop = stop or next(stops(self._topic, part, self._records, buffer), None)
+        batches = part.batches
+        at = batches.first_fault()
+        while at >= 0 and (stop is None or at <= stop.batch):
+            if not is_readable(part, at):
+                return batches.field(at, POSITION), faults_of(part, at)[0].reason, None
+            at = batches.first_fault(at + 1)
+        if stop is not None:
+            return batches.field(stop.batch, POSITION), stop.reason, stop.offset
+        self._next_offset = batches.field(batches.count - 1, LAST_OFFSET) + 1
+        part.release()
+        return None

@@ -1,0 +1,101 @@
+"""Logs with the suffix .deleted whose offsets the log lacks: nothing replaced them, and a start deletes them for good.
+
+Kafka renames the files of a segment to .deleted in three cases, all of which leave the offsets in the log, or outside
+of its bounds: retention (below the first segment), compaction and splits (another log has replaced it), truncation
+(behind the end of the log). A .deleted log is missed where it fits between two segments, or behind the last segment and
+below an offset that the checkpoints say the log had reached. In a log that is compacted a gap is normal: there it must
+also begin where the segment before it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from formats.file_name import FileKind, FileName, parse
+from formats.kernels.columns import BatchRow
+from kcli.log.partition_view import Content, ContentSource
+from kcli.log.segment_reader import Damage, read_segment
+
+SUFFIX = ".deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class MissedLog:
+    """The files of a missed segment, whose names lose the suffix .deleted; first and last offset of its batches."""
+
+    base_offset: int
+    last_offset: int
+    names: tuple[str, ...]
+
+
+def missed_logs(
+    files: Mapping[str, Content], *, reached: int, is_compacted: bool, log_start_offset: int = 0
+) -> list[MissedLog]:
+    """Return the .deleted logs in a partition's directory whose offsets its log lacks, by offset.
+
+    files: those in the directory by name. reached: the offset that the log had reached by the checkpoints.
+    log_start_offset: that of the checkpoint, 0 where it has none. Raises UnreadableInput.
+    """
+    parsed = {name: found for name in files if (found := parse(name)) is not None and found.base_offset is not None}
+    logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}
+    deleted = {found.base_offset or 0: name for name, found in logs.items() if found.state == "deleted"}
+    if not deleted or any(found.state in ("swap", "cleaned") for found in logs.values()):
+        return []
+    live = {found.base_offset or 0: name for name, found in logs.items() if not found.state}
+    bounds = _Bounds(files, live)
+    missed = []
+    for base, name in sorted(deleted.items()):
+        before = max((each for each in live if each < base), default=None)
+        behind = min((each for each in live if each > base), default=None)
+        if base in live or (before is not None and live[before] != deleted.get(before, live[before])):
+            continue  # replaced by a log of the same name, or together with the one before it
+        own = bounds.of(name)
+        if own is None or own[0] < base:
+            continue
+        if before is None and (behind is not None or own[1] < log_start_offset):
+            continue  # below the first segment
+        end = None if before is None else bounds.end(before)
+        if (end is not None and (end > base or (is_compacted and end < base))) or (behind or reached) <= base:
+            continue
+        if behind is not None and own[1] >= behind:
+            continue
+        names = _files_of(base, parsed)
+        missed.append(MissedLog(base, own[1], names))
+        live[base] = name
+    return missed
+
+
+def _files_of(base: int, parsed: Mapping[str, FileName]) -> tuple[str, ...]:
+    """The .deleted files of the segment, without those whose name another file has already."""
+    return tuple(
+        name
+        for name, found in sorted(parsed.items())
+        if found.base_offset == base and found.state == "deleted" and name.removesuffix(SUFFIX) not in parsed
+    )
+
+
+class _Bounds:
+    """The offsets of the batches in logs. live: the names of logs by base offset; read at each call."""
+
+    def __init__(self, files: Mapping[str, Content], live: Mapping[int, str]) -> None:
+        self._files, self._live = files, live
+
+    def end(self, base: int) -> int:
+        """The offset behind the last batch of a log, its base offset where it has none."""
+        found = self.of(self._live[base])
+        return base if found is None else found[1] + 1
+
+    def of(self, name: str) -> tuple[int, int] | None:
+        """First and last offset of the batches in a log; None where it has none."""
+        source = ContentSource(name, self._files[name])
+        first, last = None, 0
+        try:
+            for part in read_segment(source):
+                if not isinstance(part, Damage) and part.batches.count:
+                    rows = [BatchRow._make(part.batches.row(at)) for at in (0, part.batches.count - 1)]
+                    first = rows[0].base_offset if first is None else first
+                    last = rows[-1].last_offset
+        finally:
+            source.close()
+        return None if first is None else (first, last)

@@ -1,0 +1,158 @@
+"""Exchanged logs: .log files of two or more partitions, each at the path of another.
+
+A .log file fits a path if its first offset fits the base offset in the file's name, and if most entries of the indexes
+at that path point to batches in it that end at the entries' offsets: one damaged batch, also the first or the last,
+does not hide whose the others are. A .log file that does not fit its own path belongs at the only path of another such
+file that it fits. Kafka checks neither for a segment below the recovery point nor for one with sound batches: it serves
+the records of one partition as those of the other.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+from formats.file_name import METADATA_TOPIC, FileKind, parse
+from kcli.log.log_directory import PartitionDirectory
+
+HEADER = struct.Struct(">qiibIhi")
+"""The begin of a batch: base offset, length, leader epoch, magic, CRC, attributes, last offset delta."""
+INDEX_ENTRY = struct.Struct(">ii")
+TIME_ENTRY = struct.Struct(">qi")
+MAGIC = 2
+ENTRIES_MAX = 32
+"""The number of entries of an offset index, from its begin to its end, that are compared with a log."""
+LENGTH_EXTRA_BYTES = 12
+"""The bytes of a batch before those that its length counts."""
+MAX_TIMESTAMP_AT = 35
+HEADERS_READ_BYTES = 1 << 20
+"""How far a log is read for the entry of a time index: a log whose offset index has no entry is rarely longer."""
+
+
+def exchanged_logs(directories: Sequence[PartitionDirectory]) -> dict[Path, Path]:
+    """Return the exchanged logs: the path of the .log file that belongs at a path, by that path."""
+    places = [
+        path
+        for each in directories
+        if each.name.topic != METADATA_TOPIC and not each.name.state
+        for path in _logs(each.path)
+        if not _fits(path, path)
+    ]
+    found = {}
+    for place in places:
+        fitting = [log for log in places if log.parent != place.parent and _fits(log, place)]
+        if len(fitting) == 1:
+            found[place] = fitting[0]
+    while found.keys() != set(found.values()):  # keep only files that change paths among themselves
+        found = {place: log for place, log in found.items() if log in found and place in found.values()}
+    return found
+
+
+def _logs(directory: Path) -> list[Path]:
+    """The .log files in a directory, sorted; none where the directory cannot be read."""
+    try:
+        paths = sorted(directory.iterdir())
+    except OSError:  # the plan of the partition reports this error
+        return []
+    names = [(path, parse(path.name)) for path in paths]
+    logs = [path for path, name in names if name is not None and name.kind is FileKind.LOG and not name.state]
+    return [path for path in logs if path.is_file()]  # opening a named pipe would block
+
+
+def _fits(log: Path, place: Path) -> bool:
+    """Whether the .log file at `log` fits the path `place` (see the module's docstring). A file whose first batch
+    cannot be read, and that no index entry tells of, fits only its own path."""
+    name = parse(place.name)
+    base = None if name is None else name.base_offset
+    if base is None:
+        return log == place
+    first = batch_at(log, 0)
+    is_indexed = indexes_fit(place, log, base)
+    if first is None:
+        return log == place if is_indexed is None else is_indexed
+    return first[0] == base if is_indexed is None else is_indexed and first[0] >= base
+
+
+def indexes_fit(place: Path, log: Path, base: int) -> bool | None:
+    """Whether most entries of the indexes beside the path `place` point to batches of a .log file, if its base offset
+    is `base`; None where these indexes have no entry.
+
+    The time index counts where the offset index has no entry, as for a log below index.interval.bytes.
+    """
+    entries = _sample(place.with_suffix(FileKind.OFFSET_INDEX), INDEX_ENTRY, ENTRIES_MAX)
+    if entries:
+        batches = ((batch_at(log, position), relative) for relative, position in entries)
+        fitting = sum(batch is not None and batch[1] == base + relative for batch, relative in batches)
+        return fitting > len(entries) // 2
+    times = _sample(place.with_suffix(FileKind.TIME_INDEX), TIME_ENTRY, 1)
+    if not times:
+        return None
+    timestamp, relative = times[0]
+    return _has_batch(log, base + relative, timestamp)
+
+
+def _has_batch(log: Path, offset: int, max_timestamp: int) -> bool:
+    """Whether the first batch that reaches an offset ends there, and has this timestamp (ms) as its largest."""
+    data = _bytes_at(log, 0, HEADERS_READ_BYTES)
+    position = 0
+    while position + MAX_TIMESTAMP_AT + 8 <= len(data):
+        base_offset, length, _, magic, _, _, last_offset_delta = HEADER.unpack_from(data, position)
+        if magic != MAGIC or length < HEADER.size:
+            return False
+        if base_offset + last_offset_delta >= offset:
+            largest = int.from_bytes(data[position + MAX_TIMESTAMP_AT :][:8], signed=True)
+            return base_offset + last_offset_delta == offset and largest == max_timestamp
+        position += length + LENGTH_EXTRA_BYTES
+    return False
+
+
+def batch_at(log: Path, position: int) -> tuple[int, int] | None:
+    """First and last offset of the batch whose header is at byte `position`; None where the magic is not 2.
+
+    The CRC is not checked.
+    """
+    data = _bytes_at(log, position, HEADER.size)
+    if len(data) < HEADER.size:
+        return None
+    base_offset, _, _, magic, _, _, last_offset_delta = HEADER.unpack(data)
+    return (base_offset, base_offset + last_offset_delta) if magic == MAGIC else None
+
+
+def last_entry(index: Path) -> tuple[int, int] | None:
+    """Relative offset and position of the last entry in an offset index that is not zeros; None where there is none."""
+    found = _sample(index, INDEX_ENTRY, 1)
+    return found[0] if found else None
+
+
+def _sample(index: Path, entry: struct.Struct, most: int) -> list[tuple[int, int]]:
+    """Entries of an index, the last one and at most `most` in all, evenly apart; none where it cannot be read.
+
+    The zeros behind them are the unused rest of a preallocated file. A binary search finds where they begin, as no more
+    than a few entries of an index of any size are to be read.
+    """
+    if not index.is_file():
+        return []
+    try:
+        with index.open("rb", buffering=0) as file:
+            low, high = 0, os.fstat(file.fileno()).st_size // entry.size
+            while low < high:
+                middle = (low + high) // 2
+                if any(os.pread(file.fileno(), entry.size, middle * entry.size)):
+                    low = middle + 1
+                else:
+                    high = middle
+            numbers = range(low - 1, -1, -max(1, -(-low // most)))
+            found = [entry.unpack(os.pread(file.fileno(), entry.size, number * entry.size)) for number in numbers]
+    except (OSError, struct.error):  # not readable; cut meanwhile
+        return []
+    return found
+
+
+def _bytes_at(path: Path, position: int, size: int) -> bytes:
+    try:
+        with path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), size, position) if position >= 0 else b""
+    except OSError:
+        return b""

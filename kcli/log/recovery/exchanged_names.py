@@ -1,0 +1,218 @@
+"""Directories of partitions of one topic that have exchanged their names.
+
+Their topic ids are alike. Two kinds of evidence tell whose records they have:
+
+    keys            in a coordinator's topic the hash of each key is the number of its partition
+    log ends        after a clean shutdown each log ends at the recovery point of its partition; nothing is said where
+                    the logs of the exchange are shorter than another checkpoint says, or where a directory's own files
+                    say that its log was longer
+
+Without the clean-shutdown marker a recovery point is only a lower bound of the log's end: then the exchange is one of
+two explanations (`is_certain`), and the other one is that a log lost its end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import METADATA_TOPIC, FileKind, FileName, build, build_directory, parse, parse_directory
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.log_directory import LogDirectory
+from kcli.log.recovery.coordinator_keys import KEYS_OF, owners
+from kcli.log.recovery.exchanged import HEADER, LENGTH_EXTRA_BYTES, MAGIC, batch_at, indexes_fit, last_entry
+from kcli.log.source import read_whole
+from kcli.protocol.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangedNames:
+    """Directories that have exchanged their names: each of `paths` is that of the partition in the name of the next
+    one, the last one that of the first. expected, found: what the first directory should have and has, in words.
+    is_certain: whether no other explanation is left."""
+
+    paths: tuple[Path, ...]
+    expected: str
+    found: str
+    is_certain: bool = True
+
+    @property
+    def owners(self) -> dict[Path, TopicPartition]:
+        """The partition of each directory, by its records."""
+        names = [parse_directory(path.name) for path in [*self.paths[1:], self.paths[0]]]
+        return {
+            path: TopicPartition(name.topic, name.partition)
+            for path, name in zip(self.paths, names, strict=True)
+            if name is not None
+        }
+
+
+def exchanged_names(home: LogDirectory, counts: Mapping[str, int]) -> list[ExchangedNames]:
+    """Return the directories of a log directory that have exchanged their names. counts: the numbers of partitions of
+    coordinators' topics, as far as they are known. Raises UnreadableInput."""
+    topics: dict[str, dict[int, Path]] = {}
+    for each in home.partitions():
+        if not each.name.state and each.name.topic != METADATA_TOPIC and build_directory(each.name) == each.path.name:
+            topics.setdefault(each.name.topic, {})[each.name.partition] = each.path
+    ends = _LogEnds(home)
+    found: list[ExchangedNames] = []
+    for topic, paths in topics.items():
+        if len(paths) == 1:
+            continue
+        owned = _owned(topic, paths, counts)
+        found += ends.exchanged(topic, paths) if owned is None else _by_keys(topic, paths, owned)
+    return found
+
+
+def _owned(topic: str, paths: Mapping[int, Path], counts: Mapping[str, int]) -> dict[int, dict[int, str]] | None:
+    """For each directory of a coordinator's topic the partitions whose keys it has; None where it has no keys, or the
+    topic is none of a coordinator."""
+    if topic not in KEYS_OF or topic not in counts:
+        return None
+    owned = {number: owners(path, topic, counts[topic]) for number, path in paths.items()}
+    return owned if any(owned.values()) else None
+
+
+def _by_keys(topic: str, paths: Mapping[int, Path], owned: Mapping[int, Mapping[int, str]]) -> Iterator[ExchangedNames]:
+    """Yield the exchanges that explain all keys; nothing where a directory has keys of two partitions."""
+    if any(len(each) > 1 for each in owned.values()):
+        return
+    targets = {number: next(iter(each)) for number, each in owned.items() if each}
+    for cycle in _cycles(targets, {number for number, each in owned.items() if not each}):
+        if not all(_is_of_one_partition(paths[each]) for each in cycle):
+            continue
+        first, second = next(each for each in zip(cycle, [*cycle[1:], cycle[0]], strict=True) if each[0] in targets)
+        at = cycle.index(first)
+        yield ExchangedNames(
+            tuple(paths[each] for each in [*cycle[at:], *cycle[:at]]),
+            f"records of which the hash of the {KEYS_OF[topic]} is {first}",
+            f"records of {KEYS_OF[topic]} {owned[first][second]}, which belong to {paths[second].name}",
+        )
+
+
+def _cycles(targets: Mapping[int, int], free: set[int]) -> Iterator[list[int]]:
+    """Yield the cycles of partitions that change places. targets: by the number in a directory's name that of its
+    records. free: the directories without records, any of which may be the end of a chain, and so that of its begin."""
+    if len(set(targets.values())) != len(targets):
+        return
+    starts = [each for each in targets if each not in targets.values()] + sorted(targets)
+    done: set[int] = set()
+    for start in starts:
+        chain = [start]
+        while (following := targets.get(chain[-1])) is not None and following not in chain:
+            chain.append(following)
+        is_closed = following == start or (following is None and chain[-1] in free)
+        if done.isdisjoint(chain) and len(chain) > 1 and is_closed:
+            yield chain
+        done.update(chain)
+
+
+class _LogEnds:
+    """The evidence of the log ends and the checkpoints in one log directory."""
+
+    def __init__(self, home: LogDirectory) -> None:
+        self._is_clean = home.was_shut_down_cleanly
+        self._points = _offsets(home, FileKind.RECOVERY_POINTS)
+        self._reached = _offsets(home, FileKind.REPLICATION_OFFSETS), _offsets(home, FileKind.CLEANER_OFFSETS)
+        self._starts = _offsets(home, FileKind.LOG_START_OFFSETS)
+
+    def exchanged(self, topic: str, paths: Mapping[int, Path]) -> Iterator[ExchangedNames]:
+        """Yield the exchanges among the directories of a topic."""
+        points = {number: self._points.get(TopicPartition(topic, number)) for number in paths}
+        if len(set(points.values())) == 1:
+            return
+        bounds = {number: log_bounds(path) for number, path in paths.items()}
+        ends = {number: log[1] for number, log in bounds.items() if log is not None}
+        odd = {number for number, end in ends.items() if points[number] not in (None, end)}
+        targets = {}
+        for number in odd:
+            fitting = [each for each in odd if points[each] == ends[number]]
+            if len(fitting) == 1:
+                targets[number] = fitting[0]
+        for cycle in _cycles(targets, set()):
+            following = dict(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
+            contradicted = (self._contradicts(TopicPartition(topic, following[each]), paths[each]) for each in cycle)
+            if any(contradicted) or not all(_is_of_one_partition(paths[each]) for each in cycle):
+                continue
+            one, two = paths[cycle[0]].name, paths[cycle[1]].name
+            yield ExchangedNames(
+                tuple(paths[each] for each in cycle),
+                f"a log up to {points[cycle[0]]:,}, the recovery point of {one}",
+                f"one up to {points[cycle[1]]:,}, the recovery point of {two}",
+                self._is_clean,
+            )
+
+    def _contradicts(self, partition: TopicPartition, path: Path) -> bool:
+        """Whether a file contradicts that the directory is that of `partition`, and its log whole."""
+        bounds = log_bounds(path)
+        assert bounds is not None, "its end is that of the partition"
+        first, end = bounds
+        reached = max((each.get(partition, 0) for each in self._reached), default=0)
+        start = self._starts.get(partition, first)
+        return reached > end or not first <= start <= end or _stated_end(path) > end
+
+
+def log_bounds(directory: Path) -> tuple[int, int] | None:
+    """The base offset of the first segment of a log and the offset behind its last batch, by the headers behind the
+    last index entry; None where there is no log or it cannot be read."""
+    logs = [(base, path) for base, path in _named(directory, FileKind.LOG) if path.is_file()]
+    if not logs:
+        return None
+    base, log = max(logs)
+    entry = last_entry(log.with_name(build(FileName(FileKind.OFFSET_INDEX, base))))
+    batch = None if entry is None else batch_at(log, entry[1])
+    position = entry[1] if entry is not None and batch is not None and batch[1] == base + entry[0] else 0
+    end = base
+    try:
+        with log.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            while len(data := os.pread(file.fileno(), HEADER.size, position)) == HEADER.size:
+                base_offset, length, _, magic, _, _, last_offset_delta = HEADER.unpack(data)
+                position += length + LENGTH_EXTRA_BYTES
+                if magic != MAGIC or length < HEADER.size or position > size:
+                    break
+                end = base_offset + last_offset_delta + 1
+    except OSError:
+        return None
+    return min(logs)[0], end
+
+
+def _is_of_one_partition(directory: Path) -> bool:
+    """Whether the logs and the indexes in a directory are of one partition: else the logs alone were exchanged."""
+    return all(indexes_fit(log, log, base) is not False for base, log in _named(directory, FileKind.LOG))
+
+
+def _stated_end(directory: Path) -> int:
+    """The largest offset at which the log ended or a leader's epoch began, by the producer snapshots and the
+    leader-epoch-checkpoint in its directory; 0 where they do not say."""
+    snapshots = [offset for offset, _ in _named(directory, FileKind.PRODUCER_SNAPSHOT)]
+    try:
+        epochs = parse_leader_epochs(read_whole(directory / FileKind.LEADER_EPOCHS))
+    except (FormatError, UnreadableInput, OSError):
+        epochs = ()
+    return max([0, *snapshots, *(start for _, start in epochs)])
+
+
+def _named(directory: Path, kind: FileKind) -> list[tuple[int, Path]]:
+    """The files of a kind in a directory, each with the offset in its name; none where it cannot be read."""
+    try:
+        named: Sequence[tuple[FileName | None, Path]] = [(parse(path.name), path) for path in directory.iterdir()]
+    except OSError:
+        return []
+    return [
+        (name.base_offset or 0, path)
+        for name, path in named
+        if name is not None and name.kind is kind and not name.state and not name.remote_id
+    ]
+
+
+def _offsets(home: LogDirectory, kind: FileKind) -> Mapping[TopicPartition, int]:
+    """The entries of a checkpoint; none where it cannot be read."""
+    try:
+        return home.offsets(kind)
+    except (StartRefused, UnreadableInput):
+        return {}

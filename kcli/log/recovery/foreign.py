@@ -1,0 +1,79 @@
+"""Finding the partition that a log file belongs to, where it was copied into another partition's directory.
+
+The file was copied where a log of another partition has a batch with the same offset, CRC and producer at the same
+byte, and that log's base offset (in its name) fits the batch's offset better. A base offset at or below the offset fits
+better than one above it; of two at or below it, the larger one fits better.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from formats.file_name import FileKind, parse
+from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
+from formats.kernels.columns import BatchRow
+from kcli.log.log_directory import LogDirectory, is_log_directory
+from kcli.log.partition_view import Content, ContentSource
+from kcli.log.segment_reader import Damage, read_segment
+
+HEADER_BYTES = 61
+FIRST_BYTES = 1 << 16
+
+
+def foreign_owner(directory: Path, name: str, content: Content) -> str | None:
+    """The log of another partition beside `directory` that this one was copied from, as <directory>/<file>; None where
+    there is none. Raises UnreadableInput."""
+    base = int(name.partition(".")[0])
+    source = ContentSource(name, content)
+    try:
+        found = _first_sound(source)
+        if found is None:
+            return None
+        header = bytearray(HEADER_BYTES)
+        source.read_at(found.position, memoryview(header))
+    finally:
+        source.close()
+    for path, other in _logs_beside(directory):
+        is_better = other <= found.base_offset and (found.base_offset < base or base < other)
+        if is_better and _bytes_at(path, found.position) == header:
+            return f"{path.parent.name}/{path.name}"
+    return None
+
+
+def _first_sound(source: ContentSource) -> BatchRow | None:
+    """The first sound batch that a producer made: markers of a transaction are alike in all its partitions."""
+    for part in read_segment(source, window_bytes=FIRST_BYTES):
+        if isinstance(part, Damage):
+            continue
+        for i in range(part.batches.count):
+            row = BatchRow._make(part.batches.row(i))
+            if not row.faults & (FAULT_BAD_CRC | FAULT_SHORT_HEADER) and not row.is_control:
+                return row
+    return None
+
+
+def _logs_beside(directory: Path) -> Iterator[tuple[Path, int]]:
+    """The logs in the directories of other partitions, with their base offsets; none outside of a log directory, where
+    copies of one partition may lie."""
+    home = directory.absolute().parent
+    for each in LogDirectory(home).partitions() if is_log_directory(home) else ():
+        if each.path.name == directory.absolute().name:
+            continue
+        try:
+            paths = sorted(each.path.iterdir())
+        except OSError:  # the plan of that partition reports this error
+            continue
+        for path in paths:
+            parsed = parse(path.name)
+            if parsed is not None and parsed.kind is FileKind.LOG and path.is_file():
+                yield path, parsed.base_offset or 0
+
+
+def _bytes_at(path: Path, position: int) -> bytes:
+    try:
+        with path.open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), HEADER_BYTES, position)
+    except OSError:
+        return b""

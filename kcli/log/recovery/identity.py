@@ -1,0 +1,197 @@
+"""The partition of a directory: its name and the topic id in partition.metadata must agree, or Kafka does not serve it.
+
+    partition.metadata            Kafka's start                        salvage
+    is missing                    makes the directory a stray          writes the topic id of the directory's name
+    cannot be read                fails                                writes the topic id of the directory's name
+    has the id of another topic   serves neither this partition nor
+                                  some other partitions:
+      whose directory exists                                           writes the topic id of the directory's name
+      whose directory is missing                                       gives the directory the name of the id's topic
+    has the id of another topic,  leaves the directory as it is, and
+      under a name that is not    serves nothing of it:
+      placed on this node
+      whose directory exists                                           leaves it
+      whose directory is missing                                       gives the directory the name of the id's topic
+    has the id of a deleted       makes the directory a stray          makes it a stray where another topic has its
+      topic                                                            name and a partition here, else leaves it
+    has an id that no topic has   makes the directory a stray          leaves it: its topic is not known
+
+Of two directories that have each other's ids either the names were exchanged or the two partition.metadata
+(`Exchanged`): the ids alone do not tell. The checkpoints of high watermarks and recovery points do, where the logs end
+at different offsets: the directories are renamed, or the files written anew. Where they do not tell either, salvage
+does neither. Directories of one topic have one id: see exchanged_names.py.
+Source: LogManager.loadLog, Partition.makeLeader (KIP-516)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, build_directory, parse
+from formats.kernels.columns import BatchRow
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.log_directory import PartitionDirectory
+from kcli.log.partition_directory import topic_id_of
+from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.source import FileSource
+from kcli.protocol.topic_partition import TopicPartition
+
+
+class Exchanged(Enum):
+    """What directories that have each other's topic ids have exchanged."""
+
+    NAMES = "their names"
+    FILES = "their partition.metadata"
+    UNKNOWN = "either their names or their partition.metadata"
+
+
+Checkpoint = Mapping[TopicPartition, int]
+
+
+def what_was_exchanged(
+    cycle: Mapping[TopicPartition, TopicPartition],
+    ends: Mapping[TopicPartition, int | None],
+    *checkpoints: Checkpoint,
+    is_clean: bool,
+) -> Exchanged:
+    """Return what directories have exchanged. cycle: the partition by its topic id, by that in the directory's name.
+
+    ends: the log end offset of each directory, by the partition in its name. checkpoints: offsets that logs had
+    reached, the most certain first. is_clean: whether the broker was shut down cleanly: then logs ended at these
+    offsets. After a crash they may go on behind, and only a log that is too short for a partition tells.
+    """
+    if not is_clean:
+        own = all(_reaches(ends[name], name, checkpoints) for name in cycle)
+        others = all(_reaches(ends[name], other, checkpoints) for name, other in cycle.items())
+        return Exchanged.UNKNOWN if own == others else Exchanged.FILES if own else Exchanged.NAMES
+    for checkpoint in checkpoints:
+        known = [(ends[name], checkpoint.get(name), checkpoint.get(other)) for name, other in cycle.items()]
+        by_name = any(end == own != other for end, own, other in known if end is not None)
+        by_id = any(end == other != own for end, own, other in known if end is not None)
+        if by_name != by_id:
+            return Exchanged.FILES if by_name else Exchanged.NAMES
+    return Exchanged.UNKNOWN
+
+
+def _reaches(end: int | None, partition: TopicPartition, checkpoints: Iterable[Checkpoint]) -> bool:
+    """Whether a log that ends at this offset is as long as the checkpoints say of a partition's."""
+    return end is None or all(end >= each.get(partition, 0) for each in checkpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The partition that salvage makes of a directory. topic_id: the one to write into partition.metadata; None where
+    the topic id is right and the directory's name is wrong."""
+
+    partition: TopicPartition
+    topic_id: str | None
+
+    @property
+    def directory_name(self) -> str:
+        """The name that the directory should have."""
+        return build_directory(DirectoryName(*self.partition))
+
+
+def mended_identities(
+    directories: Sequence[PartitionDirectory],
+    topic_ids: Mapping[TopicPartition, str],
+    high_watermarks: Checkpoint,
+    recovery_points: Checkpoint,
+    *,
+    is_clean: bool,
+) -> tuple[dict[Path, Identity], set[Path]]:
+    """Return the identities that salvage gives to directories whose name and topic id do not agree, by path; and the
+    directories that have each other's ids, of which nothing tells what they have exchanged.
+
+    topic_ids: the topic ids of the partitions with a replica on this node. high_watermarks, recovery_points: the
+    entries of these checkpoints. is_clean: whether the broker was shut down cleanly. Raises UnreadableInput.
+    """
+    topics = {topic_id: topic for (topic, _), topic_id in topic_ids.items()}
+    found: dict[Path, Identity] = {}
+    moves: dict[Path, TopicPartition] = {}
+    partitions = [each for each in directories if not each.name.state and each.name.topic != METADATA_TOPIC]
+    for each in partitions:
+        own = topic_ids.get(each.partition)
+        try:
+            topic_id = topic_id_of(each.path)
+        except (StartRefused, OSError):  # the search for strays reports either
+            topic_id = None
+        if topic_id == own:
+            continue
+        topic = topics.get(topic_id or "")
+        if topic is not None and (topic, each.name.partition) in topic_ids:
+            moves[each.path] = TopicPartition(topic, each.name.partition)
+        if own is not None and (topic_id is None or topic is not None):
+            found[each.path] = Identity(each.partition, own)
+    unknown: set[Path] = set()
+    for cycle in _cycles(moves, {each.partition: each.path for each in partitions}):
+        names = {each.partition: moves[each.path] for each in partitions if each.path in cycle}
+        ends = {each.partition: end_offset(each.path) for each in partitions if each.path in cycle}
+        exchanged = what_was_exchanged(names, ends, high_watermarks, recovery_points, is_clean=is_clean)
+        if exchanged is Exchanged.UNKNOWN:
+            unknown |= cycle
+        if exchanged is not Exchanged.NAMES:
+            moves = {path: target for path, target in moves.items() if path not in cycle}
+    for each in partitions:
+        if each.path in moves and _is_at_home(each, moves[each.path], high_watermarks):
+            del moves[each.path]
+    while True:
+        occupied = {each.partition for each in partitions if each.path not in moves}
+        targets = list(moves.values())
+        bad = [path for path, target in moves.items() if target in occupied or targets.count(target) > 1]
+        if not bad:
+            break
+        for path in bad:
+            del moves[path]
+    kept = {path: identity for path, identity in found.items() if path not in unknown}
+    return kept | {path: Identity(target, None) for path, target in moves.items()}, unknown
+
+
+def _cycles(moves: Mapping[Path, TopicPartition], paths: Mapping[TopicPartition, Path]) -> Iterator[set[Path]]:
+    """Yield the sets of directories that have each other's topic ids. moves: the partition by its id, by directory.
+    paths: the directories by the partition in their names."""
+    done: set[Path] = set()
+    for first in moves:
+        chain: list[Path] = []
+        path: Path | None = first
+        while path is not None and path in moves and path not in done:
+            done.add(path)
+            chain.append(path)
+            path = paths.get(moves[path])
+        if path is not None and path in chain:
+            yield set(chain[chain.index(path) :])
+
+
+def _is_at_home(each: PartitionDirectory, other: TopicPartition, high_watermarks: Checkpoint) -> bool:
+    """Whether the log ends at the high watermark of the partition in the directory's name, and not at that of
+    `other`."""
+    end = end_offset(each.path)
+    return high_watermarks.get(each.partition) == end != high_watermarks.get(other)
+
+
+def end_offset(directory: Path) -> int | None:
+    """The offset behind the last batch of the log; None where there is no log. Raises UnreadableInput."""
+    names = [
+        (name.base_offset, path)
+        for path in directory.iterdir()
+        if (name := parse(path.name)) is not None
+        and name.kind is FileKind.LOG
+        and not name.state
+        and name.base_offset is not None
+    ]
+    if not names:
+        return None
+    end, path = max(names)
+    try:
+        source = FileSource(path)
+    except UnreadableInput:  # the plan of the partition reports this error
+        return None
+    try:
+        for part in read_segment(source):
+            if not isinstance(part, Damage) and part.batches.count:
+                end = BatchRow._make(part.batches.row(part.batches.count - 1)).last_offset + 1
+    finally:
+        source.close()
+    return end

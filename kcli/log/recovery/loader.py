@@ -1,0 +1,533 @@
+"""The steps of Kafka's start on the directory of a partition, simulated on a view of it.
+
+    1  all files must be readable; .deleted and .cleaned files are deleted, and so are .swap files of an offset at or
+       above that of a .cleaned file
+    2  the segments that a .swap log replaces are deleted; .swap files lose the suffix
+    3  indexes without a log are deleted; a log whose offset index is missing, or an index corrupt, is recovered
+    4  without the clean-shutdown marker: segments from the recovery point on are recovered, in order; where one is cut,
+       all behind it are deleted
+    5  a log that ends below its log start offset is deleted; an empty log gets an empty segment
+    6  leader epochs, producer state and snapshots are truncated to the log's start and end
+
+Then, as at a clean shutdown, the indexes of the active segment are trimmed. Source: LogLoader, UnifiedLog (KIP-98 for
+producers, KIP-101 for epochs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import FileKind, FileName, build
+from formats.kernels.columns import BASE_OFFSET, LAST_OFFSET, POSITION
+from kcli.errors import StartRefused
+from kcli.log.index_entries import DEFAULT_INTERVAL_BYTES, DEFAULT_MAX_INDEX_BYTES
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.partition_view import Content, NameTaken, PartitionView, offset_of
+from kcli.log.producer_state import DEFAULT_EXPIRATION_MS, ProducerStateManager
+from kcli.log.recovery.segment import (
+    INT_MAX,
+    LONG_MAX,
+    OFFSET_MAX,
+    CorruptIndex,
+    Fault,
+    MissingIndex,
+    OffsetsOutOfOrder,
+    Recovered,
+    RecoverySegment,
+    SegmentOverflow,
+)
+from kcli.log.segment_reader import Damage
+
+Result = TypeVar("Result")
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+
+
+class EventKind(StrEnum):
+    """What a start does to a file."""
+
+    CUT = "cut"
+    EMPTIED = "emptied"
+    SEGMENT_REMOVED = "segment-removed"
+    LEFTOVER_REMOVED = "leftover-removed"
+    REPLACED = "replaced"
+    SWAP_COMPLETED = "swap-completed"
+    INDEX_REMOVED = "index-removed"
+    INDEX_REBUILT = "index-rebuilt"
+    SNAPSHOT_REMOVED = "snapshot-removed"
+    SNAPSHOT_WRONG = "snapshot-wrong"
+    SPLIT = "segment-split"
+    OFFSETS_USED_UP = "offsets-used-up"
+    END_HIDDEN = "end-hidden"
+    PASSED_OVER = "passed-over"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change that a start makes.
+
+    position: the byte from which on the file is cut. offset: the log end offset after the change. fault: see
+    segment.Fault. content: the file's content before the change, where records are lost. from_offset: records below it
+    are not lost.
+    """
+
+    kind: EventKind
+    file: str
+    reason: str
+    position: int | None = None
+    offset: int | None = None
+    bytes: int = 0
+    fault: str | None = None
+    content: Content | None = field(default=None, repr=False)
+    from_offset: int = 0
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the change loses records, or bytes of a log."""
+        return self.content is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How a partition is loaded: offsets come from the checkpoints of the log directory, sizes from the topic."""
+
+    now_ms: int
+    clean: bool = False
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    index_interval_bytes: int = DEFAULT_INTERVAL_BYTES
+    max_index_bytes: int = DEFAULT_MAX_INDEX_BYTES
+    producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
+    is_metadata: bool = False  # the metadata log: its start has further steps, see kcli.log.recovery.metadata_start
+    reached: int = 0  # the largest offset that the checkpoints have for the log
+    is_compacted: bool = False  # a compacted log may have gaps between segments
+    is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered
+    is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedOffsets:
+    """The log's start and end, and the offset up to which it is known to be flushed."""
+
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+@dataclass
+class LogLoader:
+    """Loads one partition as Kafka's start does, by the steps in the module's docstring.
+
+    events: the changes made, also after an error. replaced: the logs that swap files replaced, by name.
+    ends_below_start: whether the whole log was deleted because it ends below its log start offset. advance(size):
+    called with the number of bytes just checked.
+    """
+
+    view: PartitionView
+    options: LoadOptions
+    advance: Callable[[int], None] = lambda _: None
+    events: list[Event] = field(default_factory=list)
+    segments: dict[int, RecoverySegment] = field(default_factory=dict)
+    replaced: dict[str, Content] = field(default_factory=dict)
+    _split_from: dict[int, str] = field(default_factory=dict)
+    ends_below_start: bool = False
+    _swapped: list[int] = field(default_factory=list)
+    _passed_over: set[str] = field(default_factory=set)
+
+    def load(self) -> LoadedOffsets:
+        """Simulate the start on the view. Raises StartRefused, UnreadableInput."""
+        self.epochs = self._leader_epochs()
+        self.producers = self._producer_state()
+        self.tidy()
+        self._retry(self._load_segments)
+        recovered = (0, 0) if self.options.is_deleted else self._retry(self._recover_log)
+        if not self.segments:
+            self._create(0)
+        recovery_point, end_offset = recovered
+        self._check_offsets_left(end_offset)
+        self.segments[max(self.segments)].trim_indexes()
+        self.epochs.truncate_from_end(end_offset)
+        start_offset = self.options.log_start_offset
+        if not self.options.is_tiered:
+            start_offset = max(start_offset, min(self.segments))
+        self.epochs.truncate_from_start(self.options.log_start_offset)
+        if self.epochs.changed:
+            self._write_epochs()
+        self.producers.remove_stray_snapshots(list(self.segments))
+        self._rebuild_producers(self.producers, self.segments, start_offset, end_offset, clean=self.options.clean)
+        return LoadedOffsets(start_offset, end_offset, recovery_point)
+
+    def tidy(self) -> None:
+        """Steps 1 and 2 alone. Raises StartRefused, UnreadableInput."""
+        self.view.check_access()
+        self._swap(self._remove_leftovers())
+
+    def _event(self, kind: EventKind, file: str, reason: str, **more: int | str | Content | None) -> None:
+        self.events.append(Event(kind, file, reason, **more))  # type: ignore[arg-type]
+
+    def _leader_epochs(self) -> LeaderEpochCache:
+        if LEADER_EPOCHS not in self.view:
+            self.view.write(LEADER_EPOCHS, b"")
+            return LeaderEpochCache()
+        try:
+            return LeaderEpochCache(parse_leader_epochs(self.view.read(LEADER_EPOCHS)))
+        except FormatError as error:
+            raise StartRefused(LEADER_EPOCHS, error.reason, error.position) from None
+        except ValueError as error:
+            raise StartRefused(LEADER_EPOCHS, str(error)) from None
+
+    def _write_epochs(self) -> None:
+        """Write the leader epochs as Kafka does, by way of a file `.tmp`: one that a crash left is gone then."""
+        unfinished = f"{LEADER_EPOCHS}.tmp"
+        if unfinished in self.view:
+            size = self.view.size(unfinished)
+            self._event(EventKind.LEFTOVER_REMOVED, unfinished, "of a write that was not complete", bytes=size)
+            self.view.remove(unfinished)
+        self.view.write(LEADER_EPOCHS, self.epochs.to_bytes())
+        self.epochs.changed = False
+
+    def _producer_state(self) -> ProducerStateManager:
+        def corrupt(name: str, error: FormatError) -> None:
+            self._event(EventKind.SNAPSHOT_REMOVED, name, f"producer snapshot is corrupt: {error.reason}")
+
+        return ProducerStateManager(
+            self.view,
+            self.options.now_ms,
+            expiration_ms=self.options.producer_expiration_ms,
+            on_corrupt=corrupt,
+        )
+
+    def _segment(self, base_offset: int, *, state: str = "") -> RecoverySegment:
+        return RecoverySegment(
+            self.view,
+            base_offset,
+            index_interval_bytes=self.options.index_interval_bytes,
+            max_index_bytes=self.options.max_index_bytes,
+            state=state,
+            advance=self.advance,
+        )
+
+    def _create(self, base_offset: int) -> None:
+        self.segments[base_offset] = self._segment(base_offset)
+        self.segments[base_offset].create()
+
+    # 1, 2: the files of an interrupted cleaning or deletion
+
+    def _remove_leftovers(self) -> list[str]:
+        swaps, cleaned = [], []
+        for name in self.view.names():
+            if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
+                self._event(EventKind.LEFTOVER_REMOVED, name, "was to be deleted", bytes=self.view.size(name))
+                self.view.remove(name)
+            elif name.endswith(".cleaned"):
+                cleaned.append(name)
+            elif name.endswith(".swap"):
+                swaps.append(name)
+        lowest = min(map(offset_of, cleaned), default=INT_MAX << 32)
+        for name in [each for each in swaps if offset_of(each) >= lowest]:
+            self._event(EventKind.LEFTOVER_REMOVED, name, "of a swap that was not complete", bytes=self.view.size(name))
+            self.view.remove(name)
+        for name in cleaned:
+            self._event(EventKind.LEFTOVER_REMOVED, name, "the cleaner had not ended", bytes=self.view.size(name))
+            self.view.remove(name)
+        return [name for name in swaps if name in self.view]
+
+    def _swap(self, swaps: list[str]) -> None:
+        ranges = []
+        for name in swaps:
+            if name.endswith(".log.swap"):
+                segment = self._segment(offset_of(name), state="swap")
+                if name != segment.log_name:
+                    raise StartRefused(name, "a swap file whose name is not of 20 digits")
+                self._swapped.append(segment.base_offset)
+                if segment.index_name not in self.view:  # Kafka opens it, and so creates one of full size
+                    self.view.write(segment.index_name, bytes(self.options.max_index_bytes // 8 * 8))
+                    ranges.append((segment.base_offset, segment.read_next_offset(b"")))
+                else:
+                    ranges.append((segment.base_offset, segment.read_next_offset()))
+        if ranges:
+            lowest, highest = min(first for first, _ in ranges), max(end for _, end in ranges)
+            for name in self.view.names():
+                number = name.partition(".")[0]
+                if not name.endswith(".swap") and number.isdecimal() and lowest <= int(number) < highest:
+                    self._event(
+                        EventKind.REPLACED, name, "replaced by the swap that follows", bytes=self.view.size(name)
+                    )
+                    if name.endswith(".log"):
+                        self.replaced[name] = self.view.files[name]
+                    self.view.remove(name)
+        for name in [each for each in self.view.names() if each.endswith(".swap")]:
+            self._event(EventKind.SWAP_COMPLETED, name, "renamed: a swap was interrupted")
+            self.view.rename(name, name.removesuffix(".swap"))
+
+    # 3: segments
+
+    def _load_segments(self) -> None:
+        self.segments.clear()
+        for name in self.view.names():
+            if name not in self.view:
+                continue
+            if name.endswith((*INDEX_SUFFIXES, ".log")) and offset_of(name) < 0:
+                self._pass_over(name, "a name with an offset below 0")
+            elif name.endswith(INDEX_SUFFIXES):
+                log = build(FileName(FileKind.LOG, offset_of(name)))
+                if log not in self.view:
+                    self._event(EventKind.INDEX_REMOVED, name, "an index without a log", bytes=self.view.size(name))
+                    self.view.remove(name)
+            elif name.endswith(".log"):
+                if name != build(FileName(FileKind.LOG, offset_of(name))):
+                    self._pass_over(name, "a name that is not of 20 digits")
+                self._load_segment(offset_of(name))
+
+    def _pass_over(self, name: str, reason: str) -> None:
+        """Note a log that Kafka ignores: Kafka builds the name anew from the offset in it, and opens the file of that
+        name."""
+        if name.endswith(".log") and self.view.size(name) and name not in self._passed_over:
+            self._passed_over.add(name)
+            outcome = "Kafka starts, and reads nothing of it"
+            self._event(EventKind.PASSED_OVER, name, f"{reason}: {outcome}", bytes=self.view.size(name))
+
+    def _load_segment(self, base_offset: int) -> None:
+        segment = self._segment(base_offset)
+        if segment.log_name not in self.view:  # Kafka opens it, and so creates it
+            self.view.write(segment.log_name, b"")
+        if (size := self.view.size(segment.log_name)) > INT_MAX:
+            raise StartRefused(segment.log_name, f"{size:,} bytes, and Kafka opens no segment of more than {INT_MAX:,}")
+        try:
+            segment.sanity_check(time_index_is_new=not self.view.exists(segment.time_index_name))
+        except MissingIndex:
+            self._event(EventKind.INDEX_REBUILT, segment.index_name, "the offset index is missing")
+            self._rebuild_indexes(segment)
+        except CorruptIndex as error:
+            self._event(EventKind.INDEX_REBUILT, segment.txn_index_name, str(error))
+            self._rebuild_indexes(segment)
+        self.segments[base_offset] = segment
+
+    def _rebuild_indexes(self, segment: RecoverySegment) -> None:
+        try:
+            self._recover_segment(segment)
+        except OffsetsOutOfOrder as error:  # Kafka handles this error only in step 4
+            raise StartRefused(segment.log_name, error.reason, error.position) from None
+
+    def _recover_segment(self, segment: RecoverySegment) -> int:
+        """Recover one segment. Returns the bytes cut."""
+        before = self.view.files[segment.log_name]
+        producers = self._producer_state()
+        self._rebuild_producers(
+            producers, self.segments, self.options.log_start_offset, segment.base_offset, clean=False
+        )
+        recovered = segment.recover(producers, self.epochs)
+        producers.take_snapshot()
+        self._cut(segment, recovered, before)
+        return recovered.cut_bytes
+
+    def _cut(self, segment: RecoverySegment, recovered: Recovered, before: Content) -> None:
+        if recovered.cut_bytes:
+            fault = recovered.fault or Fault("tail", segment.size, "bytes behind the last batch")
+            self._event(
+                EventKind.CUT,
+                segment.log_name,
+                fault.reason,
+                position=segment.size,
+                offset=recovered.next_offset,
+                bytes=recovered.cut_bytes,
+                fault=fault.kind,
+                content=before,
+            )
+            self._lost_by_swap(segment.base_offset, recovered.next_offset)
+
+    def _lost_by_swap(self, base: int, end: int) -> None:
+        """Note the records that are lost because a swap file, which is cut to `end`, has replaced sound logs."""
+        if base not in self._swapped:
+            return
+        behind = min((each for each in self._swapped if each > base), default=LONG_MAX)
+        for at, event in enumerate(self.events):
+            content = self.replaced.get(event.file) if event.kind is EventKind.REPLACED else None
+            if content is not None and base <= offset_of(event.file) < behind:
+                self.events[at] = replace(event, position=0, offset=end, content=content, from_offset=end)
+
+    # 4, 5: the log
+
+    def _recover_log(self) -> tuple[int, int]:
+        if not self.options.clean:
+            self._recover_unflushed()
+        end_offset = self._end_unless_below_start()
+        if not self.segments:
+            self._create(self.options.log_start_offset)
+        if end_offset is not None and self.options.clean:
+            return end_offset, end_offset
+        if end_offset is None:
+            end_offset = self.segments[max(self.segments)].read_next_offset()
+        return min(self.options.recovery_point, end_offset), end_offset
+
+    def _recover_unflushed(self) -> None:
+        unflushed = self._from(self.options.recovery_point)
+        for number, base_offset in enumerate(unflushed):
+            segment = self.segments[base_offset]
+            before = self.view.files[segment.log_name]
+            try:
+                cut_bytes = self._recover_segment(segment)
+            except (OffsetsOutOfOrder, NameTaken) as error:
+                cut_bytes = segment.empty()
+                is_order = isinstance(error, OffsetsOutOfOrder)
+                self._event(
+                    EventKind.EMPTIED,
+                    segment.log_name,
+                    f"{error.reason} (byte {error.position:,})" if is_order else str(error),
+                    position=0,
+                    offset=base_offset,
+                    bytes=cut_bytes,
+                    fault="order" if is_order else "name",
+                    content=before,
+                )
+                self._lost_by_swap(base_offset, base_offset)
+            if cut_bytes:
+                reason = f"segment {base_offset:,} before it was cut"
+                self._remove_segments(unflushed[number + 1 :], reason)
+                return
+
+    def _from(self, offset: int) -> list[int]:
+        """The base offsets of the segments that hold `offset` and the offsets behind it."""
+        bases = sorted(self.segments)
+        floor = max((base for base in bases if base <= offset), default=0)
+        return [base for base in bases if base >= floor]
+
+    def _remove_segments(self, bases: list[int], reason: str) -> None:
+        for base in bases:
+            segment = self.segments.pop(base)
+            for name in segment.names:
+                if name in self.view:
+                    if name == segment.log_name:
+                        self._lost(EventKind.SEGMENT_REMOVED, segment, reason, base)
+                    self.view.remove(name)
+            self.producers.remove_snapshot(base)
+
+    def _lost(self, kind: EventKind, segment: RecoverySegment, reason: str, offset: int) -> None:
+        content = self.view.files[segment.log_name]
+        self._event(kind, segment.log_name, reason, position=0, offset=offset, bytes=content.size, content=content)
+
+    def _end_unless_below_start(self) -> int | None:
+        if not self.segments:
+            return None
+        last = self.segments[max(self.segments)]
+        end_offset = last.read_next_offset()
+        if end_offset >= self.options.log_start_offset:
+            if end_offset == last.base_offset and last.size:
+                reason = f"the offset index leads to no batch: the log would end at {end_offset:,}"
+                self._lost(EventKind.END_HIDDEN, last, reason, end_offset)
+            return end_offset
+        reason = f"the log ends at {end_offset:,}, below its log start offset {self.options.log_start_offset:,}"
+        self._remove_all(reason, self.options.log_start_offset)
+        self.ends_below_start = True
+        return None
+
+    def _remove_all(self, reason: str, offset: int) -> None:
+        self._remove_segments(sorted(self.segments), reason)
+        self.epochs.clear()
+        self.producers.truncate_fully_and_start_at(offset)
+
+    def truncate_fully(self, offset: int, reason: str) -> None:
+        """After `load`: drop the whole log, which then begins and ends at `offset`. No event where it is empty there
+        already."""
+        events_before = len(self.events)
+        is_empty_there = [(base, segment.size) for base, segment in self.segments.items()] == [(offset, 0)]
+        self._remove_all(reason, offset)
+        if is_empty_there:
+            del self.events[events_before:]
+        self._write_epochs()
+        self._create(offset)
+        self.segments[offset].trim_indexes()
+
+    # 6: producers
+
+    def _rebuild_producers(
+        self,
+        producers: ProducerStateManager,
+        segments: dict[int, RecoverySegment],
+        start: int,
+        end: int,
+        *,
+        clean: bool,
+    ) -> None:
+        bases = sorted(segments)
+        to_snapshot = [*bases[-2:], end]
+        if clean and producers.latest_snapshot_offset is None:
+            for offset in to_snapshot:
+                producers.map_end_offset = offset
+                producers.take_snapshot()
+            return
+        was_empty = not len(producers.table) and producers.map_end_offset >= end
+        producers.truncate_and_reload(start, end)
+        if end > producers.map_end_offset and not was_empty:
+            first = max((base for base in bases if base <= producers.map_end_offset), default=-1)
+            last = max((base for base in bases if base <= end), default=None)
+            for base in [each for each in bases if first <= each < end]:
+                producers.map_end_offset = max(base, producers.map_end_offset, start)
+                if base in to_snapshot:
+                    producers.take_snapshot()
+                from_offset = producers.map_end_offset
+                segments[base].load_producers(producers, from_offset, end if base == last else None)
+        producers.map_end_offset = end
+        producers.take_snapshot()
+
+    # segments with offsets beyond an int32
+
+    def _retry(self, step: Callable[[], Result]) -> Result:
+        while True:
+            try:
+                return step()
+            except SegmentOverflow as overflow:
+                self._split(overflow)
+
+    def _split(self, overflow: SegmentOverflow) -> None:
+        """Split a segment whose offsets exceed its base by more than an int32, as a Kafka before 2.0 may have written
+        it."""
+        old = overflow.segment
+        end = old.read_next_offset(overflow.index)
+        if not old.base_offset < end - INT_MAX:
+            raise StartRefused(old.log_name, overflow.reason, overflow.position)
+        content = self.view.files[old.log_name]
+        pieces = self._pieces(old, content)
+        for name in old.names:
+            self.view.remove(name)
+        self.segments.pop(old.base_offset, None)
+        if old.base_offset not in pieces:
+            self.producers.remove_snapshot(old.base_offset)
+        for base_offset, piece in pieces.items():
+            segment = self._segment(base_offset)
+            self.view.put(segment.log_name, piece)
+            segment.index_anew()
+            self.segments[base_offset] = segment
+            self._split_from[base_offset] = self._split_from.get(old.base_offset, old.log_name)
+        names = ", ".join(f"{base:,}" for base in pieces)
+        self._event(EventKind.SPLIT, old.log_name, f"offsets beyond an int32 from its base: split at {names}")
+
+    def _check_offsets_left(self, end_offset: int) -> None:
+        """Note a log end offset so high that no offsets are left for appends. Damage may cause it, as no CRC covers a
+        batch's base offset."""
+        if end_offset <= OFFSET_MAX:
+            return
+        last = max(self.segments)
+        file = self._split_from.get(last, self.segments[last].log_name)
+        reason = f"the log ends at offset {end_offset:,}: Kafka starts, and has no offsets for what producers send"
+        self._event(EventKind.OFFSETS_USED_UP, file, reason)
+
+    def _pieces(self, old: RecoverySegment, content: Content) -> dict[int, Content]:
+        starts: list[tuple[int, int]] = []
+        for part in old.windows():
+            if isinstance(part, Damage):
+                raise StartRefused(old.log_name, f"cannot be split: {part.error.reason}", part.position)
+            for i in range(part.batches.count):
+                position, base, last = (part.batches.field(i, each) for each in (POSITION, BASE_OFFSET, LAST_OFFSET))
+                if not starts or last - starts[-1][0] > INT_MAX or last < starts[-1][0]:
+                    if not 0 <= last - base <= INT_MAX:
+                        raise StartRefused(old.log_name, "cannot be split: a batch too long", position)
+                    starts.append((base, position))
+        ends = [position for _, position in starts[1:]] + [content.size]
+        return {base: content.between(start, end) for (base, start), end in zip(starts, ends, strict=True)}

@@ -1,0 +1,194 @@
+"""A log directory among all those of its broker: what a start checks across them.
+
+    meta.properties       one cluster.id and one node.id in all, and a directory.id of its own in each
+    __cluster_metadata-0  only in the directory that metadata.log.dir names, else in the first of log.dirs
+    <topic>-<partition>   a directory of a partition in one of them ("Duplicate log directories"), likewise one with
+                          -future; those that the start renames to -stray do not count
+    I/O errors            the broker runs without a directory whose checkpoints or meta.properties it cannot read
+                          (LogDirectory.failures), unless that holds the metadata log, or no other can be used
+
+Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.verify, LogManager.loadLog and handleLogDirFailure;
+KIP-112 (several disks), KIP-858 (ids of directories).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from formats.errors import FormatError
+from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
+from formats.properties import MetaProperties
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.log_directory import LogDirectory, PartitionDirectory, read_meta_properties
+from kcli.log.recovery.identity import end_offset
+from kcli.protocol.topic_partition import TopicPartition
+
+GOES_OFFLINE = "Kafka starts without this log directory, and leaves its partitions offline"
+
+
+class Copy(NamedTuple):
+    """A directory of a partition, of which another log directory of the broker has one, too.
+
+    end, other_end: the log end offsets; None where there is no log. is_kept: whether this one is the better: its log
+    goes on longer or, where both end at the same offset, it is no symbolic link, or the metadata log places the
+    partition here.
+    """
+
+    path: Path
+    other: Path
+    end: int | None
+    other_end: int | None
+    is_kept: bool
+
+
+def _none_is(_: PartitionDirectory) -> bool:
+    return False
+
+
+def _not_known(_: TopicPartition) -> str | None:
+    return None
+
+
+class NodeDirectories:
+    """A log directory, and the others of its broker; none where they are not known.
+
+    metadata_home: the log directory of the metadata log; None where it is not known. is_stray: whether a start renames
+    a partition's directory to -stray. assigned: the directory.id where the metadata log places a partition; None where
+    it is not known.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        others: Sequence[Path] = (),
+        metadata_home: Path | None = None,
+        is_stray: Callable[[PartitionDirectory], bool] = _none_is,
+        assigned: Callable[[TopicPartition], str | None] = _not_known,
+    ) -> None:
+        self.directory = directory
+        self.others = [each for each in others if each.is_dir() and not same_path(each, directory)]
+        self._metadata_home = metadata_home
+        self._is_stray, self._assigned = is_stray, assigned
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether the broker starts without `directory` where that has an I/O error."""
+        home = self._metadata_home
+        if home is None or same_path(home, self.directory):
+            return False
+        return any(not LogDirectory(each).failures() for each in self.others)
+
+    def refusals(self) -> Iterator[StartRefused]:
+        """Yield what keeps Kafka from starting with `directory` beside the others, but for `copies`."""
+        yield from (StartRefused(FileKind.META_PROPERTIES, each) for each in self.other_owners())
+        mine = meta_of(self.directory)
+        twin = None if mine is None or mine.directory_id is None else self.with_id(mine.directory_id)
+        if mine is not None and twin is not None:
+            path = twin / FileKind.META_PROPERTIES
+            reason = f"directory.id {mine.directory_id} is that of {path}, too (Duplicate directory ID)"
+            yield StartRefused(FileKind.META_PROPERTIES, reason)
+        if self.has_second_metadata_log:
+            reason = f"a metadata log, and that of the broker is in {self._metadata_home}"
+            yield StartRefused(METADATA_DIRECTORY, f"{reason} (Found unexpected metadata location)")
+
+    def other_owners(self) -> Iterator[str]:
+        """Yield how the others belong to another cluster or node than `directory`, in words."""
+        mine = meta_of(self.directory)
+        for path in self.others:
+            other = meta_of(path)
+            if mine is None or other is None:
+                continue
+            for name, one, two in (
+                ("cluster.id", mine.cluster_id, other.cluster_id),
+                ("node.id", mine.node_id, other.node_id),
+            ):
+                if one is not None and two is not None and one != two:
+                    yield f"{name} is {one}, and {two} in {path / FileKind.META_PROPERTIES}"
+
+    @property
+    def has_second_metadata_log(self) -> bool:
+        """Whether `directory` has a metadata log, and that of the broker is in another one."""
+        home = self._metadata_home
+        if home is None or same_path(home, self.directory):
+            return False
+        return bool(self.others) and (self.directory / METADATA_DIRECTORY).exists()
+
+    def with_id(self, directory_id: str | None) -> Path | None:
+        """The other log directory whose meta.properties has this directory.id; None where there is none."""
+        known = ((each, meta_of(each)) for each in self.others)
+        return next((each for each, meta in known if meta is not None and meta.directory_id == directory_id), None)
+
+    @cached_property
+    def elsewhere(self) -> Mapping[TopicPartition, Path]:
+        """The directories with plain names in the other log directories, by partition."""
+        return {found.partition: found.path for each in self.others for found in _opened(each) if not found.name.state}
+
+    @cached_property
+    def ids_elsewhere(self) -> Collection[str]:
+        """The directory.id of each of the others."""
+        metas = map(meta_of, self.others)
+        return {meta.directory_id for meta in metas if meta is not None and meta.directory_id is not None}
+
+    @cached_property
+    def copies(self) -> Sequence[Copy]:
+        """The directories here of partitions that another log directory has, too. Raises UnreadableInput."""
+        if not self.others:
+            return []
+        mine = {_opened_as(each): each for each in _opened(self.directory)}
+        there = [found for each in self.others for found in _opened(each)]
+        both = [(mine[_opened_as(each)], each) for each in there if _opened_as(each) in mine]
+        return [
+            self._compared(one, other) for one, other in both if not self._is_stray(one) and not self._is_stray(other)
+        ]
+
+    def _compared(self, here: PartitionDirectory, there: PartitionDirectory) -> Copy:
+        assigned = self._assigned(here.partition)
+        ends = end_offset(here.path), end_offset(there.path)
+        ranked = []
+        for each, end in zip((here, there), ends, strict=True):
+            meta = meta_of(each.path.parent)
+            is_placed = meta is not None and meta.directory_id == assigned
+            ranked.append((-1 if end is None else end, not each.path.is_symlink(), is_placed, str(each.path)))
+        return Copy(here.path, there.path, *ends, is_kept=ranked[0] > ranked[1])
+
+
+def log_directories_of(server: Mapping[str, str]) -> list[Path]:
+    """The log directories that the entries of server.properties name, that of the metadata log among them only where
+    it also has partitions."""
+    names = server.get("log.dirs") or server.get("log.dir") or ""
+    return [Path(each.strip()) for each in names.split(",") if each.strip()]
+
+
+def metadata_home_of(server: Mapping[str, str]) -> Path | None:
+    """The log directory of the metadata log by the entries of server.properties; None where they name none."""
+    named = server.get("metadata.log.dir")
+    return Path(named) if named else next(iter(log_directories_of(server)), None)
+
+
+def same_path(one: Path, other: Path) -> bool:
+    """Whether both paths lead to one directory."""
+    return one.absolute() == other.absolute() or one.resolve() == other.resolve()
+
+
+def meta_of(directory: Path) -> MetaProperties | None:
+    """The content of meta.properties; None where there is none or it cannot be read, which other checks report."""
+    try:
+        return read_meta_properties(directory)
+    except (FormatError, UnreadableInput):
+        return None
+
+
+def _opened_as(directory: PartitionDirectory) -> tuple[TopicPartition, str]:
+    return directory.partition, directory.name.state
+
+
+def _opened(log_directory: Path) -> list[PartitionDirectory]:
+    """The directories of partitions that a start opens: with plain names, and those with -future."""
+    try:
+        found = LogDirectory(log_directory).partitions()
+    except UnreadableInput:  # the checks of that directory report it
+        return []
+    return [each for each in found if each.name.state in ("", "future") and each.name.topic != METADATA_TOPIC]

@@ -1,0 +1,48 @@
+"""The offsets that the batches of a log have, as ranges: so that offsets which two batches have count once."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+RANGES_MAX = 1 << 16
+"""Ranges that are kept apart. A log with more gaps, by compaction, counts as one without the further gaps."""
+
+
+class OffsetRanges:
+    """Ranges of offsets in order, none next to another. Offsets that grow are added at the end in constant time."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def add(self, first: int, last: int) -> bool:
+        """Add the offsets `first` to `last`, both inclusive. Returns whether one of them is new."""
+        firsts, lasts = self._firsts, self._lasts
+        if not lasts or first > lasts[-1]:
+            if lasts and (first == lasts[-1] + 1 or len(lasts) >= RANGES_MAX):
+                lasts[-1] = last
+            else:
+                firsts.append(first)
+                lasts.append(last)
+            return True
+        at = bisect_right(firsts, first) - 1
+        if at >= 0 and last <= lasts[at]:
+            return False
+        begin = at if at >= 0 and lasts[at] >= first - 1 else at + 1
+        end = bisect_right(firsts, last + 1)
+        if begin < end:
+            first, last = min(first, firsts[begin]), max(last, lasts[end - 1])
+        firsts[begin:end], lasts[begin:end] = [first], [last]
+        return True
+
+    def lacking(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """Yield the ranges of the offsets `first` to `last`, both inclusive, that are not in it, likewise."""
+        for number in range(max(0, bisect_right(self._firsts, first) - 1), len(self._firsts)):
+            if self._firsts[number] > last:
+                break
+            if first < self._firsts[number]:
+                yield first, self._firsts[number] - 1
+            first = max(first, self._lasts[number] + 1)
+        if first <= last:
+            yield first, last

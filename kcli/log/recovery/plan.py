@@ -1,0 +1,578 @@
+"""Recovery of a partition: the plan of what Kafka's start would do. The log is loaded on a view of the directory, and
+nothing is written; `apply` puts the view into effect.
+
+With salvage the sound batches behind damage stay, at their own offsets, and all of each log is checked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from formats.file_name import FileKind, FileName, build, parse, parse_directory
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.partition_view import Content, FileRange, PartitionView
+from kcli.log.recovery.apply import INDEXES
+from kcli.log.recovery.coordinator_load import LoadEnd
+from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
+from kcli.log.recovery.load_stops import COORDINATORS
+from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
+from kcli.log.recovery.metadata_start import fit_to_snapshots
+from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.log.recovery.readable import first_unread
+from kcli.log.recovery.readable_part import readable_part, unread_bytes
+from kcli.log.recovery.salvage import (
+    Checked,
+    Gap,
+    LeftOut,
+    LogStart,
+    Lost,
+    Renamed,
+    Salvaged,
+    Unread,
+    behind_damage,
+    gaps_between,
+    is_log,
+    leader_epochs,
+    missing,
+    salvage,
+    topic_of,
+)
+from kcli.log.recovery.segment import OFFSET_MAX
+from kcli.log.recovery.snapshots import latest_with, lost_markers, unfounded_transactions, wrong_snapshots
+from kcli.log.recovery.swap import has_all_batches_of, lost_with_swap
+from kcli.log.recovery.text_mode import BeforeTransfer, before_transfer
+
+LOG = FileKind.LOG
+NOT_CHECKED = Checked()
+
+
+@dataclass
+class PartitionPlan:
+    """What a start does to one partition's directory.
+
+    view: the directory after the start. offsets: None where Kafka refuses to start. lost: the batches lost by each of
+    `events`. saved: the changes by salvage. ends_below_start: whether the start deletes the whole log because it ends
+    below its log start offset. replaced: the logs that swap files replace, by name. open_transactions: first offset and
+    producer id of each transaction that is open after the start. lost_markers: those of them whose abort markers are
+    lost, by the transaction index, each with the offset of the marker. load_end: where the coordinator stops that keeps
+    its state in the partition; None where it loads all.
+    """
+
+    name: str
+    view: PartitionView
+    options: LoadOptions
+    offsets: LoadedOffsets | None
+    refused: StartRefused | None
+    events: list[Event]
+    lost: list[Lost]
+    saved: Salvaged = field(default_factory=Salvaged)
+    ends_below_start: bool = False
+    replaced: dict[str, Content] = field(default_factory=dict)
+    open_transactions: list[tuple[int, int]] = field(default_factory=list)
+    lost_markers: dict[tuple[int, int], int] = field(default_factory=dict)
+    load_end: LoadEnd | None = None
+
+    @property
+    def lacks_end(self) -> bool:
+        """Whether the log ends below an offset that the checkpoints say it had reached, though the start cuts nothing:
+        files of it are lost."""
+        name = parse_directory(self.name)
+        if name is None or name.state or self.offsets is None or self.has_losses:
+            return False
+        return self.offsets.log_end_offset < self.options.reached
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether the start loses records, or bytes of a log."""
+        return any(event.is_loss for event in self.events)
+
+    @property
+    def first_base_offset(self) -> int:
+        """The base offset of the first segment after the start."""
+        names = (parse(name) for name in self.view.files)
+        return min((name.base_offset or 0 for name in names if name and name.kind is FileKind.LOG), default=0)
+
+    def is_changed(self) -> bool:
+        """Whether the start or salvage changes a file, the directory's name or the log start offset in the
+        checkpoint."""
+        return self.view.is_changed() or self.saved.log_start is not None or self.saved.directory is not None
+
+
+def plan(
+    directory: Path,
+    options: LoadOptions,
+    *,
+    with_salvage: bool = False,
+    advance: Callable[[int], None] = lambda _: None,
+    exchanged: Mapping[str, Path] | None = None,
+    checked: Checked = NOT_CHECKED,
+    rescue: bool = False,
+) -> PartitionPlan:
+    """Return the plan of a start on a partition's directory. Raises UnreadableInput.
+
+    with_salvage: where Kafka would lose records or refuse to start, keep the sound batches, and list the gaps between
+    them; the plan's events are still those of Kafka's start. exchanged: the paths of the .log files that salvage puts
+    into this directory, by the name that they get. checked: the indexes and the leader-epoch checkpoint that salvage
+    rebuilds from the batches, and the logs that it takes under other names. rescue: do without what cannot be read in
+    the directory's files, instead of raising UnreadableInput for it; `saved.unread` then has these files.
+    """
+    readable: dict[str, Content | None] = {}
+    unread: list[Unread] = []
+    while True:
+        try:
+            planned = _plan(directory, options, with_salvage, advance, exchanged or {}, checked, readable)
+        except UnreadableInput as error:
+            path = Path(error.path)
+            if not rescue or path.parent != directory or path.name in readable:
+                raise
+            found = readable_part(path) if is_log(path.name) else Content(())
+            unread.append(Unread(path.name, error, found.size - unread_bytes(found)))
+            readable |= _in_place_of(path.name, found if unread[-1].readable_bytes else None)
+        else:
+            planned.saved.unread = unread
+            return _without_losses(planned, readable) if unread and with_salvage else planned
+
+
+def _in_place_of(name: str, readable: Content | None) -> dict[str, Content | None]:
+    """What a view has in place of a file that cannot be read as a whole, and of the files that a start rebuilds with
+    it: with an index, all indexes of the segment are left out."""
+    parsed = parse(name)
+    if readable is not None or parsed is None or parsed.base_offset is None or parsed.kind not in (LOG, *INDEXES):
+        return {name: readable}
+    kinds = INDEXES if parsed.kind in INDEXES else (LOG, *INDEXES)
+    return dict.fromkeys(build(parsed._replace(kind=kind)) for kind in kinds)
+
+
+def _without_losses(planned: PartitionPlan, readable: Container[str]) -> PartitionPlan:
+    """The salvaged plan of a partition with unread files. A start of Kafka does not cut their unread bytes, but stops
+    at them: of its events, those remain that lose nothing."""
+    events = [
+        (event, lost)
+        for event, lost in zip(planned.events, planned.lost, strict=True)
+        if not event.is_loss and event.file not in readable
+    ]
+    planned.saved.records = 0
+    return replace(planned, events=[event for event, _ in events], lost=[lost for _, lost in events])
+
+
+def _plan(
+    directory: Path,
+    options: LoadOptions,
+    with_salvage: bool,
+    advance: Callable[[int], None],
+    exchanged: Mapping[str, Path],
+    checked: Checked,
+    readable: Mapping[str, Content | None],
+) -> PartitionPlan:
+    """As `plan`. readable: see PartitionView."""
+    planned = _load(directory, PartitionView(directory, readable), options, advance)
+    planned = _with_logs_gone(planned)
+    missed = _missed(planned)
+    planned = _with_missed(planned, missed)
+    if with_salvage:
+        return _salvaged(planned, advance, exchanged, missed, checked, readable)
+    if planned.refused is None or not options.log_start_offset:
+        return planned
+    log_start = _salvaged(
+        planned, lambda _: None, {}, missed, NOT_CHECKED, readable
+    ).saved.log_start  # Kafka applies it after the refused file
+    if log_start is None:
+        return planned
+    reason = f"the log start offset is {log_start.before:,}, and the log ends at {log_start.log_end_offset:,}"
+    event = Event(EventKind.PASSED_OVER, "", f"{reason}: once Kafka starts, it deletes all of the log")
+    return replace(planned, events=[*planned.events, event], lost=[*planned.lost, Lost()])
+
+
+def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
+    """The plan, with an event for each log between others that is missing, though its indexes are there."""
+    if planned.options.is_compacted or planned.options.is_metadata or planned.options.is_deleted:
+        return planned
+    original = planned.view.original
+    bases = sorted(int(name[:20]) for name in original if is_log(name))
+    gone = [event.file[:20] for event in planned.events if event.kind is EventKind.INDEX_REMOVED]
+    events = []
+    for base in sorted({int(each) for each in gone if each.isdecimal()}):
+        following = next((each for each in bases if each > base), None)
+        name = build(FileName(LOG, base))
+        if bases and bases[0] < base and following is not None and f"{name}{SUFFIX}" not in original:
+            reason = f"its indexes are here and it is not: Kafka starts without offsets {base:,}..{following - 1:,}"
+            events.append(Event(EventKind.PASSED_OVER, name, reason))
+    return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
+
+
+def _missed(planned: PartitionPlan) -> list[MissedLog]:
+    """The .deleted logs that the start deletes, though the log lacks their offsets. Raises UnreadableInput."""
+    options = planned.options
+    if options.is_metadata or options.is_deleted:
+        return []
+    return missed_logs(
+        planned.view.original,
+        reached=options.reached,
+        is_compacted=options.is_compacted,
+        log_start_offset=options.log_start_offset,
+    )
+
+
+def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:
+    """The plan, with a loss for each missed .deleted log in place of the removal of its files. Raises
+    UnreadableInput."""
+    names = {name for each in missed for name in each.names}
+    events, losses = [], []
+    for event, lost in zip(planned.events, planned.lost, strict=True):
+        if event.kind is not EventKind.LEFTOVER_REMOVED or event.file not in names:
+            events.append(event)
+            losses.append(lost)
+        elif event.file.endswith(f"{FileKind.LOG}{SUFFIX}"):
+            content = planned.view.original[event.file]
+            reason = "the log lacks its offsets, and Kafka deletes it"
+            events.append(replace(event, kind=EventKind.DELETED, reason=reason, position=0, content=content))
+            losses.append(behind_damage(event.file, content, 0))
+    return replace(planned, events=events, lost=losses)
+
+
+def _salvaged(
+    planned: PartitionPlan,
+    advance: Callable[[int], None],
+    given: Mapping[str, Path],
+    missed: Sequence[MissedLog],
+    checked: Checked,
+    readable: Mapping[str, Content | None],
+) -> PartitionPlan:
+    """Return the plan with salvage: the sound batches behind damage are kept, and files that contradict them are
+    rebuilt, also below the recovery point, where the start does not look. given: the exchanged logs. Raises
+    UnreadableInput."""
+    directory, options = planned.view.directory, replace(planned.options, clean=False)
+    logs: dict[str, int] = {}
+    last = planned
+    drops_swaps = _is_swap_at_fault(planned)
+    restored, outside = _restored(directory, missed, checked, given)
+    exchanged = {**given, **outside}
+    anew = _rebuilt(planned, checked)
+    before = _before_transfer(_view(directory, exchanged, restored, anew, checked, readable))
+    view_anew = partial(_view, directory, exchanged, restored, anew, checked, readable, before)
+    if exchanged or restored or anew or checked.removed or checked.compressed or before:
+        last = _load(directory, _with_epochs(view_anew(), anew), options, advance)
+    _read_small_files(last.view)
+    more = _to_salvage(last)
+    view = view_anew()
+    unread = _first_unread(view, options, but=more)
+    more |= {name: view.size(name) for name in unread}
+    has_wrong = bool(wrong_snapshots(view_anew()))
+    while has_wrong or more.keys() - logs.keys():
+        has_wrong = False
+        logs = more | logs
+        view = view_anew()
+        loader = LogLoader(view, options)
+        if drops_swaps:
+            view.files = {name: content for name, content in view.files.items() if not name.endswith(".swap")}
+        try:
+            loader.tidy()
+        except StartRefused:  # a bad swap file: the logs that it replaces may be complete or not
+            return planned
+        saved = salvage(view, logs, loader.replaced)
+        if drops_swaps:
+            _leave_swaps_out(planned, saved)
+        saved.left_out += _without_wrong_snapshots(view)
+        kept = dict(_with_epochs(view, anew).files)
+        last = replace(_load(directory, view, options, advance), saved=saved)
+        if last.ends_below_start and any(content.size for name, content in kept.items() if name.endswith(".log")):
+            view.files = kept
+            last = _with_log_start_set_back(view, options, saved, advance)
+        more = _to_salvage(last)
+    if last.refused is not None and checked.has_logs:  # a start may fail at an index that it makes for such a log
+        return _salvaged(planned, advance, given, missed, checked.without_renamed(directory, last.refused), readable)
+    indexes = sorted(anew - {LEADER_EPOCHS})
+    if last.refused is not None and indexes:  # a start that rebuilds them may fail where one that does not succeeds
+        without = replace(checked, contradicted=anew & {LEADER_EPOCHS})
+        kept_indexes = _salvaged(planned, advance, given, missed, without, readable)
+        return kept_indexes if kept_indexes.refused else _with_wrong_indexes(kept_indexes, indexes, last.refused)
+    last.saved.rebuilt = sorted(name for name in anew if last.view.files.get(name) != _left(planned, name))
+    others = outside | {name: part.path for name, part in checked.compressed.items()}
+    last.saved.restored = [*restored, *(Renamed(os.path.relpath(path, directory), at) for at, path in others.items())]
+    _add_kept(last.saved, planned, before, logs)
+    _add_unused(last, checked)
+    events = [*planned.events, *(_not_looked_at(directory, name, position) for name, position in unread.items())]
+    return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)])
+
+
+def _rebuilt(planned: PartitionPlan, checked: Checked) -> set[str]:
+    """The names of the indexes and of the leader-epoch checkpoint that salvage makes from the batches."""
+    anew = {name for name in checked.contradicted if name != LEADER_EPOCHS or not planned.options.is_tiered}
+    is_refused = planned.refused is not None and planned.refused.file == LEADER_EPOCHS
+    return anew | ({LEADER_EPOCHS} if is_refused else set())
+
+
+def _left(planned: PartitionPlan, name: str) -> Content | None:
+    """What is in a file before salvage rebuilds it: for an index after the start, whose events tell of those that it
+    rebuilds; for the leader-epoch checkpoint before it."""
+    files = planned.view.original if name == LEADER_EPOCHS else planned.view.files
+    return files.get(name)
+
+
+def _restored(
+    directory: Path, missed: Sequence[MissedLog], checked: Checked, exchanged: Mapping[str, Path]
+) -> tuple[list[Renamed], dict[str, Path]]:
+    """The files in the directory that get the name of a log, and those outside it, by the name of the log."""
+    found = [Renamed(name, name.removesuffix(SUFFIX)) for each in missed for name in each.names]
+    taken = {*exchanged, *(each.name for each in found)}
+    renamed = {name: path for name, path in checked.renamed.items() if name not in taken}
+    found += [Renamed(path.name, name) for name, path in renamed.items() if path.parent == directory]
+    return found, {name: path for name, path in renamed.items() if path.parent != directory}
+
+
+def _leave_swaps_out(planned: PartitionPlan, saved: Salvaged) -> None:
+    saved.records += sum(lost.records for lost in planned.lost)
+    swaps = [each for each in planned.view.original if each.endswith(".log.swap")]
+    saved.left_out += [LeftOut(each, "it lacks records of the logs that it replaces") for each in swaps]
+
+
+def _add_unused(planned: PartitionPlan, checked: Checked) -> None:
+    """Add the files that salvage does not use, and the gaps between the logs after it. Raises UnreadableInput."""
+    options = planned.options
+    if planned.refused is None and not (options.is_compacted or options.is_deleted):
+        planned.saved.gaps += gaps_between(planned.view, planned.saved.gaps)
+    planned.saved.left_out += checked.unused
+    planned.saved.gaps += _missing(planned, checked)
+
+
+def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
+    """Yield the gaps between the logs after salvage, without the end of the log, about which `lacks_end` tells. Raises
+    UnreadableInput."""
+    if planned.offsets is None or not checked.lost:
+        return
+    until = planned.offsets.log_end_offset if planned.lacks_end else OFFSET_MAX
+    start = planned.offsets.log_start_offset
+    lost = [(max(first, start), last) for first, last in checked.lost if last is not None and first < until]
+    yield from missing(planned.view, planned.saved.gaps, lost)
+
+
+def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
+    """Remove the producer snapshots that the log contradicts, which a start then makes anew, and yield them. Raises
+    UnreadableInput."""
+    for name, reason in wrong_snapshots(view).items():
+        view.remove(name)
+        yield LeftOut(name, f"it is not a state of this log's producers: {reason}")
+
+
+def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]) -> dict[str, int]:
+    """The logs with batches that their readers do not read, without those of `but`; each with the byte of the first
+    such batch. Raises UnreadableInput."""
+    try:
+        LogLoader(view, options).tidy()
+    except StartRefused:  # the plan has it
+        return {}
+    logs, topic = [name for name in view.names() if is_log(name)], topic_of(view.directory)
+    found = {
+        name: first_unread(name, view.files[name], topic, is_last=name == logs[-1]) for name in logs if name not in but
+    }
+    return {name: position for name, position in found.items() if position is not None}
+
+
+def _read_small_files(view: PartitionView) -> None:
+    """Read all files of a view that are on disk, except logs, which a start need not read and a copy will. Raises
+    UnreadableInput, also for an index that is too large."""
+    for name, content in view.files.items():
+        if not name.endswith(LOG) and content.parts and isinstance(content.parts[0], FileRange):
+            try:
+                view.read(name)
+            except StartRefused as refused:
+                raise UnreadableInput(str(view.directory / name), refused.reason) from None
+
+
+def _not_looked_at(directory: Path, name: str, position: int) -> Event:
+    """The event for a batch that its readers do not read and at which a start does not look."""
+    coordinator = COORDINATORS.get(topic_of(directory))
+    readers = "consumers read" if coordinator is None else f"the {coordinator} coordinator reads"
+    reason = f"no batch that {readers} at byte {position:,}: a start does not look at it"
+    return Event(EventKind.PASSED_OVER, name, reason)
+
+
+def _view(
+    directory: Path,
+    exchanged: Mapping[str, Path],
+    restored: Sequence[Renamed],
+    anew: Collection[str],
+    checked: Checked,
+    readable: Mapping[str, Content | None],
+    before: Mapping[str, BeforeTransfer] | None = None,
+) -> PartitionView:
+    """The directory as salvage finds it. anew: the indexes that are to be rebuilt. A start rebuilds all of a segment
+    without an offset index. checked: has the files that are left out, and the compressed logs. readable: see
+    PartitionView. before: the logs before a transfer as text, by name."""
+    view = PartitionView(directory, readable)
+    for name in checked.removed:
+        view.remove(name)
+    for each in restored:
+        view.rename(each.file, each.name)
+    for name, part in checked.compressed.items():
+        if part.path.parent == directory:
+            view.remove(part.path.name)
+        view.put(name, Content((part,)))
+    for name in anew:
+        view.remove(f"{name.partition('.')[0]}{FileKind.OFFSET_INDEX}")
+    for name, path in exchanged.items():
+        view.put(name, Content((FileRange(path, 0, path.stat().st_size),)))
+    for name, log in (before or {}).items():
+        view.put(name, log.content)
+    return view
+
+
+def _add_kept(
+    saved: Salvaged, planned: PartitionPlan, before: Mapping[str, BeforeTransfer], counted: Container[str]
+) -> None:
+    """Add the logs before a transfer as text, and count their records and those of .deleted logs that the start would
+    lose. counted: the logs whose records are counted. Raises UnreadableInput."""
+    saved.text_mode = sorted(before)
+    deleted = zip(planned.events, planned.lost, strict=True)
+    saved.records += sum(lost.records for event, lost in deleted if event.kind is EventKind.DELETED)
+    saved.records += sum(
+        _saved_before_transfer(planned, name, log) for name, log in before.items() if name not in counted
+    )
+
+
+def _before_transfer(view: PartitionView) -> dict[str, BeforeTransfer]:
+    """The logs of a view that a transfer as text has changed, as they were before it, by name. Raises
+    UnreadableInput."""
+    logs = {name: before_transfer(name, view.files[name]) for name in view.names() if is_log(name)}
+    return {name: before for name, before in logs.items() if before is not None}
+
+
+def _saved_before_transfer(planned: PartitionPlan, name: str, before: BeforeTransfer) -> int:
+    """The records of a log before a transfer as text that the start would lose. Raises UnreadableInput."""
+    content = planned.view.original.get(name)
+    if content is None or planned.refused is not None:
+        return before.sound.records
+    kept = _to_salvage(planned).get(name, content.size)
+    behind = behind_damage(name, content, kept).records if kept < content.size else 0
+    return before.sound.records - behind_damage(name, content, 0).records + behind
+
+
+def _with_wrong_indexes(planned: PartitionPlan, indexes: Sequence[str], refused: StartRefused) -> PartitionPlan:
+    """The plan, with an event for each wrong index that stays. refused: why a start that rebuilds them fails."""
+    reason = f"wrong or missing, and not rebuilt, as Kafka would then not start: {refused.file}: {refused.reason}"
+    events = [Event(EventKind.PASSED_OVER, name, reason) for name in indexes]
+    return replace(planned, events=[*planned.events, *events], lost=[*planned.lost, *(Lost() for _ in events)])
+
+
+def _with_epochs(view: PartitionView, anew: Collection[str]) -> PartitionView:
+    """The view, with the leader-epoch checkpoint that its batches make where `anew` has it. Raises UnreadableInput."""
+    if LEADER_EPOCHS in anew:
+        logs = ((name, view.files[name]) for name in view.names() if is_log(name))
+        view.write(LEADER_EPOCHS, leader_epochs(logs).to_bytes())
+    return view
+
+
+def _with_log_start_set_back(
+    view: PartitionView, options: LoadOptions, saved: Salvaged, advance: Callable[[int], None]
+) -> PartitionPlan:
+    """Return the plan of a log that ends below its log start offset: the log start offset becomes the base offset of
+    the first segment, as the checkpoint is wrong or the batches up to it are gone. Raises UnreadableInput."""
+    loaded = _load(view.directory, view, replace(options, log_start_offset=0), advance)
+    if loaded.offsets is not None:
+        start = loaded.first_base_offset
+        loaded.offsets = replace(loaded.offsets, log_start_offset=start)
+        saved.log_start = LogStart(options.log_start_offset, start, loaded.offsets.log_end_offset)
+        logs = [name for name in loaded.view.files if name.endswith(".log")]
+        saved.records = sum(behind_damage(name, loaded.view.files[name], 0).records for name in logs)
+    return replace(loaded, saved=saved)
+
+
+def with_view(
+    planned: PartitionPlan, view: PartitionView, advance: Callable[[int], None] = lambda _: None
+) -> PartitionPlan:
+    """Return a plan that leads to another view, with the events of `planned`. Raises UnreadableInput."""
+    last = _load(view.directory, view, replace(planned.options, clean=False), advance)
+    return replace(last, events=planned.events, lost=planned.lost)
+
+
+def _to_salvage(planned: PartitionPlan) -> dict[str, int]:
+    """The files of which Kafka would lose bytes or at which it would stop, each with the number of bytes that it
+    keeps."""
+    original = planned.view.original
+    swapped = [event.file for event in planned.events if event.is_loss and event.kind is EventKind.REPLACED]
+    exhausted = [event.file for event in planned.events if event.kind is EventKind.OFFSETS_USED_UP]
+    names = {file: original[file].size for file in exhausted if file in original}
+    cut = [event for event in planned.events if event.is_loss and event.kind is not EventKind.DELETED]
+    names |= {event.file: event.position or 0 for event in cut}
+    if _is_swap_at_fault(planned):  # the replaced logs stay as they are
+        names |= {file: original[file].size for file in swapped}
+    return names | ({planned.refused.file: 0} if planned.refused else {})
+
+
+def _is_swap_at_fault(planned: PartitionPlan) -> bool:
+    """Whether swap files lack records, and have no batch that the logs which they replace do not have.
+
+    Raises UnreadableInput.
+    """
+    is_lossy = any(event.kind is EventKind.REPLACED and event.content is not None for event in planned.events)
+    if not is_lossy or any(event.is_loss and event.kind is not EventKind.REPLACED for event in planned.events):
+        return False
+    swaps = [content for name, content in planned.view.original.items() if name.endswith(".log.swap")]
+    return all(has_all_batches_of(planned.replaced.values(), swap) for swap in swaps)
+
+
+def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: Callable[[int], None]) -> PartitionPlan:
+    loader = LogLoader(view, options, advance)
+    offsets, refused = None, None
+    try:
+        offsets = loader.load()
+        loader.events += _of_snapshot_alone(loader)
+        if options.is_metadata:
+            offsets = fit_to_snapshots(loader, offsets)
+    except StartRefused as error:
+        offsets, refused = None, error
+    known = OffsetRanges()
+    lost = [_lost_with(event, known) for event in loader.events]
+    below = loader.ends_below_start
+    ongoing = [] if offsets is None else loader.producers.table.ongoing()
+    end = 0 if offsets is None else offsets.log_end_offset
+    planned = PartitionPlan(
+        directory.name,
+        view,
+        options,
+        offsets,
+        refused,
+        loader.events,
+        lost,
+        ends_below_start=below,
+        replaced=loader.replaced,
+        open_transactions=ongoing,
+        lost_markers=lost_markers(view.unchanged(), ongoing, end) if ongoing else {},
+    )
+    return _with_lost_by_swap(planned)
+
+
+def _of_snapshot_alone(loader: LogLoader) -> Iterator[Event]:
+    """Yield an event where a transaction is open by a producer snapshot alone. Raises UnreadableInput, StartRefused."""
+    for first, producer_id in unfounded_transactions(loader.segments, loader.producers.table.ongoing())[:1]:
+        begins = f"producer {producer_id:,} has a transaction open from offset {first:,} on in it"
+        reason = f"{begins}, and none in the log: Kafka starts, and read_committed consumers stop at that batch"
+        name = latest_with(loader.view.unchanged(), producer_id, first)
+        if name is not None:
+            yield Event(EventKind.SNAPSHOT_WRONG, name, reason)
+
+
+def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
+    """The plan, with the batches of the replaced logs that swap files lack added to `events` and `lost`."""
+    if not planned.replaced or planned.refused is not None or planned.has_losses:
+        return planned
+    kept = {name: content for name, content in planned.view.files.items() if name.endswith(".log")}
+    found = lost_with_swap(planned.replaced, kept)
+    for at, event in enumerate(planned.events):
+        if event.kind is EventKind.REPLACED and event.file in found:
+            reason = f"{event.reason}, which lacks the last values of keys"
+            planned.events[at] = replace(event, reason=reason, position=0, content=planned.replaced[event.file])
+            planned.lost[at] = found[event.file]
+    return planned
+
+
+def _lost_with(event: Event, known: OffsetRanges) -> Lost:
+    """What an event loses, without the batches whose offsets are in `known`; its own are added to these."""
+    if event.content is None:
+        return Lost()
+    return behind_damage(event.file, event.content, event.position or 0, event.from_offset, event.offset or 0, known)

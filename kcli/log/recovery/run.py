@@ -1,0 +1,521 @@
+"""Recovery of one partition's directory, or of a broker's log directory with its partitions and checkpoints.
+
+    recovery = Recovery(directory, now_ms=...)
+    recovery.plans()              yields what a start would do; writes nothing
+    recovery.write_to(target)     writes a recovered copy to a new directory
+    recovery.in_place(name)       recovers in place, under Kafka's lock, with a backup of the removed bytes
+
+Partitions are read by several threads, like Kafka's recovery threads. Afterwards the recovery points are the log end
+offsets, as all is on disk. The clean-shutdown marker stays where it decides that the start is a clean one: Kafka's next
+start then judges the logs as this one. After any other start, and with salvage, there is none, so that the controller
+learns at the broker's registration that records may be lost (KIP-966). High watermarks change only where they are
+beyond the log end offset.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from formats.errors import FormatError
+from formats.file_name import INTERNAL_TOPICS, METADATA_TOPIC, DirectoryName, FileKind, build_directory, parse_directory
+from formats.properties import PartitionMetadata, build_partition_metadata
+from formats.properties import build as build_properties
+from formats.properties import parse as parse_properties
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.config import LogConfig
+from kcli.log.disk import Disk
+from kcli.log.log_directory import (
+    DirectoryLock,
+    LogDirectory,
+    PartitionDirectory,
+    holds_segments,
+    is_log_directory,
+    partition_named,
+    read_meta_properties,
+    unusable,
+)
+from kcli.log.new_directory import TargetExists, new_directory
+from kcli.log.partition_directory import name_for_end, rename_for_end
+from kcli.log.partition_view import FileRange
+from kcli.log.producer_state import DEFAULT_EXPIRATION_MS
+from kcli.log.recovery.apply import apply_in_place, back_up, refuse_in_the_way, write_copy
+from kcli.log.recovery.backup import Backup
+from kcli.log.recovery.coordinator_load import load_end
+from kcli.log.recovery.exchanged import exchanged_logs
+from kcli.log.recovery.identity import Identity
+from kcli.log.recovery.loader import LoadOptions
+from kcli.log.recovery.node_directories import GOES_OFFLINE, Copy, NodeDirectories
+from kcli.log.recovery.plan import NOT_CHECKED, PartitionPlan, plan
+from kcli.log.recovery.salvage import Checked
+from kcli.log.source import read_whole
+from kcli.log.threads import in_order, thread_count
+from kcli.printable import is_utf8
+from kcli.protocol.topic_partition import TopicPartition
+
+MAX_THREADS = 8
+FOREVER_MS = 2**31 - 1
+NEVER_TIERED = (METADATA_TOPIC, "__remote_log_metadata", *INTERNAL_TOPICS)
+CHECKPOINTS = (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.REPLICATION_OFFSETS)
+MENDED = (*CHECKPOINTS, FileKind.CLEANER_OFFSETS)
+
+
+def no_configs(_: str) -> LogConfig:
+    """Kafka's default configuration, for every topic."""
+    return LogConfig()
+
+
+@dataclass
+class Recovery:
+    """The recovery of one partition's directory, or of a log directory.
+
+    clean        whether the broker was shut down cleanly; None: the clean-shutdown marker decides
+    advance      is called with the number of bytes checked since the last call, from any thread
+    metadata     takes the plan of the metadata log's start and returns the one to carry out, maybe salvaged
+    identities   the identities that salvage gives to directories whose name and topic id do not agree, by path
+    in_the_place the directories that have the names of other partitions, of deleted topics or without a batch: salvage
+                 makes them strays
+    node_id      the node.id that salvage writes into meta.properties; None where it stays
+    directory_id the directory.id that salvage writes into meta.properties; None where it stays
+    left_out     the files of the log directory that salvage leaves out
+    checked      is called for salvage: returns what a check of all files says, by the directory of the partition
+    node         the other log directories of the broker; None where there are none, or they are not known
+    refusals     what keeps Kafka from starting
+    passed_over  files and directories that do not keep Kafka from starting, but that it does not use as it should
+    failures     what Kafka takes for I/O errors, and starts without the log directory; `passed_over` has them, too
+    unreadable   the partitions that cannot be read; complete when all plans have been taken
+    backup       the backup of the bytes removed in place; None where there is none
+
+    Raises UnreadableInput where the directory is neither a partition's nor a broker's.
+    """
+
+    directory: Path
+    now_ms: int
+    clean: bool | None = None
+    salvage: bool = False
+    producer_expiration_ms: int = DEFAULT_EXPIRATION_MS
+    config: Callable[[str], LogConfig] = no_configs
+    advance: Callable[[int], None] = lambda _: None
+    disk: Disk = field(default_factory=Disk)
+    threads: int | None = None
+    metadata: Callable[[PartitionPlan], PartitionPlan] = lambda planned: planned
+    identities: Mapping[Path, Identity] = field(default_factory=dict)
+    in_the_place: Collection[Path] = ()
+    node_id: int | None = None
+    directory_id: str | None = None
+    left_out: Collection[str] = ()
+    checked: Callable[[], Mapping[Path, Checked]] = dict
+    node: NodeDirectories | None = None
+    refusals: list[StartRefused] = field(default_factory=list)
+    passed_over: list[StartRefused] = field(default_factory=list)
+    failures: list[StartRefused] = field(default_factory=list)
+    unreadable: list[UnreadableInput] = field(default_factory=list)
+    backup: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.directory.is_dir():
+            raise UnreadableInput(str(self.directory), "no such directory")
+        self.is_partition = holds_segments(self.directory)
+        holder = self.directory.absolute().parent if self.is_partition else self.directory
+        self._has_holder = is_log_directory(holder)
+        self._holder = LogDirectory(holder)
+        if self.is_partition:
+            name = parse_directory(self.directory.absolute().name) or DirectoryName(self.directory.absolute().name, -1)
+            self.partitions = [PartitionDirectory(self.directory, name)]
+        else:
+            self.partitions = [self._mended(each) for each in self._holder.expected_partitions()]
+            self.partitions += [
+                PartitionDirectory(path, DirectoryName(*self.identities[path].partition))
+                for path in (*self._holder.misnamed(), *self._holder.adrift())
+                if path in self.identities
+            ]
+            self.unreadable = self._holder.unreadable()
+        if self._has_holder or not self.is_partition:
+            self.refusals = self._holder.refusals()
+        if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
+            self.passed_over = self._holder.passed_over()
+            self.passed_over += [
+                StartRefused(each.path.name, "Kafka does not see this directory: its name is not UTF-8")
+                for each in self.partitions
+                if not is_utf8(each.path.name)
+            ]
+            self.passed_over += _shared(self._holder)
+            try:
+                self._holder.offsets(FileKind.REPLICATION_OFFSETS)
+            except StartRefused as refused:  # a start reads this checkpoint only where there is a log
+                if refused.file not in {each.file for each in self.passed_over}:
+                    self.refusals.append(refused)
+        if self._has_holder and not (holder / FileKind.META_PROPERTIES).exists():
+            reason = "is missing: nothing says whose log directory this is"
+            self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
+        self._copies = () if self.node is None or self.is_partition else self.node.copies
+        if self.node is not None and self._has_holder:
+            self._look_at(self.node)
+        is_clean = self._has_holder and self._holder.was_shut_down_cleanly
+        is_broker = any(each.name.topic != METADATA_TOPIC for each in self.partitions)  # controllers write no marker
+        self.lacks_marker = self.clean is None and self._has_holder and is_broker and not is_clean
+        """Whether the clean-shutdown marker of a broker is missing."""
+        self.finds_marker = self.clean is None
+        """Whether the clean-shutdown marker decides about `clean`, not the caller."""
+        self._keeps_marker = is_clean and self.clean is not False and not self.salvage
+        if self.clean is None:  # what salvage changes leaves no marker: the next start looks at the active segments
+            self.clean = is_clean and not self.salvage
+        self._second = [] if self.is_partition else [each.path for each, _ in self._holder.duplicates()]
+        self._second += [each.path for each in self._copies if not each.is_kept]
+        self._set_aside = {*self._second, *self.in_the_place} if self.salvage else set()
+        """The directories that salvage makes strays: those of deleted topics, as Kafka's start does, those without a
+        batch where another directory has the records, and second ones of a partition, with which Kafka does not
+        start."""
+        self.exchanged = {} if self.is_partition else exchanged_logs(self.partitions)
+        """Exchanged logs: the path of the .log file that belongs at a path, by that path."""
+        self._puts_in_place = self._rescues = self.salvage
+        self._recovery_points = self._offsets(FileKind.RECOVERY_POINTS)
+        self._high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
+        self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
+        self._checked = self.checked() if self.salvage else {}
+
+    def _look_at(self, node: NodeDirectories) -> None:
+        """Add what a start finds across the log directories of the broker, and take for passed over with what the
+        broker runs without this one."""
+        if node.may_fail:
+            failing = {each.file for each in self._holder.failures()} | {FileKind.REPLICATION_OFFSETS}
+            self.failures = [each for each in self.refusals if each.file in failing]
+            self.refusals = [each for each in self.refusals if each not in self.failures]
+            self.passed_over += [
+                StartRefused(each.file, f"{each.reason}: {GOES_OFFLINE}", each.position) for each in self.failures
+            ]
+        self.refusals += node.refusals()
+        self.refusals += [StartRefused(each.path.name, _copy_text(each)) for each in self._copies]
+
+    def _mended(self, directory: PartitionDirectory) -> PartitionDirectory:
+        """The directory, with the name that salvage gives it."""
+        identity = self.identities.get(directory.path)
+        return directory if identity is None else replace(directory, name=DirectoryName(*identity.partition))
+
+    def _offsets(self, kind: FileKind) -> dict[TopicPartition, int]:
+        try:
+            return self._holder.offsets(kind) if self._has_holder else {}
+        except StartRefused:  # `refusals` or `passed_over` has it
+            return {}
+
+    def plans(self) -> Iterator[PartitionPlan]:
+        """Yield what a start does to each partition that can be read, by topic and number."""
+        return (planned for _, planned in self._plans())
+
+    def _plans(self) -> Iterator[tuple[PartitionDirectory, PartitionPlan]]:
+        threads = thread_count(MAX_THREADS) if self.threads is None else self.threads
+        for directory, planned in in_order(self._planned, self.partitions, threads, ahead=threads):
+            if isinstance(planned, UnreadableInput):
+                self.unreadable.append(planned)
+            else:
+                yield directory, planned
+
+    def _planned(self, directory: PartitionDirectory) -> tuple[PartitionDirectory, PartitionPlan | UnreadableInput]:
+        try:
+            return directory, self._plan(directory)
+        except UnreadableInput as error:
+            return directory, error
+
+    def _plan(self, directory: PartitionDirectory) -> PartitionPlan:
+        is_metadata = directory.name.topic == METADATA_TOPIC
+        is_set_aside = directory.path in self.in_the_place
+        config = self.config(directory.name.topic)
+        options = LoadOptions(
+            now_ms=self.now_ms,
+            clean=bool(self.clean) and not is_metadata,
+            recovery_point=0 if is_metadata else self._recovery_points.get(directory.partition, 0),
+            log_start_offset=0 if is_metadata else self._log_starts.get(directory.partition, 0),
+            index_interval_bytes=config.index_interval_bytes,
+            max_index_bytes=config.max_index_bytes,
+            producer_expiration_ms=FOREVER_MS if is_metadata else self.producer_expiration_ms,
+            is_metadata=is_metadata,
+            reached=0 if is_metadata or is_set_aside else self._reached(directory.partition),
+            is_compacted=config.compact,
+            is_deleted=directory.name.state == "delete",
+            is_tiered=config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED,
+        )
+        if is_metadata:
+            return self.metadata(plan(directory.path, options, advance=self.advance, rescue=self._rescues))
+        planned = plan(
+            directory.path,
+            options,
+            with_salvage=self.salvage,
+            advance=self.advance,
+            exchanged=self._exchanged_in(directory.path) if self._puts_in_place else {},
+            checked=NOT_CHECKED if is_set_aside else self._checked.get(directory.path, NOT_CHECKED),
+            rescue=self._rescues,
+        )
+        if planned.offsets is not None and not directory.name.state:
+            planned.load_end = load_end(directory.name.topic, planned.view, planned.offsets.log_end_offset)
+        return self._with_identity(planned, self.identities.get(directory.path))
+
+    def _reached(self, partition: TopicPartition) -> int:
+        return max(self._recovery_points.get(partition, 0), self._high_watermarks.get(partition, 0))
+
+    def _exchanged_in(self, directory: Path) -> dict[str, Path]:
+        return {place.name: log for place, log in self.exchanged.items() if place.parent == directory}
+
+    def _with_identity(self, planned: PartitionPlan, identity: Identity | None) -> PartitionPlan:
+        if identity is None or planned.refused is not None:
+            return planned
+        if identity.topic_id is not None:
+            data = build_partition_metadata(PartitionMetadata(0, identity.topic_id))
+            planned.view.write(FileKind.PARTITION_METADATA, data)
+            planned.saved.topic_id = identity.topic_id
+        if identity.directory_name != planned.name:
+            planned.saved.directory = identity.directory_name
+        return planned
+
+    def write_to(self, target: Path) -> Iterator[PartitionPlan]:
+        """Write a recovered copy to `target`, yielding the plans; after a failure no part of it stays.
+
+        Raises TargetExists, UnreadableInput, OSError.
+        """
+        home = self._holder.path if self._has_holder else self.directory
+        if not target.exists() and target.resolve().is_relative_to(home.resolve()):
+            raise TargetExists(f"{target}: a directory in there would keep Kafka from starting")
+        with new_directory(self.disk, target) as partial:
+            yield from self._write_to(partial)
+
+    def _write_to(self, target: Path) -> Iterator[PartitionPlan]:
+        ends = _Ends()
+        for each, planned in self._plans():
+            files = planned.view.files if planned.refused is None else planned.view.original
+            write_copy(files, self.disk, target if self.is_partition else target / self._name_of(each))
+            if each.path not in self._set_aside:
+                ends.add(each, planned)
+            yield planned
+        if not self.is_partition:
+            self._copy_files(target)
+            self._write_meta_properties(target)
+            self._write_checkpoints(LogDirectory(target), ends)
+            self.disk.sync_directory(target)
+
+    def _name_of(self, directory: PartitionDirectory) -> str:
+        if directory.path in self._set_aside:
+            return name_for_end(*directory.partition, "stray")
+        identity = self.identities.get(directory.path)
+        return directory.path.name if identity is None else identity.directory_name
+
+    def mended_by(self, refused: StartRefused, *, in_place: bool = False) -> str | None:
+        """What this recovery does to the file or directory that `refused` names, so that Kafka starts, in words; None
+        where it does nothing."""
+        if self._holder.path / refused.file in self._second and not self.salvage:
+            return None
+        return self._mending(refused, in_place=in_place)
+
+    def could_mend(self, refused: StartRefused) -> bool:
+        """Whether a recovery with salvage, to a copy, would repair the file or directory that `refused` names."""
+        return self._mending(refused, in_place=False) is not None
+
+    def _mending(self, refused: StartRefused, *, in_place: bool) -> str | None:
+        path = self._holder.path / refused.file
+        if refused.file in MENDED:
+            return "removed" if refused.file == FileKind.CLEANER_OFFSETS else "written anew"
+        if refused.file == FileKind.META_PROPERTIES and self._mends_properties():
+            return "written anew"
+        if path in self._second:
+            return "renamed to -stray"
+        if any(path == each.path for each in self._copies):
+            return "kept"
+        if path in self.identities:
+            return f"kept as {self.identities[path].directory_name}"
+        is_odd = path.parent == self._holder.path and path.is_dir() and partition_named(path.name) is None
+        return "left out of the copy" if is_odd and not in_place and not self.is_partition else None
+
+    def _mends_properties(self) -> bool:
+        """Whether a broker starts with the ids that salvage writes into meta.properties."""
+        try:
+            meta = read_meta_properties(self._holder.path)
+        except (FormatError, UnreadableInput):
+            return False
+        if meta is None or (self.node_id is None and self.directory_id is None):
+            return False
+        node_id = meta.node_id if self.node_id is None else self.node_id
+        directory_id = meta.directory_id if self.directory_id is None else self.directory_id
+        return unusable(replace(meta, node_id=node_id, directory_id=directory_id)) is None
+
+    def _copy_files(self, target: Path) -> None:
+        refused = {each.file for each in (*self.refusals, *self.passed_over)}
+        left_out = {FileKind.LOCK, *self.left_out, *(each for each in MENDED if each in refused)}
+        if not self._keeps_marker:
+            left_out.add(FileKind.CLEAN_SHUTDOWN)
+        for path in sorted(self.directory.iterdir()):
+            if not path.is_file() or path.name in left_out:
+                continue
+            if os.access(path, os.R_OK):
+                self.disk.copy(path, target / path.name)
+            else:
+                self.unreadable.append(
+                    UnreadableInput.of(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+                )
+        if self._keeps_marker and self._holder.has_directory_for_marker:
+            self.disk.make_directory(target / FileKind.CLEAN_SHUTDOWN)
+
+    def in_place(self, backup_name: str) -> Iterator[PartitionPlan]:
+        """Recover in place, and yield the plans; removed bytes are kept in `<backup_name>.tar`.
+
+        No file is changed before every partition is planned and the backup is on disk. Only exchanged logs are renamed
+        before that, as the plans depend on it. Raises DirectoryLocked, UnreadableInput, InTheWay, OSError.
+        """
+        if self._has_holder:
+            with DirectoryLock(self.disk, self._holder.path):
+                yield from self._in_place(backup_name)
+        else:
+            yield from self._in_place(backup_name)
+
+    def _in_place(self, backup_name: str) -> Iterator[PartitionPlan]:
+        self._rescues = False  # what cannot be read stays where it is: the backup could not keep it
+        self._checked = {path: each.within(path) for path, each in self._checked.items()}
+        backup = Backup(self.disk, self._holder.path, backup_name)
+        if self.salvage and self.exchanged:
+            self._put_in_place()
+            self._puts_in_place = False  # the plans below see the renamed logs
+        ends = _Ends()
+        unchanged, changed = [], []
+        for each, planned in self._plans():
+            if each.path not in self._set_aside:
+                ends.add(each, planned)
+            refuse_in_the_way(planned.view)
+            if planned.refused is None and (planned.is_changed() or not self.clean):
+                changed.append(planned)
+            else:
+                unchanged.append(planned)
+        for planned in changed:
+            back_up(planned.view, backup)
+        bad = [each.file for each in (*self.refusals, *self.passed_over) if each.file in MENDED]
+        changes_meta = [FileKind.META_PROPERTIES] if self._meta_properties else []
+        self._back_up_files([*bad, *self.left_out, *changes_meta], backup)
+        backup.close()
+        self.backup = backup.path
+        if changed and self._has_holder and self._holder.was_shut_down_cleanly and not self._keeps_marker:
+            self._holder.remove_marker(self.disk)
+        for planned in changed:
+            apply_in_place(planned.view, self.disk)
+        for each in self.partitions:
+            if each.path in self._set_aside:
+                rename_for_end(self.disk, each.path, *each.partition, "stray")
+        self._rename([planned for planned in changed if planned.saved.directory is not None])
+        self._write_meta_properties(self._holder.path)
+        for name in self.left_out:
+            self.disk.remove(self._holder.path / name)
+        if self._has_holder and (changed or bad):
+            if FileKind.CLEANER_OFFSETS in bad:
+                self.disk.remove(self._holder.path / FileKind.CLEANER_OFFSETS)
+            self._write_checkpoints(self._holder, ends)
+        yield from sorted([*changed, *unchanged], key=lambda planned: planned.name)
+
+    def _back_up_files(self, names: Iterable[str], backup: Backup) -> None:
+        for name in names:
+            path = self._holder.path / name
+            backup.add(name, FileRange(path, 0, path.stat().st_size))
+
+    def _put_in_place(self) -> None:
+        """Rename exchanged logs to the paths where they belong, beside their own indexes. A crash in between leaves
+        some at these paths with the suffix `.misplaced`. Raises OSError."""
+        if self._has_holder and self._holder.was_shut_down_cleanly:
+            self._holder.remove_marker(self.disk)
+        for place, log in self.exchanged.items():
+            self.disk.rename(log, place.with_name(f"{place.name}.misplaced"))
+        for place in self.exchanged:
+            self.disk.rename(place.with_name(f"{place.name}.misplaced"), place)
+        for directory in {place.parent for place in self.exchanged}:
+            self.disk.sync_directory(directory)
+        self.clean = False
+
+    @property
+    def _meta_properties(self) -> dict[str, str]:
+        """The entries that salvage changes in meta.properties."""
+        entries = {} if self.node_id is None else {"node.id": str(self.node_id)}
+        return entries if self.directory_id is None else {**entries, "directory.id": self.directory_id}
+
+    def _write_meta_properties(self, holder: Path) -> None:
+        """Write `node_id` and `directory_id` into meta.properties, if they are set. Raises OSError."""
+        if not self._meta_properties:
+            return
+        path = holder / FileKind.META_PROPERTIES
+        found = parse_properties(read_whole(path))
+        entries = {**found.entries, **self._meta_properties}
+        self.disk.write_file(path, build_properties(replace(found, entries=entries)))
+
+    def _rename(self, moved: list[PartitionPlan]) -> None:
+        """Rename directories to the names of their partitions, also two that have exchanged their names. A crash in
+        between leaves -stray directories with the right partition in the name. Raises OSError."""
+        aside = []
+        for planned in moved:
+            identity = self.identities[planned.view.directory]
+            aside.append((rename_for_end(self.disk, planned.view.directory, *identity.partition, "stray"), identity))
+        for path, identity in aside:
+            self.disk.rename(path, self._holder.path / identity.directory_name)
+        if aside:
+            self.disk.sync_directory(self._holder.path)
+
+    def _write_checkpoints(self, holder: LogDirectory, ends: _Ends) -> None:
+        """Write recovery points and log start offsets as a shutdown does, and lower high watermarks to the log end
+        offsets."""
+        points, starts = dict(self._recovery_points), dict(self._log_starts)
+        for partition, end in ends.log_ends.items():
+            points[partition] = end
+            starts.pop(partition, None)
+        starts.update(ends.log_starts)
+        self._write_if_other(holder, FileKind.RECOVERY_POINTS, points)
+        self._write_if_other(holder, FileKind.LOG_START_OFFSETS, starts)
+        try:
+            high = holder.offsets(FileKind.REPLICATION_OFFSETS)
+        except StartRefused:
+            return
+        high = {partition: min(offset, ends.log_ends.get(partition, offset)) for partition, offset in high.items()}
+        self._write_if_other(holder, FileKind.REPLICATION_OFFSETS, high)
+
+    def _write_if_other(self, holder: LogDirectory, kind: FileKind, offsets: dict[TopicPartition, int]) -> None:
+        try:
+            if holder.offsets(kind) == offsets:
+                return
+        except StartRefused:
+            pass
+        holder.write_offsets(self.disk, kind, offsets)
+
+
+def _shared(holder: LogDirectory) -> Iterator[StartRefused]:
+    """Yield what is to be told of files of segments that are hard links of each other, if there are any."""
+    shared = holder.shared_files()
+    if shared:
+        one, other = (path.relative_to(holder.path) for path in shared[0][:2])
+        files = f"{sum(map(len, shared)):,} files of segments are hard links of each other, as this one is of {other}"
+        yield StartRefused(str(one), f"{files}: Kafka starts, and what it writes to one changes all")
+
+
+def _copy_text(copy: Copy) -> str:
+    """The reason for which a start ends at a partition's directory that another log directory has, too."""
+    ends = ["no log" if end is None else f"up to {end:,}" for end in (copy.end, copy.other_end)]
+    reason = f"{copy.other} is the same partition (Duplicate log directories); this one has {ends[0]}, that {ends[1]}"
+    return f"{reason}; salvage of {copy.other.parent} makes that a stray" if copy.is_kept else reason
+
+
+class _Ends:
+    """The offsets for the checkpoints of a log directory: log end offsets, and log start offsets inside a segment."""
+
+    def __init__(self) -> None:
+        self.log_ends: dict[TopicPartition, int] = {}
+        self.log_starts: dict[TopicPartition, int] = {}
+
+    def add(self, directory: PartitionDirectory, planned: PartitionPlan) -> None:
+        """Add the offsets of a partition, except of the metadata log and of directories with -delete or -future or a
+        name that is not a partition's."""
+        if planned.offsets is None or directory.name.topic == METADATA_TOPIC or directory.name.state:
+            return
+        if parse_directory(build_directory(directory.name)) is None or not _can_stand_in_a_checkpoint(
+            directory.name.topic
+        ):
+            return
+        self.log_ends[directory.partition] = planned.offsets.log_end_offset
+        if planned.options.is_tiered or planned.offsets.log_start_offset > planned.first_base_offset:
+            self.log_starts[directory.partition] = planned.offsets.log_start_offset
+
+
+def _can_stand_in_a_checkpoint(topic: str) -> bool:
+    """Whether a checkpoint line can have this topic: checkpoints are UTF-8, with white space between fields."""
+    return is_utf8(topic) and topic.split() == [topic]

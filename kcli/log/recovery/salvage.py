@@ -1,0 +1,559 @@
+"""The sound batches behind damage, which Kafka would lose: counted, or kept at their own offsets.
+
+kept       a batch that its readers read (kcli.log.recovery.readable), with offsets within its segment
+in order   batches that stand behind others with higher offsets are put in front of them: a log whose batches were
+           exchanged, moved or rotated is whole again
+left out   a batch that its readers do not read; a batch with offsets that another has, as a copy has; a batch whose
+           base offset or last offset is wrong, which its neighbours tell; a batch whose offsets leave none for appends;
+           all bytes between kept batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
+renamed    a log whose name is above its first offset gets the name of that offset, if the logs before it end below
+removed    a log whose batches are those of another partition
+rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches
+swap       of the logs that a damaged swap file replaced, the batches behind those of the swap file are kept
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+
+from formats.file_name import FileKind, FileName, build, parse, parse_directory
+from formats.kernels.batches import FAULT_BAD_CRC, FAULT_SHORT_HEADER
+from formats.kernels.columns import BatchRow
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.leader_epochs import LeaderEpochCache
+from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedRange, Part, PartitionView
+from kcli.log.recovery.foreign import foreign_owner
+from kcli.log.recovery.offset_ranges import OffsetRanges
+from kcli.log.recovery.readable import MAGIC_WITH_HEADER, first_offset, in_place
+from kcli.log.recovery.segment import INT_MAX, OFFSET_MAX, RecoverySegment
+from kcli.log.segment_reader import Damage, read_segment
+
+UNSOUND = FAULT_BAD_CRC | FAULT_SHORT_HEADER
+FIRST_BYTES = 1 << 16
+SORTED_MAX = 1 << 20
+"""Batches of one log that are sorted in memory, 150 bytes each; the order of a log with more stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes [position, position + length) of a log that salvage leaves out; length 0 at the end of a log where offsets
+    up to the next log are missing.
+
+    first_offset, last_offset: the offsets, both inclusive, that no batch then has, none where last_offset is the lower;
+    last_offset is None at the end of the partition."""
+
+    file: str
+    position: int
+    length: int
+    first_offset: int
+    last_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reordered:
+    """A log whose batches salvage puts in order. batches: the number of those behind others with higher offsets."""
+
+    file: str
+    batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A log whose name is above its first offset, or a file of a segment under another name, and its new name."""
+
+    file: str
+    name: str
+
+
+@dataclass(slots=True)
+class Lost:
+    """Counts of sound batches that are lost and of their records; first and last offset, None where there are none."""
+
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A log or snapshot that salvage leaves out as a whole, and why. file: its path from the partition's directory."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check of all files says about a partition's directory.
+
+    contradicted: the names of indexes and of the leader-epoch checkpoint that contradict the batches. renamed: the
+    files with batches that the logs lack, and those beside them, by the name that each gets. removed: the names of
+    files that salvage leaves out: those of another partition, and those of empty logs, in the place of which others
+    come. compressed: the content of compressed files with such batches, by the name that it gets. unused: what salvage
+    does not take, and says so. lost: the first and last offset of each range that no log of its own name has; last is
+    None where it is not known."""
+
+    contradicted: Collection[str] = ()
+    renamed: Mapping[str, Path] = field(default_factory=dict)
+    removed: Collection[str] = ()
+    compressed: Mapping[str, InflatedRange] = field(default_factory=dict)
+    unused: Sequence[LeftOut] = ()
+    lost: Sequence[tuple[int, int | None]] = ()
+
+    def without_renamed(self, directory: Path, refused: StartRefused) -> Checked:
+        """The same, without the use of files under other names. refused: why a start fails with them."""
+        why = f"is not used: with it a start would fail: {refused.file}: {refused.reason}"
+        unused = [
+            LeftOut(os.path.relpath(path, directory), f"it is {name}, and {why}")
+            for name, path in self._paths.items()
+            if is_log(name)
+        ]
+        return replace(self, renamed={}, compressed={}, unused=[*self.unused, *unused])
+
+    def within(self, directory: Path) -> Checked:
+        """The same, without the use of files outside the directory: recovery in place renames, and does not copy."""
+        outside = {name: path for name, path in self._paths.items() if path.parent != directory}
+        unused = [
+            LeftOut(os.path.relpath(path, directory), f"it is {name}: salvage with --out takes it")
+            for name, path in outside.items()
+        ]
+        renamed = {name: path for name, path in self.renamed.items() if name not in outside}
+        compressed = {name: part for name, part in self.compressed.items() if name not in outside}
+        return replace(self, renamed=renamed, compressed=compressed, unused=[*self.unused, *unused])
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether there are files under other names, compressed ones among them."""
+        return bool(self.renamed or self.compressed)
+
+    @property
+    def _paths(self) -> dict[str, Path]:
+        """The files under other names, by the name that each gets."""
+        return {**self.renamed, **{name: part.path for name, part in self.compressed.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class LogStart:
+    """A log start offset that was beyond the log end offset (before) and is set back to the first base offset."""
+
+    before: int
+    log_start_offset: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that cannot be read as a whole, and how many of its bytes can be. Only of a log are these used."""
+
+    file: str
+    error: UnreadableInput
+    readable_bytes: int
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """The changes that salvage makes to a partition.
+
+    unread: the files of which salvage has only the readable part, or none. restored: the files that get the name of a
+    log whose offsets were missing: their names lose the suffix .deleted, or another. text_mode: the logs that are again
+    as they were before a transfer as text. rebuilt: the names of indexes and
+    of the leader-epoch checkpoint that contradict the batches, and that Kafka's start would leave as they are. records:
+    the number of records kept that Kafka would lose. log_start: None where it is not set back. topic_id: the one that
+    is written into partition.metadata; directory: the new name of the directory; each None where it stays as it is.
+    """
+
+    unread: list[Unread] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    reordered: list[Reordered] = field(default_factory=list)
+    renamed: list[Renamed] = field(default_factory=list)
+    restored: list[Renamed] = field(default_factory=list)
+    text_mode: list[str] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    records: int = 0
+    log_start: LogStart | None = None
+    topic_id: str | None = None
+    directory: str | None = None
+
+
+def behind_damage(
+    name: str,
+    content: Content,
+    position: int,
+    from_offset: int = 0,
+    end_offset: int = 0,
+    known: OffsetRanges | None = None,
+) -> Lost:
+    """Count the sound batches of a log from byte `position` on whose base offset is at least `from_offset`. A batch
+    that repeats offsets does not count: those of a batch before it, in the bytes before `position` too, or in `known`.
+
+    end_offset: the offset behind the last batch before `position`. known: the offsets counted before, to which those of
+    this log are added. Raises UnreadableInput.
+    """
+    found, known = Lost(), OffsetRanges() if known is None else known
+    is_start_known = position == 0
+    for row in _sound_rows(name, content, position):
+        if row.base_offset < from_offset:
+            continue
+        if not is_start_known and row.base_offset < end_offset:
+            for kept in _sound_rows(name, content, 0, position):
+                known.add(kept.base_offset, kept.last_offset)
+            is_start_known = True
+        if not known.add(row.base_offset, row.last_offset):
+            continue
+        found.batches += 1
+        found.records += _record_count(row)
+        first, last = found.first_offset, found.last_offset
+        found.first_offset = row.base_offset if first is None else min(first, row.base_offset)
+        found.last_offset = row.last_offset if last is None else max(last, row.last_offset)
+    return found
+
+
+def _sound_rows(name: str, content: Content, start: int, stop: int | None = None) -> Iterator[BatchRow]:
+    """Yield the sound batches of a log that begin in bytes [start, stop). Raises UnreadableInput."""
+    source = ContentSource(name, content)
+    try:
+        for part in read_segment(source, start=start):
+            if isinstance(part, Damage):
+                continue
+            for i in range(part.batches.count):
+                row = BatchRow._make(part.batches.row(i))
+                if stop is not None and row.position >= stop:
+                    return
+                if not row.faults & UNSOUND and row.last_offset >= row.base_offset:
+                    yield row
+    finally:
+        source.close()
+
+
+def leader_epochs(logs: Iterable[tuple[str, Content]]) -> LeaderEpochCache:
+    """The leader epochs of the sound batches in the logs, (name, content) in the order of their offsets. An epoch below
+    that of an earlier batch is left out, as a start leaves it out. Raises UnreadableInput."""
+    epochs = LeaderEpochCache()
+    latest = -1
+    for name, content in logs:
+        source = ContentSource(name, content)
+        try:
+            for part in read_segment(source):
+                if isinstance(part, Damage):
+                    continue
+                for i in range(part.batches.count):
+                    row = BatchRow._make(part.batches.row(i))
+                    if row.leader_epoch > latest and row.base_offset >= 0 and not row.faults & UNSOUND:
+                        latest = row.leader_epoch
+                        epochs.assign(latest, row.base_offset)
+                part.release()
+        finally:
+            source.close()
+    return epochs
+
+
+def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str, Content]) -> Salvaged:
+    """Reduce logs of a view to their sound batches in order. Returns the changes.
+
+    files: the logs to reduce, by name, each with the number of bytes that Kafka would keep; and other files, which keep
+    Kafka from starting. These are removed, as are the indexes of the logs: a start rebuilds them. replaced: logs that a
+    swap file has replaced, by name; of those in `files`, the sound batches behind those of the swap file are restored.
+    Raises UnreadableInput.
+    """
+    salvaged = Salvaged()
+    topic = topic_of(view.directory)
+    for name in [each for each in view.names() if each in files and not is_log(each)]:
+        if name.endswith(FileKind.LOG):
+            salvaged.left_out.append(LeftOut(name, "its name is no offset: where its batches belong is not known"))
+        view.remove(name.replace(".txnindex", ".index"))
+        view.remove(name)
+    for name in [each for each in view.names() if each in files and is_log(each)]:
+        if _is_of_another_directory(view, name):  # an exchanged log, put in its place
+            continue
+        owner = foreign_owner(view.directory, name, view.files[name])
+        if owner is not None:
+            salvaged.left_out.append(LeftOut(name, f"its batches are those of {owner}"))
+            _remove(view, name)
+    replaced = {name: content for name, content in replaced.items() if name in files and is_log(name)}
+    names = {_base_of(name): name for name in (*replaced, *view.names()) if is_log(name)}
+    bases = sorted(names)
+    remaining = sorted(_base_of(name) for name in view.names() if is_log(name))
+    next_offset = 0
+    for number, base in enumerate(bases):
+        name = names[base]
+        if name not in files:
+            continue
+        contents = [each[name] for each in (view.files, replaced) if name in each]
+        start = _first_offset(name, contents[0])
+        if (start is None or start < base) and number and names[bases[number - 1]] not in files:
+            next_offset = _end_offset(names[bases[number - 1]], view, bases[number - 1])
+        following = next((each for each in remaining if each > base), None)
+        first = start if start is not None and next_offset <= start < base else base
+        if start is not None and start - base > INT_MAX:
+            far = next(map(first_offset, in_place(name, contents[0], topic)), base)
+            first = far if far - base > INT_MAX and (following is None or far < following) else base
+        limit = first + INT_MAX + 1 if following is None else following
+        kept = _Kept(name, topic, max(first, next_offset), min(limit, first + INT_MAX + 1, OFFSET_MAX))
+        kept.read(contents[0], files[name])
+        for more in contents[1:]:
+            kept.read_behind(more)
+        salvaged.records += kept.saved_records
+        _remove(view, name)
+        salvaged.gaps += [_ended(gap, following) for gap in kept.gaps]
+        if kept.out_of_order:
+            salvaged.reordered.append(Reordered(name, kept.out_of_order))
+        if not kept.ranges and (first < next_offset or first >= OFFSET_MAX):
+            continue  # an empty log there would hide the end of the log before it, or have no offset to append at
+        next_offset = kept.next_offset
+        new = build(FileName(FileKind.LOG, first))
+        if first != base:
+            salvaged.renamed.append(Renamed(name, new))
+        view.put(new, Content(tuple(kept.ranges)))
+    return salvaged
+
+
+def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, int]]) -> Iterator[Gap]:
+    """Yield a gap of no bytes for each range of lost offsets that no sound batch of the view has, and no other gap.
+
+    lost: first and last offset of each range. Raises UnreadableInput.
+    """
+    known = OffsetRanges()
+    for name in [each for each in view.names() if is_log(each)]:
+        for row in _sound_rows(name, view.files[name], 0):
+            known.add(first_offset(row), row.last_offset)
+    for gap in gaps:
+        last = OFFSET_MAX if gap.last_offset is None else gap.last_offset
+        if last >= gap.first_offset:
+            known.add(gap.first_offset, last)
+    for first, last in lost:
+        for start, end in known.lacking(first, last):
+            yield Gap(build(FileName(FileKind.LOG, start)), 0, 0, start, end)
+
+
+def gaps_between(view: PartitionView, known: Iterable[Gap]) -> Iterator[Gap]:
+    """Yield the gaps between logs: one ends below the base offset of the next. The view's indexes are sound. known: the
+    gaps that need not be found. Raises StartRefused, UnreadableInput."""
+    ends = {gap.last_offset for gap in known}
+    for name, following in pairwise(sorted(name for name in view.names() if is_log(name))):
+        segment = RecoverySegment(view, _base_of(name))
+        end, last_offset = segment.read_next_offset(), _base_of(following) - 1
+        if end <= last_offset and last_offset not in ends:
+            yield Gap(name, segment.size, 0, end, last_offset)
+
+
+def _ended(gap: Gap, following: int | None) -> Gap:
+    """The gap, up to the base offset of the log that follows where it reaches so far."""
+    return gap if gap.last_offset is not None or following is None else replace(gap, last_offset=following - 1)
+
+
+def _is_of_another_directory(view: PartitionView, name: str) -> bool:
+    parts = view.files[name].parts
+    return any(isinstance(part, FileRange) and part.path.parent != view.directory for part in parts)
+
+
+def _base_of(name: str) -> int:
+    return int(name.partition(".")[0])
+
+
+def _remove(view: PartitionView, log: str) -> None:
+    for name in RecoverySegment(view, _base_of(log)).names:
+        view.remove(name)
+
+
+def topic_of(directory: Path) -> str:
+    """The topic of a partition's directory; "" where its name is no partition's."""
+    name = parse_directory(directory.absolute().name)
+    return "" if name is None else name.topic
+
+
+def is_log(name: str) -> bool:
+    """Whether this is the name of a log in the form that Kafka gives it (20 digits)."""
+    parsed = parse(name)
+    base = None if parsed is None else parsed.base_offset
+    return base is not None and name == build(FileName(FileKind.LOG, base))
+
+
+def _first_offset(name: str, content: Content) -> int | None:
+    """The first offset of a log; None where it does not begin with a sound batch."""
+    source = ContentSource(name, content)
+    try:
+        for part in read_segment(source, resync=False, window_bytes=FIRST_BYTES):
+            row = None if isinstance(part, Damage) else BatchRow._make(part.batches.row(0))
+            return None if row is None or row.faults & UNSOUND else first_offset(row)
+    finally:
+        source.close()
+    return None
+
+
+def _end_offset(name: str, view: PartitionView, base: int) -> int:
+    """The offset behind the last sound batch of a log."""
+    kept = _Kept(name, topic_of(view.directory), base, base + INT_MAX + 1)
+    kept.read(view.files[name])
+    return kept.next_offset
+
+
+def _record_count(row: BatchRow) -> int:
+    return row.count if row.magic >= MAGIC_WITH_HEADER else 1
+
+
+class _Rows:
+    """The batches of a log that salvage may keep, in the order of their offsets.
+
+    is_ordered: whether that is their order in the file. claims: position, and first and last offset in the header, of
+    batches that are left out; only of a log out of order.
+    """
+
+    def __init__(self, name: str, topic: str, content: Content) -> None:
+        self._name = name
+        self._topic = topic
+        self._content = content
+        self.claims: list[tuple[int, int, int]] = []
+        self.is_ordered = self._is_ordered()
+
+    def _is_ordered(self) -> bool:
+        """Whether offsets grow; a log of more than SORTED_MAX batches counts as in order."""
+        is_ordered, end = True, -1
+        for number, row in enumerate(in_place(self._name, self._content, self._topic)):
+            if number >= SORTED_MAX:
+                return True
+            is_ordered = is_ordered and first_offset(row) > end
+            end = max(end, row.last_offset)
+        return is_ordered
+
+    def __iter__(self) -> Iterator[BatchRow]:
+        return in_place(self._name, self._content, self._topic) if self.is_ordered else self._sorted()
+
+    def _claim(self, row: BatchRow) -> None:
+        self.claims.append((row.position, first_offset(row), row.last_offset))
+
+    def _sorted(self) -> Iterator[BatchRow]:
+        width = len(BatchRow._fields)
+        cells = array("q")
+        for row in in_place(self._name, self._content, self._topic, self._claim):
+            cells.extend(row)
+        firsts = array(
+            "q", (first_offset(BatchRow._make(cells[at : at + width])) for at in range(0, len(cells), width))
+        )
+        for i in sorted(range(len(firsts)), key=firsts.__getitem__):
+            yield BatchRow._make(cells[i * width : (i + 1) * width])
+
+
+class _Kept:
+    """The batches of one log that are kept, as ranges of files, in order, with offsets from `next_offset` on and below
+    `limit`.
+
+    out_of_order: the number of those kept that are behind others with higher offsets in the file."""
+
+    def __init__(self, name: str, topic: str, next_offset: int, limit: int) -> None:
+        self._name = name
+        self._topic = topic
+        self._limit = limit
+        self.ranges: list[Part] = []
+        self.next_offset = next_offset
+        self.saved_records = 0
+        self.out_of_order = 0
+        self.gaps: list[Gap] = []
+
+    def read(self, content: Content, saved_from: int = 0) -> None:
+        """Keep the batches of the log. saved_from: records of batches from this byte on count as saved_records."""
+        rows = _Rows(self._name, self._topic, content)
+        if not rows.is_ordered:
+            self._read_sorted(content, rows, saved_from)
+            return
+        end = 0
+        for row in rows:
+            next_offset = self.next_offset
+            if self._batch(content, row, saved_from):
+                if row.position > end:
+                    length = row.position - end
+                    self.gaps.append(Gap(self._name, end, length, next_offset, first_offset(row) - 1))
+                end = row.position + row.size
+        if end < content.size:
+            self.gaps.append(Gap(self._name, end, content.size - end, self.next_offset, None))
+
+    def _read_sorted(self, content: Content, rows: _Rows, saved_from: int) -> None:
+        kept: list[tuple[int, int]] = []  # position and end of a batch
+        missing: list[_Missing] = []
+        end = 0
+        for row in rows:
+            next_offset = self.next_offset
+            if self._batch(content, row, saved_from):
+                if first_offset(row) > next_offset:
+                    missing.append(_Missing(next_offset, first_offset(row) - 1, end, row.position))
+                end = row.position + row.size
+                kept.append((row.position, end))
+        missing.append(_Missing(self.next_offset, None, end, content.size))
+        least = content.size
+        for position, _ in reversed(kept):
+            self.out_of_order += position > least
+            least = min(least, position)
+        kept.sort()
+        between = zip([0, *(stop for _, stop in kept)], [*(start for start, _ in kept), content.size], strict=True)
+        self.gaps += _accounted(self._name, [each for each in between if each[0] < each[1]], missing, rows.claims)
+
+    def read_behind(self, content: Content) -> None:
+        """Keep the batches of another version of the log that are behind those kept so far."""
+        for row in _Rows(self._name, self._topic, content):
+            if self._batch(content, row, 0) and self.gaps and self.gaps[-1].last_offset is None:
+                self.gaps[-1] = replace(self.gaps[-1], last_offset=first_offset(row) - 1)
+
+    def _batch(self, content: Content, row: BatchRow, saved_from: int) -> bool:
+        """Keep the batch if its offsets are in order. Returns whether it is kept."""
+        first = first_offset(row)
+        if first < self.next_offset or not first <= row.last_offset < self._limit:
+            return False
+        self._keep(content, row.position, row.size)
+        self.next_offset = row.last_offset + 1
+        if row.position >= saved_from:
+            self.saved_records += _record_count(row)
+        return True
+
+    def _keep(self, content: Content, position: int, size: int) -> None:
+        for part in content.between(position, position + size).parts:
+            last = self.ranges[-1] if self.ranges else None
+            if isinstance(last, FileRange) and isinstance(part, FileRange) and _is_next(last, part):
+                self.ranges[-1] = replace(last, length=last.length + part.length)
+            else:
+                self.ranges.append(part)
+
+
+def _is_next(last: FileRange, part: FileRange) -> bool:
+    is_same = replace(last, start=0, length=0) == replace(part, start=0, length=0)
+    return is_same and last.start + last.length == part.start
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """Offsets that no batch has, last None for all behind the last batch; the bytes where the batch before them ends
+    and where the one behind them begins."""
+
+    first: int
+    last: int | None
+    position_before: int
+    position_behind: int
+
+
+def _accounted(
+    name: str, left_out: Iterable[tuple[int, int]], missing: list[_Missing], claims: list[tuple[int, int, int]]
+) -> Iterator[Gap]:
+    """Yield a gap for each range of bytes that is left out of a log whose batches are put in order, with the missing
+    offsets that were there: a batch in it has them in its header, or the range touches the batches around them."""
+    for start, stop in left_out:
+        stated = [(first, last) for position, first, last in claims if start <= position < stop]
+        found = next((each for each in missing if _is_there(each, start, stop, stated)), None)
+        if found is not None:
+            missing.remove(found)
+            yield Gap(name, start, stop - start, found.first, found.last)
+        else:
+            nothing = missing[-1].first if missing else 0
+            yield Gap(name, start, stop - start, nothing, nothing - 1)
+
+
+def _is_there(each: _Missing, start: int, stop: int, stated: list[tuple[int, int]]) -> bool:
+    if each.last is None:  # behind the last batch nothing need be missing
+        return any(last >= each.first for _, last in stated)
+    if any(first <= each.last and last >= each.first for first, last in stated):
+        return True
+    return start == each.position_before or stop == each.position_behind

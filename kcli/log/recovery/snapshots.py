@@ -1,0 +1,140 @@
+"""Producer snapshots that contradict the log of their partition, and the transactions that a start takes from them.
+
+Kafka loads a snapshot as it is, if its CRC is right: at a clean start the latest, after a crash the one at the base
+offset of the segment that is recovered. So one of another partition stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from formats.errors import FormatError
+from formats.file_name import FileKind, parse
+from formats.kernels.log_check import LogCheck
+from formats.producer_snapshot import ProducerEntry
+from formats.producer_snapshot import parse as parse_snapshot
+from formats.txn_index import parse as parse_txn_index
+from kcli.log.partition_view import PartitionView, offset_of
+from kcli.log.producer_state import check_control
+from kcli.log.recovery.salvage import is_log
+from kcli.log.recovery.segment import LONG_MAX, RecoverySegment
+from kcli.log.segment_reader import Damage, read_segment
+from kcli.log.snapshot_check import contradictions
+
+
+def wrong_snapshots(view: PartitionView) -> dict[str, str]:
+    """The snapshots of a view that its log contradicts, by name, each with the first contradiction in words.
+
+    Reads the whole log where there are snapshots. Raises UnreadableInput.
+    """
+    snapshots = list(_snapshots(view))
+    logs = [name for name in view.names() if is_log(name)]
+    if not snapshots or not logs:
+        return {}
+    check = LogCheck(check_control, sequences=False)
+    first_base = offset_of(logs[0])
+    found: dict[str, str] = {}
+
+    def compare() -> None:
+        offset, name, entries = snapshots.pop(0)
+        wrong = next(contradictions(entries, offset, check, first_base), None)
+        if wrong is not None:
+            found[name] = f"{wrong.found}; expected {wrong.expected}"
+
+    for name, following in zip(logs, [*logs[1:], None], strict=True):
+        check.begin(offset_of(name), LONG_MAX if following is None else offset_of(following))
+        source = view.source(name)
+        try:
+            for part in read_segment(source):
+                if isinstance(part, Damage):
+                    check.damage(part.position, part.length)
+                    continue
+                row = 0
+                while row < part.batches.count:
+                    row = check.batches(part.batches, part.data, row, snapshots[0][0] if snapshots else None)
+                    if row < part.batches.count:
+                        compare()
+                check.events()
+                check.aborted()
+                part.release()
+        finally:
+            source.close()
+        check.end()
+        check.events()
+    while snapshots and snapshots[0][0] <= check.next_offset:  # a start deletes those behind the log's end
+        compare()
+    return found
+
+
+def _snapshots(view: PartitionView) -> Iterator[tuple[int, str, Sequence[ProducerEntry]]]:
+    """Yield offset, name and entries of each snapshot, in order, without those that cannot be parsed, which a start
+    deletes."""
+    for name in view.names():
+        parsed = parse(name)
+        if parsed is None or parsed.kind is not FileKind.PRODUCER_SNAPSHOT or parsed.state:
+            continue
+        try:
+            yield offset_of(name), name, parse_snapshot(view.read(name)).entries
+        except FormatError:
+            continue
+
+
+def latest_with(view: PartitionView, producer_id: int, first_offset: int) -> str | None:
+    """The name of the latest snapshot in which that transaction is open; None where there is none. Raises
+    UnreadableInput."""
+    found = None
+    for _, name, entries in _snapshots(view):
+        if any((each.producer_id, each.current_txn_first_offset) == (producer_id, first_offset) for each in entries):
+            found = name
+    return found
+
+
+def lost_markers(view: PartitionView, ongoing: Sequence[tuple[int, int]], end: int) -> dict[tuple[int, int], int]:
+    """The open transactions, (first offset, producer id), of which a transaction index of the view has an abort marker
+    from offset `end` on, each with the offset of that marker: the log has lost its end. Raises UnreadableInput,
+    StartRefused."""
+    found: dict[tuple[int, int], int] = {}
+    for name in view.names() if ongoing else ():
+        if not name.endswith(FileKind.TXN_INDEX):
+            continue
+        try:
+            entries = parse_txn_index(view.read(name))
+        except FormatError:
+            continue  # a start deletes it
+        for each in entries:
+            if each.last_offset >= end and (each.first_offset, each.producer_id) in ongoing:
+                found[each.first_offset, each.producer_id] = each.last_offset
+    return found
+
+
+def unfounded_transactions(
+    segments: Mapping[int, RecoverySegment], ongoing: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The open transactions of a producer table, (first offset, producer id), that are not open in the log.
+
+    segments: those of the log, by base offset. Only the log from the first of the transactions on is read; none are
+    returned where it is damaged, or begins behind it. Raises UnreadableInput, StartRefused.
+    """
+    bases = sorted(segments)
+    first = min((offset for offset, _ in ongoing), default=None)
+    if first is None or not bases or first < bases[0]:
+        return []
+    check = LogCheck(check_control, sequences=False)
+    begin = max(base for base in bases if base <= first)
+    for base, following in zip(bases, [*bases[1:], LONG_MAX], strict=True):
+        if base < begin:
+            continue
+        start = segments[base].translate(first) if base == begin else 0
+        check.begin(max(base, first), following)
+        for part in segments[base].windows(start or 0) if start is not None else ():
+            if isinstance(part, Damage):
+                return []
+            check.batches(part.batches, part.data)
+            check.events()
+            check.aborted()
+        check.end()
+        check.events()
+    if check.breaks:
+        return []
+    known = {(offset, producer_id) for producer_id, offset in check.open_transactions()}
+    return [each for each in ongoing if each not in known]

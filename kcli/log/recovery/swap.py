@@ -1,0 +1,97 @@
+"""Swap files that lack records of the logs that they replace: compaction drops records, but never a key's last value.
+
+    at fault      swap files, where the last record of a key in the replaced logs has a value, and no log, swap files
+                  included, has a record of that key at or behind its offset: no cleaning has this result
+    lost          in that case, the batches of the replaced logs that no other log has
+    not judged    records without a key, control records, records of transactions (which may be aborted)
+
+A start puts a .swap file into place without checking it, and deletes the logs that it replaces. Source:
+LogLoader.loadSegmentFiles, Cleaner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.records import RecordTable
+from kcli.log.batch_records import UNREADABLE, decode
+from kcli.log.partition_view import Content, ContentSource
+from kcli.log.recovery.salvage import UNSOUND, Lost
+from kcli.log.segment_reader import Damage, read_segment
+
+ROWS = 4096
+Files = Mapping[str, Content]
+
+
+def lost_with_swap(replaced: Files, kept: Files) -> dict[str, Lost]:
+    """Return the batches that are lost with each of the replaced logs, by name; only logs that lose some.
+
+    kept: the logs after the start, swap files in place. Raises UnreadableInput.
+    """
+    last: dict[bytes, tuple[int, bool]] = {}
+    for row, key, has_value in _keyed_records(replaced):
+        last[key] = (row.offset, has_value)
+    for row, key, _ in _keyed_records(kept):
+        found = last.get(key)
+        if found is not None and row.offset >= found[0]:
+            del last[key]
+    if not any(has_value for _, has_value in last.values()):  # the cleaner drops tombstones after delete.retention.ms
+        return {}
+    bases = {batch.base_offset for name, content in kept.items() for batch in _batches(name, content)}
+    lost = {name: _lost_of(name, content, bases) for name, content in replaced.items()}
+    return {name: one for name, one in lost.items() if one.batches}
+
+
+def _lost_of(name: str, content: Content, bases: set[int]) -> Lost:
+    """Count the sound batches of a log whose base offset is not in `bases`."""
+    lost = Lost()
+    for batch in _batches(name, content):
+        if batch.base_offset in bases or batch.faults & UNSOUND:
+            continue
+        lost.batches += 1
+        lost.records += batch.count
+        lost.first_offset = batch.base_offset if lost.first_offset is None else lost.first_offset
+        lost.last_offset = batch.last_offset
+    return lost
+
+
+def has_all_batches_of(replaced: Iterable[Content], swap: Content) -> bool:
+    """Whether the replaced logs have the base offset of each batch of a swap file (compaction keeps base offsets).
+
+    Raises UnreadableInput.
+    """
+    bases = {batch.base_offset for content in replaced for batch in _batches("", content)}
+    return all(batch.base_offset in bases for batch in _batches("", swap))
+
+
+def _batches(name: str, content: Content) -> Iterator[BatchRow]:
+    source = ContentSource(name, content)
+    try:
+        for part in read_segment(source):
+            if not isinstance(part, Damage):
+                yield from (BatchRow._make(part.batches.row(i)) for i in range(part.batches.count))
+    finally:
+        source.close()
+
+
+def _keyed_records(files: Files) -> Iterator[tuple[RecordRow, bytes, bool]]:
+    """Yield row, key and whether it has a value of each record but the "not judged" ones (see the module)."""
+    table = RecordTable(ROWS)
+    for name in sorted(files):
+        source = ContentSource(name, files[name])
+        try:
+            for part in read_segment(source):
+                if isinstance(part, Damage):
+                    continue
+                batches = [BatchRow._make(part.batches.row(i)) for i in range(part.batches.count)]
+                for buffer in decode(part, table):
+                    for i in range(table.count):
+                        row = RecordRow._make(table.row(i))
+                        batch = batches[row.batch]
+                        key = row.key(buffer)
+                        is_judged = not (batch.is_control or batch.is_transactional or batch.faults & UNSOUND)
+                        if is_judged and key is not None and not batch.faults & UNREADABLE:
+                            yield row, bytes(key), row.value(buffer) is not None
+                part.release()
+        finally:
+            source.close()

@@ -1,0 +1,131 @@
+"""Producer snapshots against the log: whether the entries of a snapshot can be the state of the log's producers.
+
+A snapshot of another partition, or of an older log, is sound in itself. Kafka loads it at a clean start without a look
+at the log: the transactions that are open in it hold the last stable offset back, and producers are refused for its
+epochs and sequences. The batches below the snapshot's offset contradict it by
+
+    a producer that has no batch in the log           where no batch is missing that it may have sent
+    another epoch, sequence, offset, timestamp        of the producer's last batch
+    an epoch or offset below that of a batch          of the producer, also where batches are missing
+    an open transaction that has ended, or never was  or one that is open in the log alone
+    an offset that is not below the snapshot's
+    no entry of a producer with a later last batch    than that of a producer with an entry, by offset and timestamp
+
+Kafka forgets a producer producer.id.expiration.ms after the timestamp of its last batch, and all producers with lower
+timestamps with it, but those with an open transaction. Source: ProducerStateManager, ProducerStateEntry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from formats.kernels.log_check import LogCheck
+from formats.producer_snapshot import ProducerEntry
+
+
+class Contradiction(NamedTuple):
+    """What the log says, and what the snapshot says, in words. number: that of the entry; None for a missing one."""
+
+    number: int | None
+    expected: str
+    found: str
+
+
+def contradictions(
+    entries: Sequence[ProducerEntry], offset: int, check: LogCheck, first_base: int = 0
+) -> Iterator[Contradiction]:
+    """Yield the contradictions between a snapshot and the batches below its offset.
+
+    offset: that in the snapshot's name. check: has checked the log up to the offset. first_base: the base offset of the
+    log's first segment.
+    """
+    is_reached = check.next_offset == offset  # else batches are missing before the snapshot
+    transactions = dict(check.open_transactions()) if is_reached else {}
+    for number, entry in enumerate(entries):
+        begun = transactions.pop(entry.producer_id, None)
+        wrong = _beyond(entry, offset) or _fallen(entry, check, offset)
+        if wrong is None and is_reached:
+            wrong = _unknown(entry, check, first_base) or _different(entry, check, begun)
+        if wrong is not None:
+            yield Contradiction(number, *wrong)
+    for producer_id, first in transactions.items():
+        expected = f"producer {producer_id:,}, whose transaction is open from offset {first:,} on in the log"
+        yield Contradiction(None, expected, "no entry")
+    if is_reached:
+        for producer_id in sorted(_not_forgotten(entries, check) - transactions.keys()):
+            expected = f"producer {producer_id:,}, with later batches in the log than a producer that has an entry"
+            yield Contradiction(None, expected, "no entry")
+
+
+def _not_forgotten(entries: Sequence[ProducerEntry], check: LogCheck) -> set[int]:
+    """The producers of the log without an entry, though one that Kafka forgets before them has an entry."""
+    closed = [each for each in entries if each.current_txn_first_offset < 0 and each.last_offset >= 0]
+    if not closed:
+        return set()
+    earliest = min(closed, key=lambda each: (each.timestamp, each.last_offset))
+    first = min(closed, key=lambda each: (each.last_offset, each.timestamp))
+    later = {each for one in (earliest, first) for each in check.later_producers(one.timestamp, one.last_offset)}
+    return later - {each.producer_id for each in entries}
+
+
+def _beyond(entry: ProducerEntry, offset: int) -> tuple[str, str] | None:
+    """For an entry with an offset that is not below the snapshot's."""
+    highest = max(entry.last_offset, entry.current_txn_first_offset)
+    if highest < offset:
+        return None
+    expected = f"offsets below {offset:,}, that of the snapshot"
+    return expected, f"offset {highest:,} of producer {entry.producer_id:,}"
+
+
+def _fallen(entry: ProducerEntry, check: LogCheck, offset: int) -> tuple[str, str] | None:
+    """For an entry below a batch of the producer, in epoch or offset."""
+    least = check.least(entry.producer_id)
+    if least is None:
+        return None
+    epoch, last_offset = least
+    if entry.producer_epoch < epoch:
+        return _named(entry, "epoch", epoch, entry.producer_epoch)
+    if entry.producer_epoch == epoch and entry.last_offset < last_offset < offset:
+        return _named(entry, "last offset", last_offset, entry.last_offset)
+    return None
+
+
+def _unknown(entry: ProducerEntry, check: LogCheck, first_base: int) -> tuple[str, str] | None:
+    """For a producer without a batch, where the log has all batches that it may have sent."""
+    if check.least(entry.producer_id) is not None:
+        return None
+    is_within = max(entry.last_offset, entry.current_txn_first_offset) >= first_base
+    if not check.complete and (check.breaks or not is_within):
+        return None
+    return "a producer with batches in the log", f"producer {entry.producer_id:,}, which has none"
+
+
+def _different(entry: ProducerEntry, check: LogCheck, begun: int | None) -> tuple[str, str] | None:
+    """For an entry that differs from the state of its producer in the log.
+
+    begun: the first offset of its open transaction in the log, which may have begun before; None where there is none.
+    """
+    state = check.producer(entry.producer_id)
+    if state is None:
+        return None
+    epoch, sequence, last_offset, delta, timestamp, coordinator, first, is_certain = state
+    pairs = [("epoch", epoch, entry.producer_epoch)]
+    if sequence >= -1:
+        pairs += [
+            ("last sequence", sequence, entry.last_sequence),
+            ("last offset", last_offset, entry.last_offset),
+            ("offset delta", delta, entry.offset_delta),
+        ]
+    if timestamp >= 0:
+        pairs.append(("timestamp", timestamp, entry.timestamp))
+    if coordinator >= 0 and entry.coordinator_epoch >= 0:  # -1 until the next marker of a producer that had expired
+        pairs.append(("coordinator epoch", coordinator, entry.coordinator_epoch))
+    if is_certain or (begun is not None and not 0 <= entry.current_txn_first_offset <= begun):
+        pairs.append(("open transaction's first offset", first, entry.current_txn_first_offset))
+    wrong = next((each for each in pairs if each[1] != each[2]), None)
+    return None if wrong is None else _named(entry, *wrong)
+
+
+def _named(entry: ProducerEntry, name: str, expected: int, found: int) -> tuple[str, str]:
+    return f"{name} {expected:,} of producer {entry.producer_id:,}, as in the log", f"{name} {found:,}"

@@ -1,0 +1,54 @@
+"""bootstrap.checkpoint: the records with which a new metadata log begins. Kafka reads it at each start of any node.
+
+    missing                          metadata.version alone, at its latest level
+    no batch for metadata.version    Kafka does not start; nor with a batch or record that cannot be read
+    a wrong CRC, an incomplete batch at the end, no header, no footer    Kafka reads the records all the same
+
+The records are used only where the metadata log has no metadata.version. Source: BootstrapDirectory, BatchFileReader,
+FileLogInputStream, BootstrapMetadata.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from formats.file_name import FileKind
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.source import read_whole
+from kcli.metadata.image import METADATA_VERSION, Record
+from kcli.metadata.metadata_version import LATEST
+from kcli.metadata_log.records import batches_in
+
+
+def read_bootstrap(log_directory: Path) -> list[Record]:
+    """Return the records of bootstrap.checkpoint in `log_directory`, as Kafka reads them.
+
+    Raises StartRefused where Kafka does not start with the file, UnreadableInput.
+    """
+    path = log_directory / FileKind.BOOTSTRAP
+    if not path.exists():
+        return [("FeatureLevelRecord", 0, {"name": METADATA_VERSION, "featureLevel": LATEST})]
+    if path.is_dir():
+        raise StartRefused(FileKind.BOOTSTRAP, "a directory")
+    records = _records(read_whole(path), path)
+    if not any(name == "FeatureLevelRecord" and value["name"] == METADATA_VERSION for name, _, value in records):
+        raise StartRefused(FileKind.BOOTSTRAP, "has no metadata.version")
+    return records
+
+
+def bootstrap_refusal(log_directory: Path) -> StartRefused | None:
+    """Return why Kafka does not start with bootstrap.checkpoint; None where it does. Raises UnreadableInput."""
+    try:
+        read_bootstrap(log_directory)
+    except StartRefused as refused:
+        return refused
+    return None
+
+
+def _records(data: bytes, path: Path) -> list[Record]:
+    try:
+        return [record for batch in batches_in(data, str(path)) for record in batch.records]
+    except UnreadableInput:  # Construct, which this takes, is a tenth of a start
+        from kcli.metadata_log.damaged_bootstrap import records_of
+
+        return list(records_of(data))

@@ -1,0 +1,336 @@
+"""What Kafka's start loses of a damaged metadata log, and which partition directories become strays by that.
+
+    signs      evidence of lost records: the start cuts the log, the log is empty or missing, or it ends before an
+               offset that its leader-epoch-checkpoint or the broker epoch in the clean-shutdown marker names; or the
+               latest snapshot contradicts the log below its offset, in whose place Kafka takes it
+    image      the metadata after the start: the records up to the first damage
+    readable   the metadata of all records that can be read, also behind the damage
+    strays     directories of partitions of which `image` has no replica on this node: Kafka renames them to -stray
+
+The strays of a topic that the log itself removes are no loss: Kafka would have deleted them. Source: LogManager.loadLog
+and isStrayReplica, ReplicaManager; KIP-966 (the broker's epoch in the marker)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
+from formats.file_name import METADATA_TOPIC, FileKind, parse
+from formats.quorum_state import parse as parse_quorum_state
+from kcli.errors import KcliError, StartRefused, UnreadableInput
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.log_directory import LogDirectory, PartitionDirectory
+from kcli.log.partition_directory import metadata_topic_id_refusal, topic_id_of
+from kcli.log.partition_view import ContentSource
+from kcli.log.source import Source
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import Topic, from_uuid, to_uuid
+from kcli.metadata_log.bootstrap import read_bootstrap
+from kcli.metadata_log.replay import (
+    BadRecord,
+    contradiction,
+    latest_snapshot,
+    offset_beyond_end,
+    replay,
+    snapshot_records,
+    snapshot_refusal,
+)
+from kcli.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.log.recovery.plan import PartitionPlan  # a broker's start does without salvage
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A partition directory that a start renames to -stray. is_removed: the metadata log has a RemoveTopicRecord for
+    its topic. is_renewed: the metadata has a topic of its name with another id."""
+
+    partition: PartitionDirectory
+    topic_id: str | None
+    reason: str
+    is_removed: bool
+    is_renewed: bool = False
+
+    @property
+    def is_missed(self) -> bool:
+        """Whether the directory may hold records of a topic that was not deleted.
+
+        A directory without a topic id holds none: Kafka writes partition.metadata before it appends the first record.
+        """
+        return self.topic_id is not None and not self.is_removed
+
+
+class LostMetadata:
+    """The losses of a damaged metadata log. Each property reads files at its first use: use it before files change."""
+
+    def __init__(self, home: Path, plan: PartitionPlan | None) -> None:
+        """home: the log directory with the metadata log. plan: the plan of its start; None where the log is missing."""
+        self.home, self.plan = home, plan
+        self.trouble: list[UnreadableInput] = []
+        """Damage in the files of the log; filled at the first use of `readable`."""
+        self.misplaced: dict[str, StartRefused] = {}
+        """partition.metadata files with the id of another topic, and what Kafka does then, by path below the log
+        directory; filled by `strays`."""
+        self.unreadable: list[UnreadableInput] = []
+        """partition.metadata files that cannot be read; filled by `strays`."""
+        self._start_errors: list[UnreadableInput] = []
+        self.removed: set[str] = set()
+        """The ids of topics that have a RemoveTopicRecord in the log; filled at the first use of `readable`."""
+        self.cuts = [] if plan is None else list(_cuts(plan))
+        self.evidence = ["there is no metadata log"] if plan is None else list(_evidence(home, plan))
+        self.contradicted = [] if plan is None else list(_contradicted(plan))
+
+    @property
+    def signs(self) -> list[str]:
+        """That the latest snapshot contradicts the log, and the damage at which the start cuts the log; where it cuts
+        nothing, other evidence that records are lost."""
+        return self.contradicted + (self.cuts or self.evidence)
+
+    @property
+    def end_min(self) -> int:
+        """The lowest offset at which the log can have ended before the damage."""
+        epoch_start = None if self.plan is None else _epoch_start(self.plan)
+        broker_epoch = LogDirectory(self.home).marked_broker_epoch
+        return max(epoch_start or 0, 0 if broker_epoch is None else broker_epoch + 1)
+
+    @cached_property
+    def image(self) -> MetadataImage:
+        """The metadata after the start. Raises UnreadableInput."""
+        if self.plan is None:
+            return self._bootstrap(MetadataImage(lenient=True))
+        files = self.plan.view.files
+        on_error = self._start_errors.append
+        return self._bootstrap(replay(self.plan.view.directory, files, on_error, around_damage=False, lenient=False))
+
+    @cached_property
+    def readable(self) -> MetadataImage:
+        """The metadata of all records that can be read, also behind damage. Raises UnreadableInput."""
+        if self.plan is None:
+            return self._bootstrap(MetadataImage(lenient=True))
+        view, on_error = self.plan.view, self.trouble.append
+        found = replay(view.directory, view.original, on_error, around_damage=True, removed=self.removed)
+        return self._bootstrap(found)
+
+    def _bootstrap(self, image: MetadataImage) -> MetadataImage:
+        """Add the records of bootstrap.checkpoint where the log sets no metadata.version. Returns the image."""
+        path = self.home / FileKind.BOOTSTRAP
+        if image.metadata_version or not path.exists():
+            return image
+        try:
+            for message, _, value in read_bootstrap(self.home):
+                image.apply(message, value, image.offset)
+        except KcliError as error:
+            self.trouble.append(UnreadableInput(str(path), str(error)))
+        return image
+
+    def refusals(self) -> Iterator[StartRefused]:
+        """Yield the damage that keeps Kafka from starting (not that which the start cuts off): in partition.metadata,
+        quorum-state, the latest snapshot, offsets beyond the log end offset, and records that contradict earlier ones.
+        Raises UnreadableInput."""
+        if self.plan is None:
+            return
+        view = self.plan.view
+        refused = metadata_topic_id_refusal(view.directory)
+        if refused is not None:
+            yield refused
+        if FileKind.QUORUM_STATE in view:
+            try:
+                parse_quorum_state(view.read(FileKind.QUORUM_STATE))
+            except FormatError as error:
+                yield StartRefused(f"{view.directory.name}/{FileKind.QUORUM_STATE}", error.reason, error.position)
+        latest = latest_snapshot(view.files)
+        if latest is not None:
+            reason = _refusal(view.source(latest))
+            if reason is not None:
+                yield StartRefused(f"{view.directory.name}/{latest}", reason)
+                return
+        _ = self.image  # replays the log, which fills _start_errors
+        bad: UnreadableInput | None = next((each for each in self._start_errors if isinstance(each, BadRecord)), None)
+        bad = bad or offset_beyond_end(view.directory, view.files)
+        if bad is not None:
+            yield StartRefused(f"{view.directory.name}/{Path(bad.path).name}", bad.reason)
+
+    def strays(
+        self, partitions: Iterable[PartitionDirectory], node_id: int | None, image: MetadataImage | None = None
+    ) -> Iterator[Stray | StartRefused]:
+        """Yield those of these directories of which the metadata has no replica on this node; StartRefused for a
+        partition.metadata that keeps Kafka from starting.
+
+        image: the metadata to compare with, if not `self.image`. Raises UnreadableInput.
+        """
+        for each in partitions:
+            if each.name.topic == METADATA_TOPIC or each.name.state not in ("", "future"):
+                continue
+            try:
+                topic_id = topic_id_of(each.path)
+            except StartRefused as refused:
+                yield refused
+                continue
+            except OSError as error:
+                path = each.path / FileKind.PARTITION_METADATA
+                self.unreadable.append(UnreadableInput.of(path, error))
+                continue
+            self._compare(each, topic_id, node_id)
+            reason = why_stray(image or self.image, each.name.partition, topic_id, node_id)
+            if reason is not None:
+                known = (image or self.image).topics.get(each.name.topic)
+                is_renewed = topic_id is not None and known is not None and from_uuid(known.id) != topic_id
+                if is_renewed and known is not None:
+                    reason += f"; topic {known.name} is {from_uuid(known.id)}"
+                yield Stray(each, topic_id, reason, self._is_removed(topic_id), is_renewed)
+
+    def _compare(self, directory: PartitionDirectory, topic_id: str | None, node_id: int | None) -> None:
+        """Add to `misplaced` a directory with the id of another topic: it does not become a stray, but cannot be
+        served."""
+        topic = other_topic(self.image, directory.partition, topic_id, node_id)
+        if topic is None:
+            return
+        if has_replica(self.image, directory.partition, node_id):
+            outcome = (
+                "Kafka starts, and fails to apply the topics of the metadata log: it serves neither this partition "
+                "nor some of the others, of any topic (NOT_LEADER_OR_FOLLOWER)"
+            )
+        else:
+            outcome = (
+                "the metadata places no partition of the directory's name here: Kafka leaves the directory as it is, "
+                "and serves nothing of it"
+            )
+        file = f"{directory.path.name}/{FileKind.PARTITION_METADATA}"
+        self.misplaced.setdefault(file, StartRefused(file, f"the id of topic {topic.name}: {outcome}"))
+
+    def _is_removed(self, topic_id: str | None) -> bool:
+        _ = self.readable  # replays the log, which fills `removed`
+        return topic_id in self.removed
+
+
+def _not_whole(snapshot: Source) -> str | None:
+    """Return why a snapshot cannot be read from header to footer; None where it can. Closes it."""
+    try:
+        for _ in snapshot_records(snapshot):
+            pass
+    except UnreadableInput as error:
+        return error.reason
+    finally:
+        snapshot.close()
+    return None
+
+
+def _refusal(snapshot: Source) -> str | None:
+    """Return why Kafka does not start with a snapshot; None where it does. Closes it."""
+    try:
+        return snapshot_refusal(snapshot)
+    finally:
+        snapshot.close()
+
+
+def why_stray(image: MetadataImage, number: int, topic_id: str | None, node_id: int | None) -> str | None:
+    """Return why a start makes a partition's directory a stray; None where the metadata has a replica on this node.
+
+    number: the partition's. topic_id: from partition.metadata. node_id: None where it is not known.
+    """
+    if topic_id is None:  # written before the first append: the log is empty
+        return "partition.metadata is missing"
+    topic = image.topic_by_id(to_uuid(topic_id))
+    if topic is None:
+        return f"the metadata knows no topic {topic_id}"
+    state = topic.partitions.get(number)
+    if state is None:
+        return f"the metadata knows no partition {number} of topic {topic.name}"
+    if node_id is not None and node_id not in state.replicas:
+        return f"node {node_id} is no replica of it"
+    return None
+
+
+def is_left_out(image: MetadataImage, directory: PartitionDirectory, node_id: int | None) -> bool:
+    """Whether a start does not open a partition's directory, as it makes it a stray. Where the metadata has no topic,
+    because its log cannot be read, only directories without a topic id are taken for strays."""
+    try:
+        topic_id = topic_id_of(directory.path)
+    except (StartRefused, OSError):  # the start ends at it, or has an I/O error
+        return False
+    if not image.topics:
+        return topic_id is None
+    return why_stray(image, directory.name.partition, topic_id, node_id) is not None
+
+
+def other_topic(
+    image: MetadataImage, partition: TopicPartition, topic_id: str | None, node_id: int | None
+) -> Topic | None:
+    """Return the topic of which a directory is a replica on this node by its topic id, where its name is another
+    topic's; None where name and id agree, and where the directory is a stray.
+
+    Kafka keeps such a directory, and opens its log. Where the metadata has a replica on this node of the partition in
+    the name, too (`has_replica`), applying the metadata fails there (InconsistentTopicIdException); otherwise nothing
+    asks for the log. partition: that of the directory's name. topic_id: from partition.metadata. node_id: None where it
+    is not known. Source: LogManager.loadLog, isStrayReplica; Partition.createLogIfNotExists.
+    """
+    if topic_id is None or why_stray(image, partition.partition, topic_id, node_id) is not None:
+        return None
+    topic = image.topic_by_id(to_uuid(topic_id))
+    return None if topic is None or topic.name == partition.topic else topic
+
+
+def has_replica(image: MetadataImage, partition: TopicPartition, node_id: int | None) -> bool:
+    """Whether the metadata has a replica of a partition on this node. node_id: None where it is not known."""
+    topic = image.topic(partition.topic)
+    return topic is not None and why_stray(image, partition.partition, from_uuid(topic.id), node_id) is None
+
+
+def _cuts(plan: PartitionPlan) -> Iterator[str]:
+    """Yield a line for each damage at which the start cuts the log."""
+    for event in plan.events:
+        if event.is_loss:
+            yield f"{event.file} is damaged at byte {event.position or 0:,}: {event.reason}"
+
+
+def _contradicted(plan: PartitionPlan) -> Iterator[str]:
+    """Yield a line where Kafka takes a snapshot that contradicts the log below its offset."""
+    name = latest_snapshot(plan.view.files)
+    if name is None:
+        return
+    with suppress(UnreadableInput):  # a snapshot that is not whole: `_evidence` has it
+        reason = contradiction(plan.view.directory, plan.view.original, name)
+        if reason is not None and _refusal(plan.view.source(name)) is None:
+            yield f"Kafka takes {name} in place of the log below its offset, and {reason}"
+
+
+def _evidence(home: Path, plan: PartitionPlan) -> Iterator[str]:
+    """Yield a line for each sign that records are missing from the log, or will be after the start cuts it."""
+    if plan.offsets is None:
+        return
+    latest = latest_snapshot(plan.view.files)
+    if latest is not None and (reason := _not_whole(plan.view.source(latest))) is not None:
+        yield f"{latest} is not whole: {reason}"
+    kinds = [name.kind for file in plan.view.files if (name := parse(file)) is not None]
+    end = plan.offsets.log_end_offset
+    if end == 0 and FileKind.KRAFT_SNAPSHOT not in kinds:
+        yield "the log is empty"
+    for subject, offset in (
+        ("leader epoch", _epoch_start(plan)),
+        ("the broker's registration", LogDirectory(home).marked_broker_epoch),
+    ):
+        if offset is not None and offset > end:
+            yield f"{subject} begins at offset {offset:,}, the log ends at {end:,}"
+
+
+def _epoch_start(plan: PartitionPlan) -> int | None:
+    """The start offset of the last entry in leader-epoch-checkpoint; None where there is none."""
+    content = plan.view.original.get(LEADER_EPOCHS)
+    if content is None:
+        return None
+    source = ContentSource(LEADER_EPOCHS, content)
+    try:
+        data = bytearray(content.size)
+        entries = parse_leader_epochs(bytes(data[: source.read_at(0, memoryview(data))]))
+    except FormatError:
+        return None
+    finally:
+        source.close()
+    return entries[-1].start_offset if entries else None

@@ -1,0 +1,318 @@
+"""What the metadata log places in a log directory: its directory id, and partitions whose directory is missing.
+
+    directory.id   a broker registers the directory.id of each meta.properties; where another id is registered, and
+                   partitions are placed in that, Kafka leaves these partitions offline
+    missing        Kafka creates an empty directory of a partition that is placed here and has none, though a directory
+                   of another name may have its records: it deletes <topic>-<partition>.<unique>-delete, and leaves
+                   one with -stray or the name of a partition that is not placed here
+    future         one that has -future, and is placed here, is not missing: a start gives it the plain name
+    emptied        of a partition whose directory has no batch, another directory may have the records: one that was
+                   moved aside by hand, before someone made the empty one
+    future         a start deletes <topic>-<partition>.<unique>-future in another log directory of the node, to which
+                   the partition was being moved, and creates an empty directory where it came from
+    elsewhere      a partition whose directory lies in another log directory of the node is not missing: Kafka opens it
+                   there, and lets the controller know its place
+    deleted topic  a directory of the partition's name with the id of a deleted topic is not the partition's: Kafka
+                   renames it to -stray, and creates an empty one
+
+A directory of another name is the partition's where its topic id is that of the topic, and the name has the number of
+the partition: `orders-0.bak` and `orders-0_old`, with which Kafka does not start, begin with the partition's name. A
+topic that was deleted and created again has another id. A directory whose name says nothing, as lost+found/#131077, is
+that of the one missing partition with its topic id, or with its log end offset in the checkpoints. Source: LogManager,
+BrokerRegistration; KIP-858 (directories), KIP-516 (topic ids)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+from formats.file_name import METADATA_TOPIC, DirectoryName, FileKind, build_directory, parse
+from kcli.errors import KcliError
+from kcli.log.log_directory import LogDirectory, PartitionDirectory, partition_named
+from kcli.log.partition_directory import topic_id_of
+from kcli.log.recovery.identity import end_offset
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import LOST, MIGRATING, UNASSIGNED, from_uuid, to_uuid
+from kcli.protocol.topic_partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPartition:
+    """A partition that the metadata log places in a log directory where no directory has its name, or one of a deleted
+    topic, or one without a batch, while another has the records.
+
+    reached: the offset that the log had reached by the checkpoints; 0 where they have no entry. others: the nodes with
+    the other replicas. renamed: its directory under another name; None where there is none. deleted: the
+    directory of its name, which is of a deleted topic; None where there is none. emptied: the directory of its name
+    without a batch; None where there is none. adrift: the directories that may be its own, by their topic ids or log
+    end offsets, under names that say nothing. future: the directory with -future in another log directory into which
+    it was moved, as far as it had come; None where there is none, and where other nodes
+    have replicas.
+    """
+
+    partition: TopicPartition
+    reached: int
+    others: Sequence[int]
+    renamed: PartitionDirectory | None
+    deleted: PartitionDirectory | None = None
+    emptied: PartitionDirectory | None = None
+    adrift: Sequence[Path] = ()
+    future: PartitionDirectory | None = None
+
+    @property
+    def future_end(self) -> int:
+        """The offset behind the last record in the `future` directory; 0 where there is none, or it is not known."""
+        return 0 if self.future is None else _end_of(self.future.path) or 0
+
+    @property
+    def directory_name(self) -> str:
+        """The name of the directory that is missing."""
+        return build_directory(DirectoryName(*self.partition))
+
+    @property
+    def lacks_topic_id(self) -> bool:
+        """Whether the directory under another name has no readable partition.metadata."""
+        return self.renamed is not None and _known_topic_id(self.renamed.path) is None
+
+    @property
+    def in_its_place(self) -> PartitionDirectory | None:
+        """The directory of its name, which is not the one with its records; None where there is none."""
+        return self.deleted or self.emptied
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a metadata log places in one log directory.
+
+    node_id, directory_id: those of the directory's meta.properties; directory_id is None where it is not known.
+    directories: the partitions' directories in the log directory; misnamed: the directories in it whose names are no
+    partition's, and those with segments inside of them. reached: the offset that each log had reached by the
+    checkpoints. removed: the ids of deleted topics. futures, elsewhere: the directories in the node's other log
+    directories with -future, and those of partitions.
+    """
+
+    image: MetadataImage
+    node_id: int | None
+    directory_id: str | None
+    directories: Iterable[PartitionDirectory]
+    reached: Mapping[TopicPartition, int]
+    removed: Collection[str] = ()
+    misnamed: Sequence[Path] = ()
+    futures: Sequence[PartitionDirectory] = ()
+    elsewhere: Mapping[TopicPartition, Path] = field(default_factory=dict)
+
+    def registered_directory_id(self, others: Iterable[str] = ()) -> str | None:
+        """The directory id that the node has registered and in which all partitions here are placed, where
+        meta.properties has none, one that is not registered, or that of another log directory; None where that one is
+        right, or the right one is not certain.
+
+        others: the ids of the node's other log directories.
+        """
+        broker = None if self.node_id is None else self.image.brokers.get(self.node_id)
+        if broker is None:
+            return None
+        others, own = set(others), self.directory_id
+        if own is not None and own not in others and to_uuid(own) in broker.directories:
+            return None
+        placed = {self._directory_of(each.partition) for each in self.directories if not each.name.state}
+        known = set(broker.directories) & placed - {to_uuid(each) for each in others}
+        return from_uuid(known.pop()) if len(known) == 1 else None
+
+    def missing(self) -> Iterator[MissingPartition]:
+        """Yield the partitions that the metadata log places in the log directory and that have no directory, or one of
+        a deleted topic, or one without a batch while another has the records."""
+        named = [each for each in self.directories if not each.name.state]
+        deleted = {each.partition: each for each in named if self.removed and _has_topic_id(each.path, self.removed)}
+        emptied = {each.partition: each for each in named if each.partition not in deleted and not _has_log(each.path)}
+        present = {each.partition for each in named} - deleted.keys() | self._promoted()
+        absent = {
+            partition: from_uuid(topic.id)
+            for topic in self.image.topics.values()
+            for partition in (TopicPartition(topic.name, number) for number in topic.partitions)
+            if (partition not in present or partition in emptied) and self._is_placed_here(partition)
+        }
+        absent = {each: topic_id for each, topic_id in absent.items() if not self._is_elsewhere(each, topic_id)}
+        renamed = {partition: self._renamed(topic_id, partition) for partition, topic_id in absent.items()}
+        unknown = {each: absent[each] for each, found in renamed.items() if found is None}
+        adrift = self._adrift({each: unknown[each] for each in unknown if each not in emptied or each in self.reached})
+        renamed |= {
+            each: PartitionDirectory(paths[0], DirectoryName(*each))
+            for each, paths in adrift.items()
+            if len(paths) == 1
+        }
+        for partition, topic_id in absent.items():
+            found = renamed[partition]
+            if partition in emptied and (found is None or not _has_log(found.path)):
+                continue
+            state = self.image.topics[partition.topic].partitions[partition.partition]
+            others = [each for each in state.replicas if each != self.node_id]
+            reached = self.reached.get(partition, 0)
+            in_place = deleted.get(partition), emptied.get(partition)
+            future = None if found is not None or others else self._future(topic_id, partition)
+            yield MissingPartition(partition, reached, others, found, *in_place, adrift.get(partition, ()), future)
+
+    def _promoted(self) -> set[TopicPartition]:
+        """The partitions of directories with -future that the metadata log places in this log directory: a start gives
+        them the plain name (LogManager.recoverAbandonedFutureLogs)."""
+        topics = self.image.topics
+        return {
+            each.partition
+            for each in self.directories
+            if each.name.state == "future"
+            and each.name.topic in topics
+            and self._is_placed_here(each.partition)
+            and _has_topic_id(each.path, (from_uuid(topics[each.name.topic].id),))
+        }
+
+    def moved(self) -> Iterator[tuple[TopicPartition, Path]]:
+        """Yield the partitions that the metadata log places in the log directory and whose directory lies in another
+        one of the node: Kafka opens it there, and lets the controller know."""
+        present = {each.partition for each in self.directories if not each.name.state}
+        for partition, path in sorted(self.elsewhere.items()):
+            topic = self.image.topic(partition.topic)
+            is_here = partition in present or not self._is_placed_here(partition)
+            if topic is not None and not is_here and self._is_elsewhere(partition, from_uuid(topic.id)):
+                yield partition, path
+
+    def directory_id_of(self, partition: TopicPartition) -> str | None:
+        """The id of the log directory in which the metadata log places the node's replica of a partition; None where
+        it names none."""
+        directory = self._directory_of(partition)
+        return None if directory is None or directory in (MIGRATING, UNASSIGNED, LOST) else from_uuid(directory)
+
+    def _is_elsewhere(self, partition: TopicPartition, topic_id: str) -> bool:
+        """Whether another log directory of the node has the directory of a partition, with the id of its topic."""
+        return partition in self.elsewhere and _has_topic_id(self.elsewhere[partition], (topic_id,))
+
+    def _is_placed_here(self, partition: TopicPartition) -> bool:
+        """Whether the metadata log places the node's replica of a partition in this log directory."""
+        directory = self._directory_of(partition)
+        return directory is not None and self._is_this(directory, partition)
+
+    def _directory_of(self, partition: TopicPartition) -> UUID | None:
+        """The id of the directory in which the metadata log places the node's replica of a partition; None where the
+        node has none."""
+        topic = self.image.topic(partition[0])
+        state = None if topic is None else topic.partitions.get(partition[1])
+        if state is None or self.node_id is None or self.node_id not in state.replicas:
+            return None
+        return state.directory(self.node_id)
+
+    def _is_this(self, directory: UUID, partition: TopicPartition) -> bool:
+        """Whether `directory` is the id of this log directory.
+
+        A node with a single log directory need not set that id. Where the id of this directory is not known, its
+        checkpoints decide.
+        """
+        if self.directory_id is None:
+            return self.reached.get(partition, 0) > 0
+        if directory not in (MIGRATING, UNASSIGNED, LOST):
+            return directory == to_uuid(self.directory_id)
+        broker = self.image.brokers.get(self.node_id or 0)
+        return directory != LOST and broker is not None and len(broker.directories) == 1
+
+    def _renamed(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
+        """The directory with this topic id and partition that has a name with -delete or -stray, one of a partition
+        that is not placed here, or one that is no partition's and begins with the name of this; of several, the one
+        whose last segment has the highest base offset."""
+        name, number = DirectoryName(*partition), partition.partition
+        begins = re.compile(f"{re.escape(build_directory(name))}(?:[^0-9]|$)")
+        others = [PartitionDirectory(path, name) for path in self.misnamed if begins.match(path.name)]
+        found = [each for each in others if _has_topic_id(each.path, (topic_id,))]
+        found += [
+            each
+            for each in self.directories
+            if (each.name.state in ("delete", "stray") or self._is_unknown(each))
+            and each.name.partition == number
+            and each.name.topic != METADATA_TOPIC
+            and _has_topic_id(each.path, (topic_id,))
+        ]
+        return max(found, key=lambda each: _last_log(each.path), default=None)
+
+    def _future(self, topic_id: str, partition: TopicPartition) -> PartitionDirectory | None:
+        """The directory with -future, and a log, of a partition; None where there is none."""
+        fits = (each for each in self.futures if each.partition == partition and _has_log(each.path))
+        return next((each for each in fits if _has_topic_id(each.path, (topic_id,))), None)
+
+    def _adrift(self, absent: Mapping[TopicPartition, str]) -> dict[TopicPartition, list[Path]]:
+        """The directories whose names say nothing, by the missing partition that they may be: a single one where it is
+        sure.
+
+        absent: the missing partitions, with the ids of their topics. A directory fits those with its topic id, or where
+        it has none those whose log ended where its log does; of several the latter decides."""
+        fits: list[tuple[Path, TopicPartition, bool]] = []
+        for path in self.misnamed if absent else ():
+            if not _has_log(path) or partition_named(path.name) is not None:
+                continue
+            topic_id, end = _known_topic_id(path), _end_of(path)
+            for partition, expected in absent.items():
+                is_at_end = end == self.reached.get(partition, 0) > 0
+                if topic_id == expected or (topic_id is None and is_at_end):
+                    fits.append((path, partition, is_at_end))
+        found: dict[TopicPartition, Path] = {}
+        free = fits
+        for chosen in ([each for each in fits if each[2]], fits):
+            free = [each for each in chosen if each[1] not in found and each[0] not in found.values()]
+            paths, partitions = Counter(each[0] for each in free), Counter(each[1] for each in free)
+            found |= {each[1]: each[0] for each in free if paths[each[0]] == partitions[each[1]] == 1}
+        possible = {partition: [path] for partition, path in found.items()}
+        for path, partition, _ in free:
+            if partition not in found and path not in found.values():
+                possible.setdefault(partition, []).append(path)
+        return {partition: paths for partition, paths in possible.items() if partition in found or len(paths) > 1}
+
+    def _is_unknown(self, each: PartitionDirectory) -> bool:
+        """Whether a directory has a plain name, of a partition that is not placed here."""
+        return not each.name.state and self._directory_of(each.partition) is None
+
+
+def futures_in(log_directories: Iterable[Path]) -> list[PartitionDirectory]:
+    """The directories with -future in log directories, without those that cannot be read."""
+    found: list[PartitionDirectory] = []
+    for path in log_directories:
+        with suppress(KcliError, OSError):
+            found += [each for each in LogDirectory(path).partitions() if each.name.state == "future"]
+    return found
+
+
+def _known_topic_id(path: Path) -> str | None:
+    """The topic id in a directory's partition.metadata; None where it cannot be read."""
+    try:
+        return topic_id_of(path)
+    except (KcliError, OSError):
+        return None
+
+
+def _end_of(path: Path) -> int | None:
+    """The log end offset of a directory; None where it cannot be read."""
+    try:
+        return end_offset(path)
+    except (KcliError, OSError):
+        return None
+
+
+def _has_topic_id(path: Path, topic_ids: Collection[str]) -> bool:
+    return _known_topic_id(path) in topic_ids
+
+
+def _has_log(path: Path) -> bool:
+    """Whether a directory has a log that is not empty. One that begins above offset 0 had records, too."""
+    return _last_log(path) > (0, 0)
+
+
+def _last_log(path: Path) -> tuple[int, int]:
+    """Base offset and size in bytes of the last log in a directory."""
+    try:
+        names = [(each, parse(each.name)) for each in path.iterdir()]
+        return max(
+            (name.base_offset or 0, each.stat().st_size)
+            for each, name in names
+            if name is not None and name.kind is FileKind.LOG and not name.state
+        )
+    except (OSError, ValueError):
+        return -1, 0

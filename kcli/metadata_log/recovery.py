@@ -1,0 +1,500 @@
+"""The metadata log in a recovery of its log directory: what the start of the log means for the cluster's metadata.
+
+alone        this node is the only voter: the records that the start cuts off are lost, and partitions become strays
+in a quorum  the node fetches the records that the start cuts off from the other voters: none is lost, none is salvaged
+elsewhere    the metadata log is in another log directory, which the configuration names
+missing      the directory has no metadata log, and the configuration names no other directory for it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from formats import quorum_state
+from formats.errors import FormatError
+from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
+from kcli.errors import StartRefused, UnreadableInput
+from kcli.log.log_directory import LogDirectory, PartitionDirectory, unusable
+from kcli.log.partition_view import PartitionView
+from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_names
+from kcli.log.recovery.identity import Identity, mended_identities
+from kcli.log.recovery.loader import LoadOptions
+from kcli.log.recovery.node_directories import NodeDirectories, log_directories_of, meta_of, metadata_home_of, same_path
+from kcli.log.recovery.plan import PartitionPlan, plan, with_view
+from kcli.log.source import read_whole
+from kcli.metadata.difference import differences
+from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import from_uuid, to_uuid
+from kcli.metadata_log.bootstrap import bootstrap_refusal
+from kcli.metadata_log.last_used import newer_than
+from kcli.metadata_log.lost import LostMetadata, Stray, is_left_out, why_stray
+from kcli.metadata_log.placement import MissingPartition, Placement, futures_in
+from kcli.metadata_log.replay import replay
+from kcli.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from kcli.metadata_log.salvage import MetadataSalvage
+
+UNDECIDED = (
+    "nothing tells whether the directories have exchanged their names or their partition.metadata: salvage leaves them "
+    "as they are, and kcli verify shows both ways out"
+)
+SUSPICION = "no record has the topics of partitions here, and the broker was not shut down in order"
+
+
+@dataclass
+class MetadataRecovery:
+    """The metadata log in one run of recovery.
+
+    directory          the log directory that is recovered
+    server             the entries of server.properties; empty where it is not given
+    wants_salvage      whether records behind damage are to be kept
+    lost               the losses of the log; None before `look`, and in a quorum
+    strays             the partition directories in `directory` that the start makes strays
+    starts             whether Kafka starts with the log
+    is_loss            whether Kafka does not start, or metadata is lost
+    signs              evidence of lost records, where the start cuts nothing
+    salvage            the metadata that can be saved; None where nothing is lost or node.id is not known
+    is_salvaged        whether this run salvages the log
+    other_voters       the voters of the quorum but this node
+    in_quorum          signs of damage, where the other voters still have the records
+    refusals           what keeps Kafka from starting
+    salvaged           those of `refusals` in the metadata log, where this run salvages it
+    passed_over        what does not keep Kafka from starting, but makes its partitions strays
+    """
+
+    directory: Path
+    server: Mapping[str, str]
+    now_ms: int
+    wants_salvage: bool = False
+    lost: LostMetadata | None = None
+    strays: list[Stray] = field(default_factory=list)
+    is_loss: bool = False
+    signs: Sequence[str] = ()
+    starts: bool = True
+    salvage: MetadataSalvage | None = None
+    is_salvaged: bool = False
+    other_voters: Sequence[int] = ()
+    in_quorum: Sequence[str] = ()
+    refusals: list[StartRefused] = field(default_factory=list)
+    salvaged: list[StartRefused] = field(default_factory=list)
+    passed_over: list[StartRefused] = field(default_factory=list)
+    _removed: set[str] = field(default_factory=set, init=False)
+    """The ids of topics that have a RemoveTopicRecord in the log; filled at the first use of `_readable`."""
+
+    @property
+    def misplaced(self) -> list[StartRefused]:
+        """The partition.metadata files with the id of another topic, without those of directories that `missing` names.
+        Raises UnreadableInput."""
+        found = {} if self.lost is None else self.lost.misplaced
+        named = {each.renamed.path.name for each in self.missing if each.renamed is not None}
+        unknown = {path.name for path in self.undecided}
+        shown = [(file.split("/")[0], each) for file, each in found.items()]
+        return [
+            StartRefused(each.file, f"{each.reason}; {UNDECIDED}") if name in unknown else each
+            for name, each in shown
+            if name not in named
+        ]
+
+    @property
+    def home(self) -> Path:
+        """The log directory that holds the metadata log, or should hold it."""
+        named = metadata_home_of(self.server)
+        return self.directory if named is None or same_path(named, self.directory) else named
+
+    @property
+    def log_directories(self) -> list[Path]:
+        """The log directories that the configuration names."""
+        return log_directories_of(self.server)
+
+    @cached_property
+    def node(self) -> NodeDirectories:
+        """The other log directories of the broker, where the configuration names `directory` among them."""
+        listed = self.log_directories
+        if not any(same_path(each, self.directory) for each in listed):
+            return NodeDirectories(self.directory)
+        return NodeDirectories(self.directory, listed, self.home, self._is_left_out, self._assigned)
+
+    def _is_left_out(self, directory: PartitionDirectory) -> bool:
+        """Whether the start renames a directory to -stray, by all records of the metadata log that can be read."""
+        return is_left_out(self._readable, directory, self._node_id())
+
+    def _assigned(self, partition: TopicPartition) -> str | None:
+        return self._placement(None).directory_id_of(partition)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether `directory` has no metadata log, and the configuration says which log directory should have it."""
+        return not (self.directory / METADATA_DIRECTORY).is_dir() and bool(
+            self.log_directories or self.server.get("metadata.log.dir")
+        )
+
+    @property
+    def is_log_directory(self) -> bool:
+        """Whether `directory` belongs to a node: it has meta.properties."""
+        return (self.directory / FileKind.META_PROPERTIES).is_file()
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is no metadata log in `home`."""
+        return not (self.home / METADATA_DIRECTORY).is_dir()
+
+    @property
+    def identities(self) -> Mapping[Path, Identity]:
+        """The identities that salvage gives to directories whose name and topic id do not agree, by path; none where
+        salvage is not wanted. Raises UnreadableInput."""
+        return self.mended_identities if self.wants_salvage else {}
+
+    @property
+    def mended_identities(self) -> Mapping[Path, Identity]:
+        """`identities`, as if salvage were wanted. Raises UnreadableInput."""
+        return self._identities_and_unknown[0]
+
+    @property
+    def undecided(self) -> Collection[Path]:
+        """The directories that have each other's topic ids, of which nothing tells what they have exchanged: salvage
+        leaves them as they are. Raises UnreadableInput."""
+        return self._identities_and_unknown[1]
+
+    @cached_property
+    def _identities_and_unknown(self) -> tuple[Mapping[Path, Identity], Collection[Path]]:
+        """See kcli.log.recovery.identity.mended_identities."""
+        if not self.is_log_directory:
+            return {}, ()
+        log_directory = LogDirectory(self.directory)
+        high_watermarks = _offsets(log_directory, FileKind.REPLICATION_OFFSETS)
+        second = {each.path for each, _ in log_directory.duplicates()}
+        second |= {each.path for each in self.node.copies if not each.is_kept}
+        directories = [each for each in log_directory.partitions() if each.path not in second]
+        recovery_points = _offsets(log_directory, FileKind.RECOVERY_POINTS)
+        found, unknown = mended_identities(
+            directories,
+            self._topic_ids(),
+            high_watermarks,
+            recovery_points,
+            is_clean=log_directory.was_shut_down_cleanly,
+        )
+        taken = {each.partition for each in found.values()}
+        renamed = [each for each in self.missing if each.renamed is not None and each.partition not in taken]
+        ids = self._topic_ids()
+        named = {
+            each.renamed.path: Identity(each.partition, ids.get(each.partition) if each.lacks_topic_id else None)
+            for each in renamed
+            if each.renamed
+        }
+        moved = {
+            path: Identity(owner, None)
+            for each in self.exchanged_names
+            if not {*each.paths} & {*found, *named}
+            for path, owner in each.owners.items()
+        }
+        return found | named | moved, unknown
+
+    @cached_property
+    def exchanged_names(self) -> Sequence[ExchangedNames]:
+        """The directories of one topic that have surely exchanged their names. Raises UnreadableInput."""
+        counts = {each.name: len(each.partitions) for each in self._readable.topics.values()}
+        return [each for each in exchanged_names(LogDirectory(self.directory), counts) if each.is_certain]
+
+    @cached_property
+    def registered_node_id(self) -> int | None:
+        """The id of the broker whose registration has this directory's directory.id, where meta.properties has another
+        node.id; None where node.id is right, or where not exactly one broker has registered the directory."""
+        meta = meta_of(self.directory)
+        if meta is None or meta.directory_id is None:
+            return None
+        directory_id = to_uuid(meta.directory_id)
+        owners = {each.id for each in self._readable.brokers.values() if directory_id in each.directories}
+        return owners.pop() if len(owners) == 1 and meta.node_id not in owners else None
+
+    @property
+    def mended_node_id(self) -> int | None:
+        """The node.id that salvage writes into meta.properties; None where it leaves it as it is."""
+        return self.registered_node_id if self.wants_salvage and self.is_log_directory else None
+
+    @cached_property
+    def registered_directory_id(self) -> str | None:
+        """The directory.id that the metadata log has for this directory, where meta.properties has one that the node
+        has not registered; None where that one is right or no other is sure. Raises UnreadableInput."""
+        if not self.is_log_directory or self.registered_node_id is not None:
+            return None
+        return self._placement(None).registered_directory_id(self.node.ids_elsewhere)
+
+    @property
+    def mended_directory_id(self) -> str | None:
+        """The directory.id that salvage writes into meta.properties; None where it leaves it as it is."""
+        return self.registered_directory_id if self.wants_salvage else None
+
+    @cached_property
+    def missing(self) -> Sequence[MissingPartition]:
+        """The partitions that the metadata log places in `directory`, and that have no directory there. Raises
+        UnreadableInput."""
+        is_known = self.is_log_directory and bool(self._readable.topics)
+        return list(self._placement(self.registered_directory_id).missing()) if is_known else []
+
+    @property
+    def in_the_place(self) -> Sequence[Path]:
+        """The directories that have the names of partitions of `missing`, of deleted topics or without a batch. Raises
+        UnreadableInput."""
+        return [each.in_its_place.path for each in self.missing if each.in_its_place is not None]
+
+    def _placement(self, directory_id: str | None) -> Placement:
+        """What the metadata log places in `directory`. directory_id: its id; None for that in meta.properties."""
+        log_directory, meta = LogDirectory(self.directory), meta_of(self.directory)
+        image = self._readable  # replays the log, which fills `_removed`
+        points = _offsets(log_directory, FileKind.RECOVERY_POINTS)
+        high_watermarks = _offsets(log_directory, FileKind.REPLICATION_OFFSETS)
+        return Placement(
+            image,
+            self.registered_node_id or self._node_id(),
+            directory_id or (None if meta is None else meta.directory_id),
+            log_directory.partitions(),
+            {each: max(points.get(each, 0), high_watermarks.get(each, 0)) for each in {*points, *high_watermarks}},
+            self._removed,
+            [*log_directory.misnamed(), *log_directory.adrift()],
+            futures=futures_in(self.node.others),
+            elsewhere=self.node.elsewhere,
+        )
+
+    @cached_property
+    def _readable(self) -> MetadataImage:
+        """The metadata of all records that can be read, also behind damage; empty where the log cannot be read."""
+        home = self.home / METADATA_DIRECTORY
+        try:
+            files = PartitionView(home).original
+            return replay(home, files, lambda _: None, around_damage=True, removed=self._removed)
+        except UnreadableInput:  # the plan of its start reports this error
+            return MetadataImage(lenient=True)
+
+    def _topic_ids(self) -> dict[TopicPartition, str]:
+        """The topic ids of the partitions that have a replica on this node by the metadata log."""
+        node_id = self._node_id()
+        return {
+            TopicPartition(topic.name, number): from_uuid(topic.id)
+            for topic in self._readable.topics.values()
+            for number, state in topic.partitions.items()
+            if node_id is None or node_id in state.replicas
+        }
+
+    @cached_property
+    def bootstrap_refusal(self) -> StartRefused | None:
+        """Why Kafka does not start with bootstrap.checkpoint; None where it does. Raises UnreadableInput."""
+        is_directory = (self.home / FileKind.BOOTSTRAP).is_dir()  # LogDirectory.refusals has it
+        return None if is_directory else bootstrap_refusal(self.home)
+
+    @property
+    def can_do_without_bootstrap(self) -> bool:
+        """Whether bootstrap.checkpoint keeps Kafka from starting, though it is not needed: the log has its records.
+
+        Without the file Kafka starts.
+        """
+        return self.bootstrap_refusal is not None and bool(self._readable.metadata_version)
+
+    @cached_property
+    def left_out(self) -> Sequence[str]:
+        """The files of `directory` that salvage leaves out; none where salvage is not wanted. Use it first before files
+        change. Raises UnreadableInput."""
+        is_mended = self.wants_salvage and same_path(self.home, self.directory) and self.can_do_without_bootstrap
+        return (FileKind.BOOTSTRAP,) if is_mended and (self.directory / FileKind.BOOTSTRAP).is_file() else ()
+
+    def mended_by(self, refused: StartRefused) -> str | None:
+        """A text on how this recovery changes the file that `refused` names, so that Kafka starts; None where it does
+        not change it."""
+        path = self.directory / refused.file
+        if refused in self.salvaged:
+            is_anew = path.name == FileKind.PARTITION_METADATA
+            return "written anew" if is_anew else "left out: the metadata is kept in a snapshot"
+        if refused.file in self.left_out:
+            return "left out: the metadata log has what it is for"
+        is_mended = path.name == FileKind.PARTITION_METADATA and path.parent in self.identities
+        return "written anew" if is_mended else None
+
+    def take(self, planned: PartitionPlan) -> PartitionPlan:
+        """`look` at the plan of the metadata log's start in `directory`. Returns the plan to carry out: the salvaged
+        one where salvage is wanted and something is lost, else `planned`. Raises UnreadableInput."""
+        self.look(planned)
+        if not self.wants_salvage or self.salvage is None or self.lost is None:
+            return planned
+        self.is_salvaged = True
+        self.salvaged = [each for each in self.refusals if _is_of_log(each)]
+        salvaged = with_view(planned, self.salvage.view(self.lost, self.now_ms))
+        gaps = plan(planned.view.directory, planned.options, with_salvage=True, rescue=bool(planned.saved.unread))
+        if planned.saved.unread:  # Kafka does not start: it cuts nothing
+            salvaged = replace(salvaged, events=gaps.events, lost=gaps.lost)
+        return replace(salvaged, saved=gaps.saved)
+
+    def look(self, planned: PartitionPlan | None) -> None:
+        """Set the attributes of this object by the plan of the metadata log's start.
+
+        planned: None where the log is missing. Raises UnreadableInput.
+        """
+        node_id = self._node_id()
+        self._look_at_directory_id()
+        if self.bootstrap_refusal is not None:
+            self.refusals.append(self.bootstrap_refusal)
+        self.other_voters = [each for each in voters(self.home / METADATA_DIRECTORY) if each != node_id]
+        lost = LostMetadata(self.home, planned)
+        if self.other_voters:
+            self.in_quorum = lost.cuts or lost.evidence
+            for reason in lost.contradicted:  # the node begins with this snapshot, and fetches no record below it
+                self.passed_over.append(StartRefused(METADATA_DIRECTORY, reason))
+            if node_id is not None and not lost.signs:
+                self._look_for_replicas(lost, node_id)
+            return
+        self.lost = lost
+        self.refusals += lost.refusals()
+        is_refused = any(map(_is_of_log, self.refusals)) or (planned is not None and planned.refused is not None)
+        if is_refused and node_id is not None:  # strays were not computed
+            self._look_for_replicas(lost, node_id)
+        if not is_refused:
+            for each in lost.strays(LogDirectory(self.directory).partitions(), node_id):
+                if isinstance(each, StartRefused):
+                    self.refusals.append(each)
+                else:
+                    self.strays.append(each)
+        newer = self._newer_partitions(lost, node_id)
+        self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost), not is_refused
+        self.signs = lost.contradicted + ([] if lost.cuts else lost.evidence) + newer
+        is_suspect = not self.is_loss and self._is_suspect
+        if (self.is_loss or is_suspect) and planned is not None and node_id is not None:
+            from kcli.metadata_log.salvage import MetadataSalvage
+
+            directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
+            found = lost.strays(directories, node_id, lost.readable)
+            strays = [each for each in found if isinstance(each, Stray) and not self._was_never_here(each)]
+            self.salvage = MetadataSalvage(lost, directories, strays, node_id, self._directory_ids())
+        if is_suspect:
+            self.is_loss = any(map(self.keeps, self.strays))
+            if self.is_loss:
+                self.signs = [SUSPICION]
+            else:
+                self.salvage = None
+
+    def _newer_partitions(self, lost: LostMetadata, node_id: int | None) -> list[str]:
+        """How partitions are newer than the metadata log, where no other controller has its records: see
+        `newer_than`."""
+        image = lost.readable
+        if lost.plan is None or any(each != node_id for each in image.controllers):
+            return []
+        directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
+        return list(newer_than(image, directories, node_id))
+
+    @property
+    def _all_directories(self) -> list[Path]:
+        """`directory` and the other log directories that the configuration names."""
+        return [self.directory, *(each for each in self.log_directories if not same_path(each, self.directory))]
+
+    def _look_for_replicas(self, lost: LostMetadata, node_id: int) -> None:
+        """Add to `passed_over` that the metadata has replicas, but none on this node, though `directory` has
+        partitions.
+
+        The cause is a wrong node.id: a log hardly lags so far behind those of other voters that it lacks all replicas.
+        """
+        topics = lost.image.topics.values()
+        owners = {each for topic in topics for state in topic.partitions.values() for each in state.replicas}
+        partitions = [each for each in LogDirectory(self.directory).partitions() if each.name.topic != METADATA_TOPIC]
+        if partitions and owners and node_id not in owners:
+            owners_text = f"{'nodes' if len(owners) > 1 else 'node'} {', '.join(map(str, sorted(owners)))}"
+            reason = f"node.id is {node_id}, and the metadata log knows replicas of {owners_text} only"
+            if self.registered_node_id is not None:
+                reason += f"; node {self.registered_node_id} has registered this directory.id"
+            outcome = "Kafka starts, and renames all partitions to -stray"
+            self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
+
+    def _look_at_directory_id(self) -> None:
+        """Add to `passed_over` that meta.properties has a directory.id that the node has not registered."""
+        registered, meta = self.registered_directory_id, meta_of(self.directory)
+        if meta is None or unusable(meta) is not None or meta.directory_id in self.node.ids_elsewhere:  # refused
+            return
+        if registered is not None and self.mended_directory_id is None:
+            found = "is missing" if meta.directory_id is None else f"is {meta.directory_id}"
+            reason = f"directory.id {found}, and the metadata log places the partitions in {registered}"
+            outcome = "Kafka starts, and all of them stay offline"
+            self.passed_over.append(StartRefused(FileKind.META_PROPERTIES, f"{reason}: {outcome}"))
+
+    def look_elsewhere(self) -> None:
+        """Plan the start of the metadata log and `look` at the plan, where the log is not in `directory` or is missing.
+
+        Raises UnreadableInput.
+        """
+        options = LoadOptions(now_ms=self.now_ms, is_metadata=True)
+        self.look(None if self.is_missing else plan(self.home / METADATA_DIRECTORY, options))
+
+    def _is_loss(self, lost: LostMetadata) -> bool:
+        """Whether lost records matter: partitions with records become strays, or the metadata after the start differs
+        from that of all readable records (`LostMetadata.readable`)."""
+        is_missed = any(self._is_missed(stray) for stray in self.strays)
+        return bool(lost.signs) and (is_missed or any(True for _ in differences(lost.readable, lost.image)))
+
+    @property
+    def _is_suspect(self) -> bool:
+        """Whether the end of a sound metadata log may be missing: partitions become strays, of topics that it does not
+        delete, and the broker was not shut down in order."""
+        is_missed = any(self._is_missed(stray) for stray in self.strays)
+        return is_missed and not LogDirectory(self.directory).was_shut_down_cleanly
+
+    def _is_missed(self, stray: Stray) -> bool:
+        """Whether the directory may hold records of a partition that the cluster had."""
+        return stray.is_missed and not self._was_never_here(stray)
+
+    def _was_never_here(self, stray: Stray) -> bool:
+        """Whether no broker served a partition from the directory: the metadata has its topic and not its partition,
+        and no checkpoint has the partition, as of a copy of another one's directory. A broker writes its checkpoints
+        every few seconds."""
+        if stray.topic_id is None:
+            return False
+        topic = self._readable.topic_by_id(to_uuid(stray.topic_id))
+        if topic is None or stray.partition.name.partition in topic.partitions:
+            return False
+        log_directory = LogDirectory(stray.partition.path.parent)
+        kinds = FileKind.REPLICATION_OFFSETS, FileKind.RECOVERY_POINTS
+        known = [_offsets(log_directory, kind) for kind in kinds]
+        return all(known) and not any(stray.partition.partition in each for each in known)
+
+    def keeps(self, stray: Stray) -> bool:
+        """Whether the partition of a stray stays in service after salvage."""
+        if stray.partition.path in self.identities:
+            return True
+        if self.salvage is None or stray.topic_id is None or stray.partition.name.state:
+            return False
+        return why_stray(self.salvage.image, stray.partition.name.partition, stray.topic_id, self._node_id()) is None
+
+    def _directory_ids(self) -> dict[Path, str]:
+        metas = {each: meta_of(each) for each in [self.directory, *self.log_directories]}
+        found = {path: meta.directory_id for path, meta in metas.items() if meta and meta.directory_id}
+        return found | ({self.directory: self.mended_directory_id} if self.mended_directory_id else {})
+
+    def _node_id(self) -> int | None:
+        if self.mended_node_id is not None:
+            return self.mended_node_id
+        text = self.server.get("node.id", "")
+        if text.isascii() and text.isdecimal():
+            return int(text)
+        meta = meta_of(self.directory)
+        return None if meta is None else meta.node_id
+
+
+def _is_of_log(refused: StartRefused) -> bool:
+    """Whether the file is in the directory of the metadata log, where salvage mends it."""
+    return refused.file.startswith(f"{METADATA_DIRECTORY}/")
+
+
+def _offsets(log_directory: LogDirectory, kind: FileKind) -> Mapping[TopicPartition, int]:
+    """The entries of a checkpoint; none where it cannot be read, which the recovery reports itself."""
+    try:
+        return log_directory.offsets(kind)
+    except (StartRefused, UnreadableInput):
+        return {}
+
+
+def voters(directory: Path) -> Sequence[int]:
+    """The ids of the voters in quorum-state; none where the file is missing, damaged or has no voters."""
+    path = directory / FileKind.QUORUM_STATE
+    try:
+        return quorum_state.parse(read_whole(path)).current_voters or () if path.exists() else ()
+    except (FormatError, UnreadableInput):
+        return ()

@@ -1,0 +1,394 @@
+"""The files of a metadata log, replayed into an image without a broker: the latest snapshot, then the log behind it.
+
+    around damage   the latest snapshot that is whole and agrees with the log, then every record that can be read, also
+                    behind damage; where no snapshot is, the log alone if it begins at offset 0
+    as a start      the latest snapshot, then the log up to the first damage, where Kafka's start cuts it
+
+Records that contradict earlier ones are passed over: a part of the log may be missing. Records that the quorum has not
+committed count too: the files do not say how far the log is committed. The files are those on disk, or those that a
+start would leave (kcli.log.partition_view). Source: MetadataLoader, RecordsSnapshotReader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from formats import control_record
+from formats.control_record import ControlType
+from formats.errors import FormatError, Truncated
+from formats.file_name import METADATA_TOPIC, FileKind, parse
+from formats.kernels.batches import FAULT_BAD_CRC
+from formats.kernels.columns import BatchRow, RecordRow
+from formats.kernels.records import RecordTable
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.batch_records import UNREADABLE, decode
+from kcli.log.partition_view import Content, ContentSource
+from kcli.log.segment_reader import Damage, Window, read_segment
+from kcli.log.source import FileSource, Source
+from kcli.log.stored_batches import batches_of
+from kcli.metadata.difference import differences
+from kcli.metadata.image import MetadataImage
+
+Files = Mapping[str, Content]
+ErrorHandler = Callable[[UnreadableInput], None]
+"""Called with the error of each record or range of bytes that is skipped. Where it raises the error, reading ends."""
+
+
+class BadRecord(UnreadableInput):
+    """A record that cannot be decoded or contradicts earlier ones: Kafka ends at it."""
+
+
+def refuse(error: UnreadableInput) -> None:
+    """An `ErrorHandler` that skips no damage: it raises the error."""
+    raise error
+
+
+MetadataRecord = tuple[int, str, dict[str, Any]]
+"""A record's offset, the name of its message and the message's fields."""
+
+
+def replay(
+    directory: Path,
+    files: Files,
+    on_error: ErrorHandler,
+    *,
+    around_damage: bool,
+    removed: set[str] | None = None,
+    lenient: bool = True,
+) -> MetadataImage:
+    """Return the image that the files of a metadata log make. Raises UnreadableInput.
+
+    directory: the one that holds the files. on_error: called with each error. removed: receives the topic ids of the
+    RemoveTopicRecords in the log (not in the snapshot). lenient: records that contradict earlier ones are ignored
+    without an error."""
+    first = _around_damage if around_damage else _as_a_start
+    image, next_offset = first(directory, files, MetadataImage(lenient=lenient), on_error)
+    for name in _named(files, FileKind.LOG):
+        source = ContentSource(str(directory / name), files[name])
+        try:
+            for offset, message, value in records_of(source, on_error, around_damage=around_damage):
+                if offset >= next_offset:
+                    if not around_damage:  # around damage an offset may be wrong, and must not hide later records
+                        next_offset = offset + 1
+                    _apply(image, source.name, (offset, message, value), on_error)
+                    if removed is not None and message == "RemoveTopicRecord":
+                        removed.add(value["topicId"])
+        finally:
+            source.close()
+    return image
+
+
+def _apply(image: MetadataImage, name: str, record: MetadataRecord, on_error: ErrorHandler) -> None:
+    offset, message, value = record
+    try:
+        image.apply(message, value, offset)
+    except (KcliError, FormatError) as error:
+        on_error(BadRecord(name, f"offset {offset:,}: {error}"))
+
+
+def _around_damage(
+    directory: Path, files: Files, image: MetadataImage, on_error: ErrorHandler
+) -> tuple[MetadataImage, int]:
+    """Return the image of the latest snapshot that is whole and agrees with the log, and the offset behind it.
+
+    Where no snapshot is: the image of the readable part of the latest damaged one, which a log that begins at offset 0
+    makes needless as far as it can be read.
+    """
+    damaged = None
+    for name in reversed(_named(files, FileKind.KRAFT_SNAPSHOT)):
+        source = ContentSource(str(directory / name), files[name])
+        try:
+            for _ in snapshot_records(source):
+                pass
+            reason = contradiction(directory, files, name)
+        except UnreadableInput as error:
+            reason = error.reason
+            damaged = damaged or name
+        finally:
+            source.close()
+        if reason is None:
+            return _snapshot(directory / name, files[name], image, on_error, around_damage=False)
+        path = str(directory / name)
+        on_error(UnreadableInput(path, f"{reason}: the log, or an earlier snapshot, is read instead"))
+    if damaged is None:
+        return image, 0
+    below, is_whole = _log_below(directory, files, _snapshot_offset(damaged))
+    if is_whole:
+        return image, 0
+    image, offset = _snapshot(directory / damaged, files[damaged], image, on_error, around_damage=True)
+    return image, offset if below is None else 0
+
+
+def _as_a_start(
+    directory: Path, files: Files, image: MetadataImage, on_error: ErrorHandler
+) -> tuple[MetadataImage, int]:
+    """Return the image of the latest snapshot up to its first damage or its end, and the offset behind it. Kafka starts
+    without its footer, too.
+    """
+    name = latest_snapshot(files)
+    if name is None:
+        return image, 0
+    source = ContentSource(str(directory / name), files[name])
+    try:
+        for _ in snapshot_records(source):
+            pass
+    except UnreadableInput as error:
+        on_error(error)
+    finally:
+        source.close()
+    return _snapshot(directory / name, files[name], image, on_error, around_damage=False)
+
+
+def _snapshot(
+    path: Path, content: Content, image: MetadataImage, on_error: ErrorHandler, *, around_damage: bool
+) -> tuple[MetadataImage, int]:
+    """Return the image of the readable records of a snapshot and the offset behind it; without around_damage, of those
+    before the first damage."""
+    offset = _snapshot_offset(path.name)
+    source = ContentSource(str(path), content)
+    try:
+        for _, message, value in records_of(source, on_error, around_damage=around_damage):
+            _apply(image, source.name, (offset - 1, message, value), on_error)
+    finally:
+        source.close()
+    return image, offset
+
+
+def _snapshot_offset(name: str) -> int:
+    """The offset in a snapshot's name: it stands for the log below it."""
+    return int(name.partition("-")[0])
+
+
+def latest_snapshot(files: Files) -> str | None:
+    """The name of the snapshot with the highest epoch, then offset; None where there is none."""
+    return next(reversed(_named(files, FileKind.KRAFT_SNAPSHOT)), None)
+
+
+def _named(files: Files, kind: FileKind) -> list[str]:
+    """The names of the files of a kind, sorted by epoch (of snapshots), then offset."""
+    found = [
+        (name.epoch or 0, name.base_offset or 0, file)
+        for file in files
+        if (name := parse(file)) and name.kind is kind and not name.state
+    ]
+    return [file for _, _, file in sorted(found)]
+
+
+# snapshots that contradict the log
+
+
+def contradiction(directory: Path, files: Files, name: str) -> str | None:
+    """Return what a whole snapshot has otherwise than the log below its offset, in words; None where they agree.
+
+    A snapshot is the image of the log below its offset: the two are compared where the log can be read up to there,
+    from offset 0 or from the oldest snapshot on. Where it cannot, a snapshot is false only if it knows no broker,
+    controller and topic at all though the log below has some: it is a bootstrap.checkpoint rather than a snapshot.
+    files: those of the metadata log's directory. Raises UnreadableInput. Source: SnapshotGenerator,
+    MetadataImage.write; KIP-630.
+    """
+    below, is_whole = _log_below(directory, files, _snapshot_offset(name))
+    if below is None:
+        return None
+    image, _ = _snapshot(
+        directory / name, files[name], MetadataImage(lenient=True), lambda _: None, around_damage=False
+    )
+    if is_whole:
+        found = list(differences(below, image))
+        lacking = [each for each in found if each.after is None]
+        if not found:
+            return None
+        first = (lacking or found)[0]
+        more = f" ({len(found) - 1:,} more differences)" if len(found) > 1 else ""
+        if lacking:
+            return f"it lacks {first.what} {first.name}, which the log has below its offset{more}"
+        return f"it has another {first.what} {first.name} than the log below its offset{more}"
+    if (below.brokers or below.topics) and not (image.brokers or image.controllers or image.topics):
+        return "it has no broker, controller or topic, though the log below its offset has"
+    return None
+
+
+def _log_below(directory: Path, files: Files, offset: int) -> tuple[MetadataImage | None, bool]:
+    """Return the image of the log's records below an offset, and whether it has all records up to there.
+
+    It begins with offset 0, or with the oldest snapshot where the log begins above 0; None where there is neither, or
+    nothing below the offset. Raises UnreadableInput.
+    """
+    logs = _named(files, FileKind.LOG)
+    begin = int(logs[0].partition(".")[0]) if logs else 0
+    image, at, is_whole = MetadataImage(lenient=True), 0, True
+    if begin:
+        older = [each for each in _named(files, FileKind.KRAFT_SNAPSHOT) if begin <= _snapshot_offset(each) < offset]
+        if not older:
+            return None, False
+        image, at = _snapshot(directory / older[0], files[older[0]], image, lambda _: None, around_damage=False)
+    if not logs or at >= offset:
+        return None, False
+    expected = begin
+    for name in logs:
+        source = ContentSource(str(directory / name), files[name])
+        errors: list[UnreadableInput] = []
+        try:
+            for part in read_segment(source, resync=True):
+                if isinstance(part, Damage):
+                    is_whole = False
+                    continue
+                for i in range(part.batches.count):
+                    row = BatchRow._make(part.batches.row(i))
+                    is_whole = is_whole and (row.base_offset == expected or expected >= offset)
+                    expected = row.last_offset + 1
+                for found in _records(part, None, source.name, errors.append):
+                    if at <= found[0] < offset:
+                        _apply(image, source.name, found, errors.append)
+                part.release()
+                if expected >= offset:
+                    return image, is_whole and not errors
+        finally:
+            source.close()
+        is_whole = is_whole and not errors
+    return image, False
+
+
+# records
+
+
+def read_records(path: Path) -> Iterator[MetadataRecord]:
+    """Yield the records of a segment or snapshot up to the first damage, without control records.
+
+    Raises UnreadableInput, also for a record that cannot be decoded.
+    """
+    source = FileSource(path)
+    try:
+        yield from records_of(source, refuse, around_damage=False)
+    finally:
+        source.close()
+
+
+def records_of(source: Source, on_error: ErrorHandler, *, around_damage: bool) -> Iterator[MetadataRecord]:
+    """Yield the records in sound batches, without control records; without around_damage, those before the first
+    damage.
+
+    Raises UnreadableInput.
+    """
+    for part in read_segment(source, resync=around_damage):
+        if isinstance(part, Damage):
+            if not around_damage:
+                return
+            reason = f"byte {part.position:,}: {part.length:,} bytes are no batch: {part.error.reason}"
+            on_error(UnreadableInput(source.name, reason))
+            continue
+        cut_at = None if around_damage else _first_bad_crc(part)
+        yield from _records(part, cut_at, source.name, on_error)
+        part.release()
+        if cut_at is not None:
+            return
+
+
+def _first_bad_crc(window: Window) -> int | None:
+    at = window.batches.first_fault()
+    while at >= 0 and not BatchRow._make(window.batches.row(at)).faults & FAULT_BAD_CRC:
+        at = window.batches.first_fault(at + 1)
+    return at if at >= 0 else None
+
+
+def _records(window: Window, stop: int | None, name: str, on_error: ErrorHandler) -> Iterator[MetadataRecord]:
+    table = RecordTable(4096)
+    for buffer in decode(window, table, last=stop):
+        for i in range(table.count):
+            row = RecordRow._make(table.row(i))
+            batch = BatchRow._make(window.batches.row(row.batch))
+            if batch.is_control or batch.faults & (UNREADABLE | FAULT_BAD_CRC):
+                continue
+            try:
+                message, value = _message(row.value(buffer))
+            except FormatError as error:
+                on_error(BadRecord(name, f"offset {row.offset:,}: {error.reason}"))
+            else:
+                yield row.offset, message, value
+
+
+def _message(value: bytes | None) -> tuple[str, dict[str, Any]]:
+    from formats import internal_topic  # imported late, for it compiles schemas
+
+    found = internal_topic.decode(METADATA_TOPIC, None, value or b"")
+    assert found.value is not None, "a metadata record is its value"
+    return found.value_name, found.value
+
+
+def offset_beyond_end(directory: Path, files: Files) -> UnreadableInput | None:
+    """Return an error for the batch with the highest offset where that offset lies beyond the log end offset; else
+    None.
+
+    The log end offset is the one behind the last batch. Only batches before the first damage count. Kafka's controller
+    keeps its state at the highest offset that it has replayed, and cannot append records at a lower one: the node does
+    not get ready. The leader of the quorum writes LeaderChange at the log end offset and the first records behind it,
+    so an offset one beyond the end does no harm. Nor do a repeated batch and offsets missing between batches. Raises
+    UnreadableInput. Source: SnapshotRegistry.getOrCreateSnapshot."""
+    end, highest, found = 0, -1, None
+    for name in _named(files, FileKind.LOG):
+        source = ContentSource(str(directory / name), files[name])
+        try:
+            for part in read_segment(source, resync=False):
+                if isinstance(part, Damage):
+                    break
+                for i in range(part.batches.count):
+                    row = BatchRow._make(part.batches.row(i))
+                    end = row.last_offset + 1
+                    if row.last_offset > highest:
+                        highest, found = row.last_offset, (source.name, row)
+                part.release()
+        finally:
+            source.close()
+    if found is None or highest <= end + 1:
+        return None
+    name, row = found
+    return UnreadableInput(name, f"byte {row.position:,}: offset {row.last_offset:,} is beyond the log's end, {end:,}")
+
+
+def start_refusal(directory: Path, files: Files) -> BadRecord | None:
+    """Return the first record that contradicts those before it, at which Kafka's start ends; None where there is none.
+
+    files: those after the start. Raises UnreadableInput.
+    """
+    errors: list[UnreadableInput] = []
+    replay(directory, files, errors.append, around_damage=False, lenient=False)
+    return next((each for each in errors if isinstance(each, BadRecord)), None)
+
+
+def snapshot_refusal(source: Source) -> str | None:
+    """Return why Kafka does not start with a snapshot: damage, or no batch at all; None where it starts, which it does
+    also where the end of the snapshot is missing. Raises UnreadableInput."""
+    is_empty = True
+    for part in read_segment(source, resync=False):
+        if isinstance(part, Damage):
+            if is_empty or not isinstance(part.error, Truncated):
+                return f"byte {part.position:,}: {part.error.reason}"
+            return None
+        is_empty = False
+        at = _first_bad_crc(part)
+        if at is not None:
+            return f"byte {BatchRow._make(part.batches.row(at)).position:,}: the CRC is not that of the batch"
+        part.release()
+    return "it holds no batch" if is_empty else None
+
+
+def snapshot_records(source: Source) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and fields of each message in a snapshot.
+
+    Raises UnreadableInput where the snapshot is damaged or lacks its header or its footer.
+    """
+    kinds: list[int] = []
+    is_first = True
+    for row, stored in batches_of(source):
+        try:
+            kinds = [control_record.parse_key(each.key).type for each in stored] if row.is_control else []
+            if is_first and kinds[:1] != [ControlType.SNAPSHOT_HEADER]:
+                raise UnreadableInput(source.name, "does not begin with a snapshot header")
+            is_first = False
+            if not row.is_control:
+                yield from (_message(each.value) for each in stored)
+        except FormatError as error:
+            raise UnreadableInput(source.name, f"byte {row.position:,}: {error.reason}") from None
+    if kinds[-1:] != [ControlType.SNAPSHOT_FOOTER]:
+        raise UnreadableInput(source.name, "does not end with a snapshot footer")

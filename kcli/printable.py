@@ -1,0 +1,51 @@
+r"""Text from logs, brokers and disks, made safe to show.
+
+Names in Kafka's logs are what any client sent: a group may be called `\x1b]0;title\x07`, or hold line ends that forge
+rows of a table. A hidden character would move the cursor, colour a terminal, change the order of what is read, or
+begin a line:
+
+    C0, DEL, C1   U+0000..U+001F, U+007F..U+009F, with line feed, carriage return, escape and next line (U+0085)
+    separators    U+2028 line, U+2029 paragraph
+    bidirectional U+061C, U+200E, U+200F, U+202A..U+202E, U+2066..U+2069
+
+They are escaped wherever text leaves kcli for people: `\x1b`, `\n`, `\u202e`; in JSON as `\u001b`. The kernels print
+the same for keys and values (`hidden_size`). --format kafka and a format string of `kcli consume` are left as they are:
+these are for programs that read what Kafka's tools and kcat print.
+"""
+
+import re
+
+HIDDEN = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""Hidden characters, as a class of a regular expression."""
+
+_LINE = re.compile(f"[{HIDDEN}\ud800-\udc9f]")
+_HIDDEN = re.compile(f"[{HIDDEN}]")
+_JSON = re.compile(f"[{HIDDEN}\ud800-\udfff]")
+
+
+def is_utf8(name: str) -> bool:
+    """Whether the name of a file or an argument is UTF-8: Python has surrogates in place of bytes that are not."""
+    return not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+def has_hidden(text: str) -> bool:
+    """Whether the text contains a hidden character (HIDDEN)."""
+    return _HIDDEN.search(text) is not None
+
+
+def printable(text: object) -> str:
+    """Text (a path, an error) on one line, its hidden characters escaped as Python escapes them.
+
+    Bytes of a file's name that are not UTF-8, which Python has as surrogates, are kept, except C1 control characters.
+    """
+    return _LINE.sub(lambda found: repr(found[0])[1:-1], str(text))
+
+
+def printable_json(text: str) -> str:
+    """JSON on one line, its hidden characters escaped as JSON escapes them: the value is the same.
+
+    So are the surrogates that Python has for bytes that are not UTF-8: the JSON is UTF-8, whatever a file's name is.
+    """
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

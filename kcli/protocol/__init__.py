@@ -1,0 +1,6 @@
+"""The parts of Kafka's wire protocol that several rooms use.
+
+error_code        the protocol's error codes; imports nothing of kcli
+topic_partition   a partition by the name or the id of its topic; imports nothing of kcli
+kio_serial        kio's readers and writers, for broker and client; coordinators, controller and raft do not import kio
+"""

@@ -1,0 +1,40 @@
+"""Candidate: has voted for itself in a new epoch, and requests the votes of the other voters. Source:
+CandidateState."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.raft.election import NOBODY, Election, Votes
+from kcli.raft.voters import Endpoints, ReplicaKey
+
+
+@dataclass(slots=True)
+class Candidate:
+    """The state of a candidate. votes: the voters' answers. voted: this node, for which it has voted."""
+
+    epoch: int
+    votes: Votes
+    election_deadline_ms: int
+    voted: ReplicaKey
+    high_watermark: int | None = None
+
+    @property
+    def leader_id(self) -> int:
+        """NOBODY: the epoch has no leader yet."""
+        return NOBODY
+
+    @property
+    def election(self) -> Election:
+        """The content of quorum-state in this state."""
+        return Election(self.epoch, NOBODY, self.voted)
+
+    @property
+    def leader_endpoints(self) -> Endpoints:
+        """Empty: the epoch has no leader yet."""
+        return ()
+
+    def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:  # noqa: ARG002 (one signature for all states)
+        """A candidate has voted for itself in this epoch, and grants no vote. It may grant a pre-vote, which is for a
+        later epoch."""
+        return pre_vote and up_to_date

@@ -1,0 +1,57 @@
+"""Follower: knows the leader of the epoch and fetches from it, as a voter or as an observer. Source: FollowerState."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcli.raft.election import Election
+from kcli.raft.log import SnapshotWriter
+from kcli.raft.messages import Node
+from kcli.raft.voters import Endpoints, ReplicaKey, address_or_first
+
+
+@dataclass(slots=True)
+class Follower:
+    """The state of a follower. fetch_deadline_ms: when the fetch timeout is over. update_deadline_ms: when
+    UpdateRaftVoter or AddRaftVoter is due next.
+
+    has_fetched: whether this leader has answered a Fetch. has_updated_leader: whether it has acknowledged
+    UpdateRaftVoter. snapshot: the snapshot that is being fetched in place of records.
+    """
+
+    epoch: int
+    leader_id: int
+    leader_endpoints: Endpoints
+    fetch_timeout_ms: int
+    fetch_deadline_ms: int
+    update_deadline_ms: int
+    voted: ReplicaKey | None = None
+    high_watermark: int | None = None
+    has_fetched: bool = False
+    has_updated_leader: bool = False
+    snapshot: SnapshotWriter | None = None
+
+    @property
+    def election(self) -> Election:
+        """The content of quorum-state in this state."""
+        return Election(self.epoch, self.leader_id, self.voted)
+
+    def may_vote(self, candidate: ReplicaKey, *, up_to_date: bool, pre_vote: bool) -> bool:  # noqa: ARG002 (one signature for all states)
+        """A follower grants no vote, as it has a leader. It may grant a pre-vote until that leader has answered a
+        Fetch."""
+        return pre_vote and up_to_date and not self.has_fetched
+
+    def fetched(self, now_ms: int) -> None:
+        """Restart the fetch timeout, as the leader has given a usable answer."""
+        self.fetch_deadline_ms = now_ms + self.fetch_timeout_ms
+        self.has_fetched = True
+
+    def put_off_update(self, now_ms: int) -> None:
+        """Set the next UpdateRaftVoter or AddRaftVoter to a fetch timeout from now."""
+        self.update_deadline_ms = now_ms + self.fetch_timeout_ms
+
+    def leader_node(self, listener: str) -> Node:
+        """The leader's id and its address on `listener`, else on the first of its listeners."""
+        where = address_or_first(self.leader_endpoints, listener)
+        assert where is not None, "a follower knows where its leader is"
+        return Node(self.leader_id, where.host, where.port)

@@ -1,0 +1,107 @@
+"""The subject of a certificate as text, which is the name of its owner's principal: "CN=alice,OU=Sales,O=Acme".
+
+    Name                        SEQUENCE of relative names, shown from the last to the first, "," between them
+    RelativeDistinguishedName   SET of attributes, shown in their order, "+" between them
+    Attribute                   SEQUENCE of an object identifier and a value: KEYWORD=text, or NUMBERS=#HEX of the
+                                value's DER where the attribute has no keyword of RFC 2253 or the value is no text
+
+Source: Java's X500Principal.getName() (AVA.toRFC2253String), which Kafka's DefaultKafkaPrincipalBuilder asks; RFC 2253,
+RFC 5280. Java 17 reads every kind of text as UTF-8, so that names that are neither ASCII nor UTF8Strings are garbled
+there; newer ones read them as they are meant, and so does kcli.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from formats.der import EXPLICIT_0, OBJECT_IDENTIFIER, SEQUENCE, SET, Element, InvalidDer, elements, only, parts
+from formats.der import object_identifier as identifier
+from kcli.errors import KcliError
+
+_KEYWORDS: Final[Mapping[str, str]] = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+"""The attributes that RFC 2253 has a keyword for."""
+_UTF8, _PRINTABLE, _T61, _IA5, _GENERAL, _BMP = 0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E
+_ENCODINGS: Final[Mapping[int, str]] = {
+    _UTF8: "utf-8",
+    _PRINTABLE: "latin-1",
+    _T61: "latin-1",
+    _IA5: "latin-1",
+    _GENERAL: "latin-1",
+    _BMP: "utf-16-be",
+}
+"""Tag of a kind of text -> how Java decodes it."""
+_ESCAPED: Final[Mapping[int, str]] = str.maketrans({**{each: "\\" + each for each in ',=+<>#;"\\'}, "\0": "\\00"})
+_MARGIN: Final = " \r"
+"""Characters that are escaped at the beginning and at the end of a text."""
+
+
+class InvalidCertificate(KcliError):
+    """Bytes that are no certificate, or a subject that Java does not read either."""
+
+
+def subject_name(certificate: bytes) -> str:
+    """Return the subject of a certificate (DER) as RFC 2253 text. Raises InvalidCertificate."""
+    try:
+        to_be_signed = parts(only(certificate, SEQUENCE), SEQUENCE)[0]
+        fields = parts(to_be_signed)
+        has_version = bool(fields) and fields[0].tag == EXPLICIT_0
+        return name_text(fields[5 if has_version else 4].whole)
+    except (InvalidDer, IndexError) as error:
+        raise InvalidCertificate(f"no certificate: {error}") from None
+
+
+def name_text(name: bytes) -> str:
+    """Return a Name (DER) as RFC 2253 text. Raises InvalidCertificate."""
+    try:
+        return ",".join(_relative(each) for each in reversed(parts(only(name, SEQUENCE))))
+    except InvalidDer as error:
+        raise InvalidCertificate(f"no name of a certificate: {error}") from None
+
+
+def _relative(element: Element) -> str:
+    if element.tag != SET:
+        raise InvalidDer("a relative name that is no SET")
+    return "+".join(_attribute(each) for each in elements(element.content))
+
+
+def _attribute(element: Element) -> str:
+    if element.tag != SEQUENCE:
+        raise InvalidDer("an attribute that is no SEQUENCE")
+    kind, value, *others = [*parts(element, OBJECT_IDENTIFIER), None][:3]
+    if value is None or others != [None]:
+        raise InvalidDer("an attribute that is not a kind and a value")
+    assert kind is not None
+    if value.tag == _BMP and _has_surrogate(value.content):
+        raise InvalidDer("a BMPString with a character outside the basic plane")
+    numbers = identifier(kind.content)
+    keyword = _KEYWORDS.get(numbers)
+    encoding = _ENCODINGS.get(value.tag)
+    if keyword is None or encoding is None:
+        return f"{keyword or numbers}=#{value.whole.hex()}"
+    return f"{keyword}={_escaped(value.content.decode(encoding, 'replace'))}"
+
+
+def _has_surrogate(content: bytes) -> bool:
+    """Whether a BMPString has half of a character outside the basic plane."""
+    return any(0xD8 <= each <= 0xDF for each in content[: len(content) & ~1 : 2])
+
+
+def _escaped(text: str) -> str:
+    """The text with backslashes as RFC 2253 wants them; a margin of blanks and carriage returns gets them, too."""
+    inner = text.translate(_ESCAPED)
+    begin = len(inner) - len(inner.lstrip(_MARGIN))
+    end = max(begin, len(inner.rstrip(_MARGIN)))
+    return (
+        "".join(f"\\{each}" for each in inner[:begin]) + inner[begin:end] + "".join(f"\\{each}" for each in inner[end:])
+    )

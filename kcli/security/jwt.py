@@ -1,0 +1,122 @@
+"""Signed tokens: the signature of a JWT, checked with the keys of a JWKS.
+
+The algorithm of a token is used only with a key that is made for it: a token that names another one, `none` among them,
+is refused, whatever it says. Nothing that a token's header refers to (jku, x5u, jwk) is read. Signatures are checked by
+joserfc, on cryptography. Source: BrokerJwtValidator, JwksFileVerificationKeyResolver; RFC 7515, 7517, 7519, 8725.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from kcli.errors import KcliError
+from kcli.security.oauth import InvalidToken
+
+if TYPE_CHECKING:
+    from joserfc.jwk import Key
+
+_ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
+    **{f"{family}{bits}": ("RSA", None) for family in ("RS", "PS") for bits in (256, 384, 512)},
+    **{f"HS{bits}": ("oct", None) for bits in (256, 384, 512)},
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+    "EdDSA": ("OKP", None),
+}
+"""alg -> the kty, and the curve where there is but one, of the keys that it is used with."""
+_PARTS: Final = 3
+_TOKEN_MAX: Final = 1 << 17
+"""Characters of a token; a longer one is not looked at."""
+_RSA_BITS_MIN: Final = 2048
+
+
+class InvalidKeys(KcliError):
+    """A JWKS that is none, or has no key for signatures."""
+
+
+class UnknownKey(InvalidToken):
+    """No key is there for a token: the keys may have been replaced by new ones, which are worth fetching. key_id: the
+    name of the key in the token, None where it has none."""
+
+    def __init__(self, key_id: str | None) -> None:
+        super().__init__("no key is there for the token")
+        self.key_id = key_id
+
+
+class JwtKeys:
+    """The keys of a JWKS document. Keys that cannot be used (for encryption, unknown, too short) are left out.
+
+    Raises InvalidKeys.
+    """
+
+    def __init__(self, document: str | bytes) -> None:
+        try:
+            listed = json.loads(document)["keys"]
+            fields = [each for each in listed if isinstance(each, dict)]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise InvalidKeys("no JWKS: a JSON object with a list of keys") from None
+        self._keys = [(each, key) for each in fields if (key := _key(each)) is not None]
+        if not self._keys:
+            raise InvalidKeys("a JWKS without a key for signatures")
+
+    def claims(self, token: str) -> dict[str, Any]:
+        """Return the claims of a token whose signature is valid. Raises InvalidToken, UnknownKey."""
+        from joserfc import jws
+        from joserfc.errors import JoseError
+
+        if len(token) > _TOKEN_MAX or token.count(".") != _PARTS - 1:
+            raise InvalidToken("no JWT: not three parts, or too long")
+        header = json_part(token.partition(".")[0])
+        algorithm = header.get("alg")
+        if not isinstance(algorithm, str) or algorithm not in _ALGORITHMS:
+            raise InvalidToken("no JWT of an algorithm for signatures")
+        if "crit" in header or "b64" in header:
+            raise InvalidToken("a JWT with extensions that are not known")
+        try:
+            jws.deserialize_compact(token, self._choose(algorithm, header.get("kid")), algorithms=[algorithm])
+        except (JoseError, ValueError, TypeError) as error:
+            raise InvalidToken(f"the signature is not valid: {type(error).__name__}") from None
+        return json_part(token.split(".")[1])
+
+    def _choose(self, algorithm: str, key_id: object) -> Key:
+        """The first key for that algorithm and, if the token names one, of that id. Raises UnknownKey."""
+        kind, curve = _ALGORITHMS[algorithm]
+        for fields, key in self._keys:
+            if (
+                fields["kty"] == kind
+                and (curve is None or fields.get("crv") == curve)
+                and fields.get("alg", algorithm) == algorithm
+                and (key_id is None or fields.get("kid") == key_id)
+            ):
+                return key
+        raise UnknownKey(key_id if isinstance(key_id, str) else None)
+
+
+def _key(fields: dict[str, Any]) -> Key | None:
+    """The key of a JWK; None for one that is of no use."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import import_key
+
+    if fields.get("use", "sig") != "sig" or fields.get("kty") not in {kind for kind, _ in _ALGORITHMS.values()}:
+        return None
+    public = {name: value for name, value in fields.items() if name not in ("use", "key_ops", "alg")}
+    if fields["kty"] == "RSA" and len(str(fields.get("n", ""))) * 6 < _RSA_BITS_MIN:
+        return None
+    try:
+        return import_key(public)
+    except (JoseError, ValueError, TypeError, KeyError):
+        return None
+
+
+def json_part(part: str) -> dict[str, Any]:
+    """Return the JSON object of one part of a token. Raises InvalidToken."""
+    try:
+        value = json.loads(base64.b64decode(part + "=" * (-len(part) % 4), b"-_", validate=True))
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidToken("no JWT: a part is no JSON object")
+    return value

@@ -1,0 +1,197 @@
+"""SASL OAUTHBEARER: a token that somebody else has issued, in one message.
+
+    message   n,[a=AUTHZID],^A KEY=VALUE ^A ... ^A      ^A is the byte 1; one key is "auth", its value "Bearer TOKEN"
+    answer    empty; or {"status":"invalid_token"}, which the client answers with ^A, and then the exchange fails
+
+`check_claims` decides whether the claims of a token whose signature is valid let somebody in.
+Source: OAuthBearerSaslServer, OAuthBearerClientInitialResponse, BrokerJwtValidator, ClaimValidationUtils; RFC 7628,
+KIP-255, KIP-768.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from string import ascii_letters, digits
+from typing import Any, Final
+
+from kcli.errors import KcliError
+from kcli.java.values import java_trim
+from kcli.security.sasl import AuthenticationFailed, Login
+
+MECHANISM: Final = "OAUTHBEARER"
+_SEPARATOR: Final = "\x01"
+_LETTERS: Final = frozenset(ascii_letters)
+_VALUE: Final = frozenset(map(chr, range(0x20, 0x7F))) | frozenset("\t\r\n")
+_WORD: Final = frozenset(ascii_letters + digits + "_")
+_TOKEN: Final = frozenset(ascii_letters + digits + "-_~+/.")
+_NAME: Final = frozenset(map(chr, range(1, 0x80))) - {","}
+_FIELDS_MIN: Final = 3
+"""Between separators, without a key: before the first, between both, behind the last."""
+_SECONDS_MAX: Final = (2**63 - 1) // 1_000
+_REFUSED: Final = '{"status":"invalid_token"}'
+
+
+class InvalidToken(KcliError):
+    """A token that lets nobody in. `str` is for the log of the broker; it has nothing of the token in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthConfig:
+    """A listener's sasl.oauthbearer.*: expected.audience, expected.issuer, clock.skew.seconds, scope.claim.name and
+    sub.claim.name."""
+
+    audiences: frozenset[str] = frozenset()
+    issuer: str | None = None
+    clock_skew_s: int = 30
+    scope_claim: str = "scope"
+    sub_claim: str = "sub"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthToken:
+    """What a valid token says. name: of the user. expires_ms: in ms since 1970."""
+
+    name: str
+    expires_ms: int
+    scopes: frozenset[str]
+
+
+def check_claims(claims: Mapping[str, Any], config: OAuthConfig, now_ms: int) -> OAuthToken:
+    """Return what the claims of a token with a valid signature say. now_ms: the time, in ms since 1970.
+
+    Raises InvalidToken. A token with an audience is refused also where no audience is expected, as by Kafka.
+    """
+    _check_audience(claims.get("aud"), config.audiences)
+    for name in ("iss", "jti", "sub"):
+        if not isinstance(claims.get(name, ""), str | None):
+            raise InvalidToken(f"{name} is no string")
+    if config.issuer is not None and claims.get("iss") != config.issuer:
+        raise InvalidToken("iss is not the expected issuer")
+    expires_s, issued_s, not_before_s = (_seconds(claims, name) for name in ("exp", "iat", "nbf"))
+    if expires_s is None or issued_s is None:
+        raise InvalidToken("exp or iat is missing")
+    now_s = now_ms // 1_000
+    if now_s - config.clock_skew_s >= expires_s:
+        raise InvalidToken("the token has expired")
+    if expires_s < issued_s or (not_before_s is not None and expires_s < not_before_s):
+        raise InvalidToken("the token expires before it begins")
+    if not_before_s is not None and now_s + config.clock_skew_s < not_before_s:
+        raise InvalidToken("the token is not valid yet")
+    if expires_s < 0 or issued_s < 0:
+        raise InvalidToken("exp or iat is negative")
+    scopes = claims.get(config.scope_claim)
+    listed = [scopes] if isinstance(scopes, str) else scopes if isinstance(scopes, list) else []
+    checked = [_text(config.scope_claim, each) for each in listed]
+    if len(set(checked)) != len(checked):
+        raise InvalidToken(f"{config.scope_claim} has duplicates")
+    name = _text(config.sub_claim, claims.get(config.sub_claim))
+    return OAuthToken(name=name, expires_ms=expires_s * 1_000, scopes=frozenset(checked))
+
+
+def _check_audience(claim: object, expected: frozenset[str]) -> None:
+    """Raises InvalidToken."""
+    audiences = claim if isinstance(claim, list) else [] if claim is None else [claim]
+    if not all(isinstance(each, str) for each in audiences):
+        raise InvalidToken("aud is no string, nor a list of strings")
+    if claim is not None and not expected:
+        raise InvalidToken("aud is there, but no audience is expected")
+    if expected and expected.isdisjoint(audiences):
+        raise InvalidToken("aud has none of the expected audiences")
+
+
+def _seconds(claims: Mapping[str, Any], name: str) -> int | None:
+    """Raises InvalidToken."""
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _SECONDS_MAX:
+        raise InvalidToken(f"{name} is no time")
+    return int(value)
+
+
+def _text(name: str, value: object) -> str:
+    """Raises InvalidToken."""
+    text = java_trim(value) if isinstance(value, str) else ""
+    if not text:
+        raise InvalidToken(f"{name} is missing or empty")
+    return text
+
+
+class OAuthServer:
+    """The server's side of one exchange. validate: a token to what it says; it raises InvalidToken."""
+
+    def __init__(self, validate: Callable[[str], OAuthToken]) -> None:
+        self.login: Login | None = None
+        self._validate = validate
+        self._is_over = False
+        self._reason: str | None = None
+
+    def step(self, message: bytes) -> bytes:
+        """Return the answer to the client's next message. Raises AuthenticationFailed."""
+        if self._reason is not None and message == _SEPARATOR.encode():
+            reason, self._reason = self._reason, None
+            raise AuthenticationFailed(reason, _REFUSED)
+        if self._is_over:
+            self.login = self._reason = None
+            raise AuthenticationFailed("a message after the end of the exchange")
+        self._is_over = True
+        authorization_id, token = _first_message(message)
+        try:
+            valid = self._validate(token)
+        except InvalidToken as invalid:
+            self._reason = str(invalid)
+            return _REFUSED.encode()
+        if authorization_id not in ("", valid.name):
+            error_message = (
+                f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different"
+                f" from the token's principal name ({valid.name})"
+            )
+            raise AuthenticationFailed(error_message, error_message)
+        self.login = Login(name=valid.name, expires_ms=valid.expires_ms)
+        return b""
+
+
+def _first_message(message: bytes) -> tuple[str, str]:
+    """The authorization id, as it is written, and the token of a client's first message.
+
+    Raises AuthenticationFailed.
+    """
+    flag, authorization, rest = (*message.decode("ascii", "replace").split(",", 2), "", "")[:3]
+    if flag != "n" or not (authorization == "" or _is_authorization(authorization)):
+        raise _invalid()
+    fields = rest.split(_SEPARATOR)
+    pairs = [field.partition("=") for field in fields[1:-2]]
+    if (
+        len(fields) < _FIELDS_MIN
+        or any((fields[0], *fields[-2:]))
+        or not all(equals and is_extension(key, value) for key, equals, value in pairs)
+    ):
+        raise _invalid()
+    scheme, space, token = {key: value for key, _, value in pairs}.get("auth", "").partition(" ")
+    token = token.lstrip(" ")
+    stripped = token.rstrip("=")
+    if not scheme or not space or not _WORD.issuperset(scheme) or not stripped or not _TOKEN.issuperset(stripped):
+        raise _invalid()
+    if scheme.lower() != "bearer":
+        raise _invalid()
+    return authorization[2:], token
+
+
+def _is_authorization(text: str) -> bool:
+    name = text[2:]
+    return (
+        text[:2] == "a="
+        and bool(name)
+        and _NAME.issuperset(name)
+        and all(part[:2] in ("2C", "3D") for part in name.split("=")[1:])
+    )
+
+
+def is_extension(name: str, value: str) -> bool:
+    """Return whether a message may have that pair of name and value."""
+    return bool(name and value) and _LETTERS.issuperset(name) and _VALUE.issuperset(value)
+
+
+def _invalid() -> AuthenticationFailed:
+    return AuthenticationFailed("OAUTHBEARER client first message of an invalid format")

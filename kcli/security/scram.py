@@ -1,0 +1,298 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512: a proof of the password that tells neither side what it does not know.
+
+    client first   n,[a=AUTHZID],n=NAME,r=CLIENT NONCE[,tokenauth=true]
+    server first   r=CLIENT NONCE SERVER NONCE,s=SALT,i=ITERATIONS
+    client final   c=CHANNEL BINDING,r=BOTH NONCES,p=PROOF
+    server final   v=SERVER SIGNATURE
+
+    salted password = PBKDF2(password, salt, iterations)     client key = HMAC(salted password, "Client Key")
+    stored key = H(client key)                               server key = HMAC(salted password, "Server Key")
+    auth message = client first without its header, server first, client final without its proof
+    proof = client key XOR HMAC(stored key, auth message)    server signature = HMAC(server key, auth message)
+
+"=" and "," in a name are "=3D" and "=2C"; salts, proofs and signatures are base64. With tokenauth=true the name is the
+id of a delegation token. Channel binding is not offered: c is the header "n,," again, in base64.
+
+A name that has no credential gets a server first like any other, and fails with its proof: the same messages, after the
+same work, as with a wrong password. Source: ScramSaslServer, ScramFormatter, ScramMessages; RFC 5802, RFC 7677, KIP-84.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from string import ascii_letters, ascii_lowercase, digits
+from typing import Any, Final, Self
+
+from kcli.security.sasl import AuthenticationFailed, Login, Unanswered
+
+EXTENSION: Final = "tokenauth"
+"""The extension of a client that logs in with a delegation token."""
+_BASE36: Final = digits + ascii_lowercase
+_BASE36_PAIRS: Final = [one + other for one in _BASE36 for other in _BASE36]
+_NONCE_BITS: Final = 130
+_RANDOM_BYTES: Final = 17
+_BASE64: Final = frozenset(ascii_letters + digits + "+/")
+_VALUE: Final = frozenset(map(chr, range(1, 0x80)))
+_PRINTABLE: Final = frozenset(map(chr, range(0x21, 0x7F)))
+_LETTERS: Final = frozenset(ascii_letters)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramMechanism:
+    """A mechanism. code: in records and requests. algorithm: the hash, as hashlib names it."""
+
+    name: str
+    code: int
+    algorithm: str
+    iterations_min: int = 4096
+    iterations_max: int = 16_384
+
+    def hash(self, data: bytes) -> bytes:
+        """Return H(data)."""
+        return hashlib.new(self.algorithm, data).digest()
+
+    def hmac(self, key: bytes, data: bytes) -> bytes:
+        """Return HMAC(key, data)."""
+        return hmac.digest(key, data, self.algorithm)
+
+    def salted(self, password: str, salt: bytes, iterations: int) -> bytes:
+        """Return the salted password."""
+        return hashlib.pbkdf2_hmac(self.algorithm, password.encode(), salt, iterations)
+
+
+SCRAM_SHA_256: Final = ScramMechanism("SCRAM-SHA-256", 1, "sha256")
+SCRAM_SHA_512: Final = ScramMechanism("SCRAM-SHA-512", 2, "sha512")
+MECHANISMS: Final = {each.name: each for each in (SCRAM_SHA_256, SCRAM_SHA_512)}
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server keeps of a password. `repr` has none of it."""
+
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """Return the credential of a UserScramCredentialRecord."""
+        return cls(record["salt"], record["storedKey"], record["serverKey"], record["iterations"])
+
+    @classmethod
+    def of_salted(cls, mechanism: ScramMechanism, salt: bytes, salted: bytes, iterations: int) -> Self:
+        """Return the credential of a salted password, as a client that alters credentials sends it."""
+        stored_key = mechanism.hash(mechanism.hmac(salted, b"Client Key"))
+        return cls(salt, stored_key, mechanism.hmac(salted, b"Server Key"), iterations)
+
+    @classmethod
+    def of_password(cls, mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> Self:
+        """Return the credential of a password."""
+        return cls.of_salted(mechanism, salt, mechanism.salted(password, salt, iterations), iterations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCredential:
+    """The credential of a delegation token. owner: the name of the user whom it logs in."""
+
+    owner: str
+    credential: ScramCredential
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramUsers:
+    """Who may log in with one mechanism.
+
+    of_user: name -> credential. of_token: token id -> credential; None where there is none. decoy_key: a secret from
+    which the salts of names without a credential are made, the same on all nodes of a cluster and after a restart, as
+    a name must have one salt.
+    """
+
+    mechanism: ScramMechanism
+    of_user: Callable[[str], ScramCredential | None]
+    of_token: Callable[[str], TokenCredential | None]
+    decoy_key: bytes = field(repr=False)
+
+    def decoy(self, name: str) -> ScramCredential:
+        """Return a credential for a name that has none; no password belongs to it."""
+        bits = hmac.digest(self.decoy_key, name.encode("utf-8", "surrogatepass"), "sha256")
+        size = hashlib.new(self.mechanism.algorithm).digest_size
+        return ScramCredential(base36(bits).encode(), bytes(size), bytes(size), self.mechanism.iterations_min)
+
+
+def base36(random_bytes: bytes) -> str:
+    """Return 130 of these bits as Kafka writes nonces and salts: up to 26 letters and digits."""
+    number = int.from_bytes(random_bytes) & ((1 << _NONCE_BITS) - 1)
+    pairs: list[str] = []
+    while number:
+        number, pair = divmod(number, len(_BASE36_PAIRS))
+        pairs.append(_BASE36_PAIRS[pair])
+    return "".join(reversed(pairs)).lstrip("0") or "0"
+
+
+def new_nonce() -> str:
+    """Return a nonce, or a salt, that was never used: 130 random bits."""
+    import secrets
+
+    return base36(secrets.token_bytes(_RANDOM_BYTES))
+
+
+def sasl_name(name: str) -> str:
+    """Return the name as messages have it."""
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+class _State(Enum):
+    """FIRST --client first--> FINAL --client final--> COMPLETE; from each to FAILED by whatever is not expected."""
+
+    FIRST = auto()
+    FINAL = auto()
+    COMPLETE = auto()
+    FAILED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _ClientFirst:
+    header: str
+    bare: str
+    authorization_id: str
+    name: str
+    nonce: str
+    with_token: bool
+
+
+class ScramServer:
+    """The server's side of one exchange. nonce: the server's part of it, never used before."""
+
+    def __init__(self, users: ScramUsers, nonce: str) -> None:
+        self.login: Login | None = None
+        self._users = users
+        self._nonce = nonce
+        self._state = _State.FIRST
+        self._expected: Login | None = None
+        self._credential: ScramCredential | None = None
+        self._header = ""
+        self._both_nonces = ""
+        self._auth_message = ""
+
+    def step(self, message: bytes) -> bytes:
+        """Return the answer to the client's next message. Raises AuthenticationFailed."""
+        state, self._state = self._state, _State.FAILED
+        if state is _State.FIRST:
+            answer = self._first(_ascii(message))
+            self._state = _State.FINAL
+        elif state is _State.FINAL:
+            answer = self._final(_ascii(message))
+            self._state = _State.COMPLETE
+        else:
+            self.login = None
+            raise AuthenticationFailed("a message after the end of the exchange")
+        return answer.encode()
+
+    def _first(self, message: str) -> str:
+        first = _client_first(message)
+        if first.authorization_id not in ("", first.name):
+            error_message = (
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+            raise AuthenticationFailed(error_message, error_message)
+        decoy = self._users.decoy(first.name)  # also where it is not needed: it takes its time
+        found: ScramCredential | None
+        if first.with_token:
+            token = self._users.of_token(first.name)
+            found = None if token is None else token.credential
+            if token is not None:
+                self._expected = Login(name=token.owner, with_token=True, expires_ms=token.expires_ms)
+        else:
+            found = self._users.of_user(first.name)
+            self._expected = Login(name=first.name)
+        if found is None or found.iterations < self._users.mechanism.iterations_min:
+            self._expected, found = None, decoy
+        self._credential = found
+        self._header, self._both_nonces = first.header, first.nonce + self._nonce
+        answer = f"r={self._both_nonces},s={base64.b64encode(found.salt).decode()},i={found.iterations}"
+        self._auth_message = f"{first.bare},{answer}"
+        return answer
+
+    def _final(self, message: str) -> str:
+        without_proof, _, proof_text = message.rpartition(",p=")
+        channel, nonce, *extensions = without_proof.split(",") if without_proof.count(",") else ("", "")
+        if channel[:2] != "c=" or nonce[:2] != "r=" or not all(map(_is_extension, extensions)):
+            raise AuthenticationFailed("SCRAM client final message of an invalid format")
+        if _decoded(channel[2:]) != self._header.encode():
+            raise AuthenticationFailed("SCRAM client final message with another header than the first one")
+        if not hmac.compare_digest(nonce[2:], self._both_nonces):
+            raise AuthenticationFailed("SCRAM client final message with an invalid nonce")
+        mechanism, credential = self._users.mechanism, self._credential
+        assert credential is not None
+        auth_message = f"{self._auth_message},{without_proof}".encode()
+        signature = mechanism.hmac(credential.stored_key, auth_message)
+        proof = _decoded(proof_text)
+        if len(proof) != len(signature):
+            raise Unanswered("SCRAM client final message with a proof of an invalid length")
+        client_key = (int.from_bytes(proof) ^ int.from_bytes(signature)).to_bytes(len(proof))
+        proven = hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
+        if not proven or self._expected is None:
+            raise AuthenticationFailed("Invalid client credentials")
+        self.login = self._expected
+        return f"v={base64.b64encode(mechanism.hmac(credential.server_key, auth_message)).decode()}"
+
+
+def _ascii(message: bytes) -> str:
+    try:
+        return message.decode("ascii")
+    except UnicodeDecodeError:
+        raise AuthenticationFailed("SCRAM message of an invalid format") from None
+
+
+def _client_first(message: str) -> _ClientFirst:
+    """Raises AuthenticationFailed."""
+    flag, comma, rest = message.partition(",")
+    authorization, second_comma, bare = rest.partition(",")
+    fields = bare.split(",")
+    if fields[0][:2] == "m=" and _is_value(fields[0][2:]):
+        fields = fields[1:]
+    name, nonce = (*fields, "", "")[:2]
+    if (
+        (flag, comma, second_comma) != ("n", ",", ",")
+        or not (authorization == "" or (authorization[:2] == "a=" and _is_sasl_name(authorization[2:])))
+        or not (name[:2] == "n=" and _is_sasl_name(name[2:]))
+        or not (nonce[:2] == "r=" and nonce[2:] and _PRINTABLE.issuperset(nonce[2:]))
+        or not all(map(_is_extension, fields[2:]))
+    ):
+        raise AuthenticationFailed("SCRAM client first message of an invalid format")
+    extensions = dict(each.split("=", 1) for each in fields[2:])
+    return _ClientFirst(
+        header=f"{flag},{authorization},",
+        bare=bare,
+        authorization_id=authorization[2:],
+        name=name[2:].replace("=2C", ",").replace("=3D", "="),
+        nonce=nonce[2:],
+        with_token=extensions.get(EXTENSION, "").lower() == "true",
+    )
+
+
+def _is_value(text: str) -> bool:
+    return bool(text) and _VALUE.issuperset(text)
+
+
+def _is_sasl_name(text: str) -> bool:
+    return _is_value(text) and all(part[:2] in ("2C", "3D") for part in text.split("=")[1:])
+
+
+def _is_extension(text: str) -> bool:
+    name, equals, value = text.partition("=")
+    return bool(name and equals) and _LETTERS.issuperset(name) and _is_value(value)
+
+
+def _decoded(text: str) -> bytes:
+    """Raises AuthenticationFailed."""
+    if len(text) % 4 or not _BASE64.issuperset(text.removesuffix("=").removesuffix("=")):
+        raise AuthenticationFailed("SCRAM message of an invalid format")
+    return base64.b64decode(text)

@@ -1,0 +1,62 @@
+"""Whether a running listener may take another context: after a change of its settings, or of the files that they name.
+
+A key store may be replaced by one whose certificates have the same subjects, unless ssl.allow.dn.changes, and at least
+the same alternative names, unless ssl.allow.san.changes: other nodes and clients know the listener by these. It may
+not be taken away, and neither store may be added. Source: SslFactory.createNewSslEngineFactory, CertificateEntries;
+KIP-978.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcli.tls.contexts import TlsContext
+from kcli.tls.settings import InvalidTlsSetting
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+
+def check_replacement(old: TlsContext, new: TlsContext, *, allows_names: bool, allows_hosts: bool) -> None:
+    """Raise InvalidTlsSetting where a listener with the old context may not take the new one.
+
+    allows_names, allows_hosts: ssl.allow.dn.changes and ssl.allow.san.changes.
+    """
+    if old.settings.has_keys != new.settings.has_keys:
+        what = "taken away from" if old.settings.has_keys else "added to"
+        raise InvalidTlsSetting("ssl.keystore.location", f"a key store cannot be {what} a listener that is running")
+    if new.settings.has_trust and not old.settings.has_trust:
+        raise InvalidTlsSetting(
+            "ssl.truststore.location", "a trust store cannot be added to a listener that is running"
+        )
+    if allows_names and allows_hosts:
+        return
+    before = sorted(old.entries, key=lambda entry: entry.alias)
+    after = sorted(new.entries, key=lambda entry: entry.alias)
+    if len(before) != len(after):
+        reason = f"the running listener has {len(before)} keys, and {len(after)} are there now"
+        raise InvalidTlsSetting("ssl.keystore.location", reason)
+    for had, has in zip(before, after, strict=True):
+        was, now = had.chain[0], has.chain[0]
+        if not allows_names and _canonical(was) != _canonical(now):
+            reason = f"the certificate of {was.subject.rfc4514_string()} is now that of {now.subject.rfc4514_string()}"
+            raise InvalidTlsSetting("ssl.allow.dn.changes", f"must be true: {reason}")
+        if not allows_hosts and (missing := _hosts(was) - _hosts(now)):
+            reason = f"the new certificate of {now.subject.rfc4514_string()} lacks {', '.join(sorted(missing))}"
+            raise InvalidTlsSetting("ssl.allow.san.changes", f"must be true: {reason}")
+
+
+def _canonical(certificate: Certificate) -> str:
+    """The subject, for a comparison that passes over case and the number of blanks, as Java's does."""
+    return " ".join(certificate.subject.rfc4514_string().casefold().split())
+
+
+def _hosts(certificate: Certificate) -> frozenset[str]:
+    """The subject alternative names, each with its kind: "DNSName localhost"."""
+    from cryptography.x509 import ExtensionNotFound, SubjectAlternativeName
+
+    try:
+        names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+    except (ExtensionNotFound, ValueError):
+        return frozenset()
+    return frozenset(f"{type(each).__name__} {each.value}" for each in names)

@@ -1,0 +1,151 @@
+"""Transactions as commands show them, read from a cluster or from the files of log directories.
+
+    transactional id   the coordinator's state of it: producer, state, timeout, the partitions of its transaction
+    producer           a partition's state of it: epoch, last batch, the first offset of its open transaction
+
+A transaction hangs in a partition where it is open and no coordinator will end it there: its producer id belongs to no
+transactional id, or the partition is not in the transaction of that id. Only transactions older than
+transaction.max.timeout.ms can hang: the producer of a younger one may still add the partition at its coordinator. Names
+of states are Kafka's own, times are epoch ms. Source: TransactionsCommand in Kafka's tools; KIP-664.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
+
+from kcli.errors import KcliError
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.txn.transaction import BY_LABEL
+
+STATES = tuple(BY_LABEL)
+
+Found = TypeVar("Found")
+
+
+class NoSuchTransactionalId(KcliError):
+    """There is no such transactional id."""
+
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(f"{transactional_id}: TRANSACTIONAL_ID_NOT_FOUND: there is no such transactional id")
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionFilter:
+    """Which transactional ids to list; empty sets and None select all. longer_than_ms: only those whose transaction
+    began longer ago than that."""
+
+    states: frozenset[str] = frozenset()
+    producer_ids: frozenset[int] = frozenset()
+    longer_than_ms: int | None = None
+
+
+class Listing(NamedTuple):
+    """A transactional id in a list. coordinator: the id of its broker; None where it is not known."""
+
+    transactional_id: str
+    coordinator: int | None
+    producer_id: int
+    state: str
+
+
+class Transaction(NamedTuple):
+    """A transactional id and its transaction. start_ms: when its latest transaction began, epoch ms; None where its
+    producer has begun none since it was initialized."""
+
+    transactional_id: str
+    coordinator: int | None
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    start_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+class Producer(NamedTuple):
+    """A producer's state in one partition.
+
+    coordinator_epoch: of its last transaction marker; last_sequence: of its last batch; start_offset: the first offset
+    of its open transaction; each None where there is none."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int | None
+    last_sequence: int | None
+    last_timestamp_ms: int
+    start_offset: int | None
+
+
+def known(number: int) -> int | None:
+    """The number, or None where it is -1, which is Kafka's value for "none" in the fields of a producer."""
+    return None if number == -1 else number
+
+
+class Open(NamedTuple):
+    """A transaction that is open in a partition."""
+
+    place: TopicPartition
+    producer: Producer
+
+
+class Source(Protocol):
+    """A source of transactions: a cluster or files. What cannot be read is yielded as a KcliError or is in
+    `trouble`."""
+
+    @property
+    def trouble(self) -> Sequence[str | KcliError]:
+        """What could not be read: a text or an error for each damaged record, missing partition and unreadable file."""
+        ...
+
+    def all(self, selection: TransactionFilter) -> Iterator[Listing | KcliError]:
+        """Yield the transactional ids that `selection` selects."""
+        ...
+
+    def describe(self, transactional_ids: Iterable[str]) -> Iterator[Transaction | KcliError]:
+        """Yield the states of these transactional ids, in the order given; an error for an unknown one."""
+        ...
+
+    def places(self, topic: str | None, broker: int | None) -> list[TopicPartition]:
+        """The partitions of a topic; None: of all topics. broker: only those with a replica on it. Raises KcliError."""
+        ...
+
+    def producers(
+        self, places: Iterable[TopicPartition], broker: int | None
+    ) -> Iterator[tuple[TopicPartition, list[Producer]] | KcliError]:
+        """Yield each of these partitions with the producers that its leader knows, or that the replica on `broker`
+        knows."""
+        ...
+
+
+def hanging(source: Source, open_for_long: Sequence[Open]) -> Iterator[Open]:
+    """Yield those of these open transactions that hang. Raises KcliError where a coordinator does not answer."""
+    if not open_for_long:
+        return
+    producer_ids = frozenset(each.producer.producer_id for each in open_for_long)
+    listed = [good(each) for each in source.all(TransactionFilter(producer_ids=producer_ids))]
+    owners = {each.producer_id: each.transactional_id for each in listed}
+    in_transaction: dict[str, tuple[TopicPartition, ...]] = {}
+    for found in source.describe(sorted(owners.values())):
+        if not isinstance(found, NoSuchTransactionalId):
+            transaction = good(found)
+            in_transaction[transaction.transactional_id] = transaction.partitions
+    for each in open_for_long:
+        owner = owners.get(each.producer.producer_id)
+        if owner is None or each.place not in in_transaction.get(owner, ()):
+            yield each
+
+
+def open_for(place: TopicPartition, producers: Iterable[Producer], longer_than_ms: int, now_ms: int) -> Iterator[Open]:
+    """Yield the open transactions of a partition whose producer's last batch is older than `longer_than_ms`."""
+    for each in producers:
+        if each.start_offset is not None and now_ms - each.last_timestamp_ms > longer_than_ms:
+            yield Open(place, each)
+
+
+def good(found: Found | KcliError) -> Found:
+    """Return the value. Raises the error where it is one."""
+    if isinstance(found, KcliError):
+        raise found
+    return found

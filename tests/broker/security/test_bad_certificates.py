@@ -1,0 +1,93 @@
+"""Certificates of clients that are not accepted: one line of the broker says why, and the client is told by an alert.
+
+Real Kafka's listeners answer certificate_unknown or bad_certificate to all of them, with which a client of Java fails
+as with any alert (SslAuthenticationException); OpenSSL's alerts say more.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import re
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kcli.tls.certificates import Authority, Identity, make_authority
+from kcli.tls.contexts import client_context
+from tests.broker.cluster import wait_for
+from tests.broker.running import Client
+from tests.broker.security.secured import NOW, Secured, secured_node
+
+MONTH, DAY = dt.timedelta(days=30), dt.timedelta(days=1)
+CASES: Mapping[str, tuple[Callable[[Authority], Identity | None], str, str]] = {
+    "expired": (
+        lambda authority: Authority(authority.identity, DAY).client("CN=alice", NOW - MONTH),
+        "CERTIFICATE_EXPIRED",
+        "the peer's certificate is not accepted: certificate has expired",
+    ),
+    "not valid yet": (
+        lambda authority: authority.client("CN=alice", NOW + MONTH),
+        "BAD_CERTIFICATE",
+        "the peer's certificate is not accepted: certificate is not yet valid",
+    ),
+    "of another authority": (
+        lambda _: make_authority("another", NOW).client("CN=alice", NOW),
+        "UNKNOWN_CA",
+        "the peer's certificate is not accepted: unable to get local issuer certificate",
+    ),
+    "signed by itself": (
+        lambda _: make_authority("alice", NOW).identity,
+        "UNKNOWN_CA",
+        "the peer's certificate is not accepted: self-signed certificate",
+    ),
+    "none": (
+        lambda _: None,
+        "CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE",
+        "the peer shows no certificate, which ssl.client.auth=required asks for",
+    ),
+}
+"""What the client shows, the alert, and what the broker says."""
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured_node(tmp_path_factory.mktemp("node")) as node:
+        yield node
+
+
+def shown(identity: Identity | None, folder: Path) -> dict[str, str]:
+    """The settings of a client that shows a certificate."""
+    if identity is None:
+        return {}
+    (folder / "shown.pem").write_bytes(identity.pem)
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "shown.pem")}
+
+
+def alert(secured: Secured, context: ssl.SSLContext) -> str:
+    """What the node tells a client that connects and says nothing: "" for no alert."""
+    try:
+        with Client(("127.0.0.1", secured.port("SSL"))) as client:
+            client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
+            client.socket.recv(1)
+    except ssl.SSLError as error:
+        return error.reason or ""
+    return ""
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+@pytest.mark.parametrize("name", CASES)
+def test_one_line_and_an_alert(
+    name: str, version: str, secured: Secured, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, told, line = CASES[name]
+    context = client_context(secured.trust() | shown(make(secured.authority), tmp_path), NOW).context
+    context.maximum_version = ssl.TLSVersion[version]
+    secured.node.run(secured.node.node.server._complaints.clear)
+    with caplog.at_level(logging.WARNING, "kcli.broker"):
+        assert re.search(told, alert(secured, context))
+        wait_for(lambda: "handshakes fail" in caplog.text, "line")
+    lines = [each for each in caplog.messages if "handshakes fail" in each]
+    assert lines == [f"TLS handshakes fail: {line}, from 127.0.0.1 at SSL (1 since the last such line)"]

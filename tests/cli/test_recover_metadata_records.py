@@ -1,0 +1,198 @@
+"""Metadata logs that are whole, and wrong: with records that contradict those before them, at which Kafka ends, or
+older than the partitions. Salvage makes a snapshot of them with which Kafka starts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from formats.batch_writer import write_batch
+from kcli.inspector.cluster_metadata import read_image
+from kcli.log.partition_view import PartitionView
+from kcli.metadata.image import MetadataImage, Record
+from kcli.metadata.partition import from_uuid
+from kcli.metadata_log.replay import start_refusal
+from tests.broker.running import served_node
+from tests.cli.run import kcli
+from tests.conftest import GOLDEN
+from tests.metadata_damage import LOG, NEW_ID, SET, appended, byte_of, copied, flip, partitions, rows_of, strays
+
+TOPIC = "java-zstd"
+
+
+def image_of(directory: Path) -> MetadataImage:
+    image = read_image(directory)
+    assert image is not None
+    return image
+
+
+def second_topic(image: MetadataImage) -> list[Record]:
+    return [("TopicRecord", 0, {"name": TOPIC, "topicId": NEW_ID})]
+
+
+def second_topic_with_partition(image: MetadataImage) -> list[Record]:
+    node = {"replicas": [1], "isr": [1], "leader": 1, "leaderEpoch": 0, "partitionEpoch": 0}
+    where = {"partitionId": 0, "topicId": NEW_ID, "directories": [NEW_ID]}
+    return [*second_topic(image), ("PartitionRecord", 1, {**where, **node, "leaderRecoveryState": 0})]
+
+
+def topic_twice(image: MetadataImage) -> list[Record]:
+    return [("TopicRecord", 0, {"name": TOPIC, "topicId": from_uuid(image.topics[TOPIC].id)})]
+
+
+def producer_ids(image: MetadataImage) -> list[Record]:
+    first = {"brokerId": 1, "brokerEpoch": 1, "nextProducerId": max(image.next_producer_id, 0) + 2000}
+    return [("ProducerIdsRecord", 0, first), ("ProducerIdsRecord", 0, first)]
+
+
+def broker(image: MetadataImage) -> list[Record]:
+    return [("UnregisterBrokerRecord", 0, {"brokerId": 77, "brokerEpoch": 1})]
+
+
+def broker_of_another_epoch(image: MetadataImage) -> list[Record]:
+    return [("UnregisterBrokerRecord", 0, {"brokerId": 1, "brokerEpoch": 12345})]
+
+
+def credential(image: MetadataImage) -> list[Record]:
+    return [("RemoveUserScramCredentialRecord", 0, {"name": "alice", "mechanism": 1})]
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        second_topic,
+        second_topic_with_partition,
+        topic_twice,
+        producer_ids,
+        broker,
+        broker_of_another_epoch,
+        credential,
+    ],
+)
+def test_a_record_at_which_kafka_ends(tmp_path: Path, contradiction: object) -> None:
+    directory = copied(tmp_path)
+    whole = image_of(directory)
+    assert callable(contradiction)
+    appended(directory, *contradiction(whole))
+    found = [json.loads(line) for line in kcli("recover", "--format", "jsonl", directory).stdout.splitlines()]
+    assert [row["file"] for row in found if row["kind"] == "refused"] == [LOG]
+    first = kcli("verify", directory).stdout.splitlines()[0]
+    assert first.startswith(f"error   metadata-record  {directory / LOG}")
+    assert kcli("serve", "--data-dir", directory, "--listen", "127.0.0.1:0").status != 0
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    log = new / "__cluster_metadata-0"
+    assert start_refusal(log, PartitionView(log).original) is None
+    saved = image_of(new)
+    assert saved.topics.keys() == whole.topics.keys()
+    assert len(saved.topics_by_id) == len(saved.topics)
+    assert {each.id for each in saved.topics.values()} == {each.id for each in whole.topics.values()}
+    assert saved.configured == whole.configured
+    before = partitions(directory)
+    with served_node(new):
+        pass
+    assert not strays(new)
+    assert partitions(new) >= before
+
+
+PARTITION = "java-none-0"
+
+
+def use(directory: Path, *, producer_id: int = -1, leader_epoch: int | None = None) -> None:
+    """Append a batch to a partition, as a broker does that was stopped by a crash."""
+    partition = directory / PARTITION
+    log = max(partition.glob("*.log"))
+    last = rows_of(log)[-1]
+    epoch = last.leader_epoch if leader_epoch is None else leader_epoch
+    producer = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0} if producer_id >= 0 else {}
+    batch = write_batch(
+        [(None, b"value")], last.max_timestamp, base_offset=last.last_offset + 1, leader_epoch=epoch, **producer
+    )
+    with log.open("ab") as file:
+        file.write(batch)
+    (directory / ".kafka_cleanshutdown").unlink()
+
+
+def with_epoch(directory: Path, epoch: int) -> None:
+    """Add an entry to the leader-epoch-checkpoint of the partition."""
+    path = directory / PARTITION / "leader-epoch-checkpoint"
+    version, count, *entries = path.read_text().split("\n")
+    path.write_text("\n".join([version, str(int(count) + 1), *filter(None, entries), f"{epoch} 298", ""]))
+
+
+def is_called_old(directory: Path) -> bool:
+    """Whether verify names the metadata log first, and recover its loss; both or neither."""
+    first = kcli("verify", directory).stdout.splitlines()[0]
+    ended = kcli("recover", directory)
+    is_old = first.startswith(f"error   metadata-log-end  {directory / LOG}")
+    assert is_old == ("metadata-damaged" in ended.stdout) == (ended.status == 1)
+    assert is_old == (f"kcli recover --salvage --out NEW {directory}" in ended.stdout)
+    return is_old
+
+
+def test_a_metadata_log_that_gives_out_a_producer_id_again(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    following = image_of(directory).next_producer_id
+    use(directory, producer_id=following + 7)
+    assert is_called_old(directory)
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert image_of(new).next_producer_id > following + 7
+    assert image_of(new).topics_by_id == image_of(directory).topics_by_id
+    assert not is_called_old(new)
+
+
+def test_a_producer_id_that_the_metadata_log_has_given_out(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    use(directory, producer_id=image_of(directory).next_producer_id - 1)
+    assert not is_called_old(directory)
+
+
+@pytest.mark.parametrize("is_of_batch", [False, True])
+@pytest.mark.parametrize("is_of_checkpoint", [False, True])
+def test_a_leader_epoch_that_the_metadata_log_does_not_know(
+    tmp_path: Path, is_of_batch: bool, is_of_checkpoint: bool
+) -> None:
+    """No CRC covers a leader epoch: a batch or a checkpoint alone is damaged rather."""
+    directory = copied(tmp_path)
+    use(directory, leader_epoch=9 if is_of_batch else None)
+    if is_of_checkpoint:
+        with_epoch(directory, 9)
+    assert is_called_old(directory) == (is_of_batch and is_of_checkpoint)
+    if is_of_batch and is_of_checkpoint:
+        assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+        assert image_of(tmp_path / "new").topics["java-none"].partitions[0].leader_epoch == 9
+        assert not is_called_old(tmp_path / "new")
+
+
+def test_other_voters_have_a_newer_metadata_log(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    use(directory, producer_id=987_654)
+    state = {"clusterId": "", "leaderId": -1, "leaderEpoch": 1, "votedId": -1, "appliedOffset": 0, "data_version": 0}
+    voters = [{"voterId": 1}, {"voterId": 2}]
+    (directory / "__cluster_metadata-0/quorum-state").write_text(json.dumps({**state, "currentVoters": voters}))
+    assert not is_called_old(directory)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"), [("bootstrap.checkpoint", ""), ("__cluster_metadata-0/quorum-state", '{"a":1,}')]
+)
+@pytest.mark.parametrize("is_log_damaged", [False, True])
+def test_a_file_is_moved_away_only_where_kafka_then_keeps_the_metadata(
+    tmp_path: Path, file: str, content: str, is_log_damaged: bool
+) -> None:
+    directory = copied(tmp_path)
+    (directory / file).write_text(content)
+    if is_log_damaged:
+        flip(directory / LOG, byte_of(directory, "TopicRecord", TOPIC))
+    lines = kcli("verify", directory).stdout.splitlines()
+    command = next(line.strip() for line in lines if "Next:" in line)
+    moved = f"Next: mv -nT -- {directory / file} {directory / file}.moved"
+    assert f"  {directory / file}  " in lines[0]
+    assert command == (f"Next: kcli recover --salvage --dry-run {directory}" if is_log_damaged else moved)
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert image_of(new).topics.keys() == image_of(GOLDEN / SET).topics.keys()
+    assert kcli("recover", new).status == 0

@@ -1,0 +1,132 @@
+"""kcli verify and recover where a snapshot of the metadata log is damaged, or none of this log, and the log has its
+records still."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.cluster_metadata import read_image
+from kcli.log.partition_view import PartitionView
+from kcli.metadata.difference import differences
+from kcli.metadata_log.records import read_batches
+from kcli.metadata_log.replay import contradiction
+from tests.broker.running import served_node
+from tests.cli.run import kcli
+from tests.conftest import GOLDEN
+from tests.metadata_damage import LOG, batches, copied, partitions, strays
+
+METADATA = "__cluster_metadata-0"
+
+
+def snapshot(directory: Path, below_end: int = 0, epoch: int | None = None) -> Path:
+    """The path of a snapshot at the end of the metadata log, or some offsets below it."""
+    last = batches(directory)[-1]
+    epoch = last.leader_epoch if epoch is None else epoch
+    return directory / METADATA / f"{last.last_offset + 1 - below_end:020}-{epoch:010}.checkpoint"
+
+
+def bootstrap(directory: Path) -> Path:
+    """A copy of bootstrap.checkpoint as a snapshot at the end of the log."""
+    return Path(shutil.copy(directory / "bootstrap.checkpoint", snapshot(directory)))
+
+
+def bootstrap_within(directory: Path) -> Path:
+    """The copy stands for a part of the log only."""
+    return Path(shutil.copy(directory / "bootstrap.checkpoint", snapshot(directory, below_end=3)))
+
+
+def bootstrap_ahead(directory: Path) -> Path:
+    """The copy is ahead of the log, which Kafka then deletes."""
+    return Path(shutil.copy(directory / "bootstrap.checkpoint", snapshot(directory, below_end=-50)))
+
+
+def of_another_cluster(directory: Path) -> Path:
+    """A snapshot with other topics."""
+    other = max((GOLDEN / "kraft/controller-100" / METADATA).glob("*.checkpoint"))
+    return Path(shutil.copy(other, snapshot(directory)))
+
+
+FALSE = [bootstrap, bootstrap_within, bootstrap_ahead, of_another_cluster]
+
+
+@pytest.mark.parametrize("damage", FALSE)
+def test_salvage_replays_the_log_in_place_of_a_false_snapshot(tmp_path: Path, damage: Callable[[Path], Path]) -> None:
+    directory = copied(tmp_path)
+    whole = read_image(directory)
+    damage(directory)
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert ended.status == 1
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert any(row["kind"] == "metadata-damaged" and "checkpoint" in row["reason"] for row in found)
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert whole is not None
+    saved = read_image(new)
+    assert saved is not None
+    assert {each.what for each in differences(whole, saved)} <= {"block of producer ids"}
+    assert kcli("recover", new).status == 0
+    assert kcli("verify", new).status == 0
+    before = partitions(directory)
+    with served_node(new):
+        pass
+    assert not strays(new)
+    assert partitions(new) >= before
+
+
+@pytest.mark.parametrize("damage", FALSE)
+def test_verify_names_a_false_snapshot_first(tmp_path: Path, damage: Callable[[Path], Path]) -> None:
+    directory = copied(tmp_path)
+    path = damage(directory)
+    for place in (directory, directory / METADATA, path):
+        lines = kcli("verify", place).stdout.splitlines()
+        assert lines[0].startswith(f"error   snapshot-records  {path}")
+        assert any(line.strip() == f"Next: mv -nT -- {path} {path}.moved" for line in lines)
+        assert not any("partition-stray  " in line for line in lines)
+    path.rename(f"{path}.moved")
+    assert kcli("verify", directory).status == 0
+    assert kcli("recover", directory).status == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"xxxx"])
+@pytest.mark.parametrize("below_end", [0, 3])
+def test_salvage_of_a_damaged_snapshot_keeps_the_configurations(tmp_path: Path, content: bytes, below_end: int) -> None:
+    """The log has them: it begins at offset 0 and reaches over the snapshot's offset."""
+    directory = copied(tmp_path)
+    whole = read_image(directory)
+    snapshot(directory, below_end).write_bytes(content)
+    new = tmp_path / "new"
+    ended = kcli("recover", "--salvage", "--out", new, directory)
+    assert ended.status == 0
+    assert "without their configuration" not in ended.stdout
+    saved = read_image(new)
+    assert whole is not None
+    assert saved is not None
+    assert saved.configured == whole.configured
+    assert saved.topics_by_id.keys() == whole.topics_by_id.keys()
+
+
+def test_salvage_of_a_damaged_snapshot_keeps_its_records_where_the_log_has_none(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    latest = bootstrap(directory)
+    records = [each for batch in read_batches(latest) for each in batch.records]
+    latest.write_bytes(latest.read_bytes() + b"xxxx")
+    (directory / LOG).write_bytes(b"")
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    saved = read_image(new)
+    assert saved is not None
+    assert saved.features == {value["name"]: value["featureLevel"] for _, _, value in records}
+
+
+@pytest.mark.parametrize("node", sorted(each.name for each in (GOLDEN / "kraft").iterdir() if each.is_dir()))
+def test_snapshots_of_kafka_agree_with_its_log(node: str) -> None:
+    directory = GOLDEN / "kraft" / node / METADATA
+    files = PartitionView(directory).original if directory.is_dir() else {}
+    for name in files:
+        if name.endswith(".checkpoint") and name[:1] == "0":
+            assert contradiction(directory, files, name) is None

@@ -1,0 +1,79 @@
+"""Partition directories moved aside by hand, under names with which Kafka does not start: salvage gives them their
+names back, where partition.metadata and the name prove whose they are."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcli.log.log_directory import LogDirectory
+from tests.cli.run import kcli
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, logs, loud
+
+__all__ = ["directory"]  # a fixture
+
+
+def batches(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in logs(directory))
+
+
+def recovered(directory: Path, *options: str | Path) -> list[dict[str, Any]]:
+    ended = kcli("recover", "--salvage", "--format", "jsonl", *options, directory)
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def make_empty(directory: Path) -> None:
+    """What someone makes in place of a directory that was moved aside, with the topic's id."""
+    (directory / PARTITION).mkdir()
+    away = next(each for each in directory.iterdir() if each.name.startswith(PARTITION) and each.name != PARTITION)
+    shutil.copyfile(away / "partition.metadata", directory / PARTITION / "partition.metadata")
+
+
+@pytest.mark.parametrize("suffix", [".bak", "_old", " (copy)", ".20261123", "~"])
+@pytest.mark.parametrize("is_emptied", [False, True])
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_a_directory_moved_aside(
+    directory: Path, tmp_path: Path, suffix: str, is_emptied: bool, is_in_place: bool
+) -> None:
+    before = batches(directory)
+    away = (directory / PARTITION).rename(directory / f"{PARTITION}{suffix}")
+    if is_emptied:
+        make_empty(directory)
+    (finding,) = (each for each in loud(directory) if each.severity == "error")
+    assert (finding.kind, finding.path) == ("partition-missing", str(directory / PARTITION))
+    assert away.name in str(finding.found)
+    done = directory if is_in_place else tmp_path / "new"
+    rows = recovered(directory, *(["--in-place"] if is_in_place else ["--out", done]))
+    assert [(row["partition"], row["name"]) for row in rows if row["kind"] == "renamed"] == [(away.name, PARTITION)]
+    assert [row["kind"] for row in rows if row["kind"] in ("gap", "end-missing", "partition-missing")] == []
+    assert batches(done) == before
+    assert [each for each in loud(done) if each.severity == "error"] == []
+    assert LogDirectory(done).refusals() == []
+
+
+def test_a_copy_beside_the_directory_is_left_out(directory: Path, tmp_path: Path) -> None:
+    """No offset is there twice."""
+    shutil.copytree(directory / PARTITION, directory / f"{PARTITION} (copy)")
+    rows = recovered(directory, "--out", tmp_path / "new")
+    assert [row for row in rows if row["kind"] == "renamed"] == []
+    assert not (tmp_path / "new" / f"{PARTITION} (copy)").exists()
+
+
+def test_the_directory_of_another_topic_is_left_out(directory: Path, tmp_path: Path) -> None:
+    shutil.rmtree(directory / PARTITION)
+    shutil.copytree(directory / OTHER, directory / f"{PARTITION}.bak")
+    rows = recovered(directory, "--out", tmp_path / "new")
+    assert [row for row in rows if row["kind"] == "renamed"] == []
+    assert PARTITION in [row["partition"] for row in rows if row["kind"] == "partition-missing"]
+
+
+def test_a_copy_under_the_number_of_no_partition_is_a_stray(directory: Path, tmp_path: Path) -> None:
+    """The metadata log is whole: no checkpoint has a partition that it does not have."""
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    copy = shutil.copytree(directory / PARTITION, directory / f"{PARTITION.rpartition('-')[0]}-7")
+    rows = recovered(directory, "--out", tmp_path / "new")
+    assert [row for row in rows if row["kind"].startswith("metadata-")] == []
+    (row,) = (row for row in rows if row["kind"] == "stray")
+    assert (row["partition"], row["kept"]) == (copy.name, False)

@@ -1,0 +1,305 @@
+"""Salvage takes logs under other names, each with a row; offsets that no file has get one, too."""
+
+import gzip
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from formats.file_name import FileKind, FileName, build
+from tests.cli.run import kcli
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
+from tests.inspector.test_verify_renamed_logs import (
+    into_upper_case,
+    keep_as,
+    to_lost_and_found,
+    to_lost_and_found_of_the_disk,
+    without_indexes,
+)
+
+__all__ = ["directory"]  # a fixture
+
+
+def batches(directory: Path) -> bytes:
+    """All bytes of the logs, in order."""
+    return b"".join(path.read_bytes() for path in logs(directory))
+
+
+def rows(directory: Path, *options: str | Path) -> list[dict[str, Any]]:
+    ended = kcli("recover", "--salvage", "--format", "jsonl", *options, directory)
+    return [row for row in map(json.loads, ended.stdout.splitlines()) if row["partition"] == PARTITION]
+
+
+def kinds(found: list[dict[str, Any]]) -> list[str]:
+    return [row["kind"] for row in found if row["kind"] in ("restored", "gap", "left-out")]
+
+
+def beside_an_older_one(log: Path) -> Path:
+    whole = log.rename(log.with_name(f"{log.stem}.sync-conflict-20261123-ABC.log"))
+    log.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    return whole
+
+
+def beside_an_empty_one(log: Path) -> Path:
+    whole = log.rename(log.with_name(f"{log.name}.bak"))
+    log.touch()
+    return whole
+
+
+HERE = [keep_as, beside_an_older_one, beside_an_empty_one]
+
+
+@pytest.mark.parametrize("number", [0, 1, -1], ids=["first", "middle", "last"])
+@pytest.mark.parametrize(
+    "damage",
+    [keep_as, beside_an_older_one, beside_an_empty_one, to_lost_and_found, to_lost_and_found_of_the_disk],
+    ids=lambda damage: damage.__name__,
+)
+def test_salvage_takes_a_log_under_another_name(
+    directory: Path, tmp_path: Path, damage: Callable[[Path], Path], number: int
+) -> None:
+    before = batches(directory)
+    log = logs(directory)[number]
+    away = damage(log)
+    found = rows(directory, "--out", tmp_path / "new")
+    assert kinds(found) == ["restored"]
+    (row,) = (row for row in found if row["kind"] == "restored")
+    assert ((directory / PARTITION / row["file"]).resolve(), row["name"]) == (away.resolve(), log.name)
+    assert batches(tmp_path / "new") == before
+    assert [each for each in loud(tmp_path / "new") if each.severity == "error" and "log" in each.kind] == []
+
+
+@pytest.mark.parametrize("damage", HERE, ids=lambda damage: damage.__name__)
+def test_in_place(directory: Path, damage: Callable[[Path], Path]) -> None:
+    before = batches(directory)
+    away = damage(logs(directory)[1])
+    assert kinds(rows(directory, "--in-place")) == ["restored"]
+    assert batches(directory) == before
+    assert not away.exists()
+
+
+@pytest.mark.parametrize("suffix", ["~1~", "bak"])
+@pytest.mark.parametrize("number", [0, 1, -1], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("target", ["--out", "--in-place"])
+def test_a_copy_of_another_log_gives_way_to_the_own(
+    directory: Path, tmp_path: Path, target: str, number: int, suffix: str
+) -> None:
+    before = batches(directory)
+    log, other = logs(directory)[number], logs(directory, OTHER)[number]
+    whole = log.rename(log.with_name(f"{log.name}.{suffix}"))
+    shutil.copyfile(other, log)
+    (finding,) = (each for each in loud(directory) if each.path.startswith(str(directory / PARTITION)))
+    assert (finding.kind, finding.lost_first_offset) == ("log-foreign", None)
+    assert str(whole) in str(finding.found)
+    shown = kcli("recover", directory)
+    assert f"{PARTITION}/{log.name}\n" in shown.stdout
+    assert f"a copy of {OTHER}/{other.name}, another partition's log: Kafka starts, and serves" in shown.stdout
+    assert "\nnext             kcli " in shown.stdout
+    found = rows(directory, *([target, tmp_path / "new"] if target == "--out" else [target]))
+    assert sorted(kinds(found)) == ["left-out", "restored"]
+    assert next(row["file"] for row in found if row["kind"] == "left-out") == log.name
+    new = tmp_path / "new" if target == "--out" else directory
+    assert batches(new) == before
+    assert [each for each in loud(new) if each.path.startswith(str(new / PARTITION))] == []
+
+
+def test_the_next_step_of_verify_moves_a_copy_away_and_the_own_log_back(directory: Path) -> None:
+    before = batches(directory)
+    log = logs(directory)[1]
+    log.rename(log.with_name(f"{log.name}.~1~"))
+    shutil.copyfile(logs(directory, OTHER)[1], log)
+    (finding,) = (each for each in loud(directory) if each.kind == "log-foreign")
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert batches(directory) == before
+
+
+def test_a_copy_of_another_log_alone_is_left_out(directory: Path, tmp_path: Path) -> None:
+    log = logs(directory)[1]
+    shutil.copyfile(logs(directory, OTHER)[1], log)
+    assert sorted(kinds(rows(directory, "--out", tmp_path / "new"))) == ["gap", "left-out"]
+    assert log.name not in {each.name for each in logs(tmp_path / "new")}
+
+
+def test_the_end_of_a_log_under_another_name_has_a_next_step(directory: Path) -> None:
+    log = logs(directory)[-1]
+    log.rename(log.with_name(f".{log.name}.Q3xVbT"))
+    shown = kcli("recover", directory)
+    assert "end-missing" in shown.stdout
+    assert "next             kcli recover --salvage --out NEW" in shown.stdout
+
+
+def without_leading_zeros(directory: Path) -> None:
+    """As a store does that keeps neither empty files nor zeros in front of a number."""
+    for path in sorted((directory / PARTITION).iterdir()):
+        if not path.stat().st_size:
+            path.unlink()
+        elif path.name[:20].isdecimal():
+            path.rename(path.with_name(f"{int(path.name[:20])}{path.name[20:]}"))
+
+
+def started(directory: Path) -> None:
+    """As Kafka leaves such a directory after a start: it makes empty logs with names of 20 digits, and indexes."""
+    names = (path.name.partition(".") for path in sorted((directory / PARTITION).glob("*.log")))
+    for base in {int(stem) for stem, _, _ in names}:
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX):
+            (directory / PARTITION / build(FileName(kind, base))).touch()
+        (directory / PARTITION / build(FileName(FileKind.TIME_INDEX, base))).write_bytes(bytes(12))
+        (directory / PARTITION / f"{base}.index").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+@pytest.mark.parametrize("target", ["--out", "--in-place"])
+def test_logs_without_leading_zeros(directory: Path, tmp_path: Path, target: str, *, is_started: bool) -> None:
+    before, names = batches(directory), [log.name for log in logs(directory)]
+    without_leading_zeros(directory)
+    if is_started:
+        started(directory)
+    options = [target, tmp_path / "new"] if target == "--out" else [target]
+    found = rows(directory, "-o", "segment.index.bytes=1048576", *options)
+    new = tmp_path / "new" if target == "--out" else directory
+    assert {row["name"] for row in found if row["kind"] == "restored"} >= set(names)
+    assert [row for row in found if row["kind"] in ("gap", "left-out")] == []
+    assert batches(new) == before
+    assert [log.name for log in logs(new)] == names
+    assert [each for each in loud(new) if each.path.startswith(str(new / PARTITION))] == []
+
+
+def test_a_log_with_a_batch_outweighs_one_without_leading_zeros(directory: Path) -> None:
+    log = logs(directory)[1]
+    log.with_name(f"{int(log.stem)}.log").write_bytes(log.read_bytes())
+    assert kinds(rows(directory)) == []
+
+
+@pytest.mark.parametrize("is_started", [False, True])
+def test_the_next_steps_of_verify_give_logs_their_leading_zeros(directory: Path, *, is_started: bool) -> None:
+    before = batches(directory)
+    without_leading_zeros(directory)
+    if is_started:
+        started(directory)
+    odd = [each for each in loud(directory) if each.kind == "file-name" and each.severity == "error"]
+    assert len(odd) == len([path for path in (directory / PARTITION).glob("*.log") if path.stat().st_size])
+    for each in odd:
+        subprocess.run(["sh", "-c", str(each.command)], check=True)
+    assert batches(directory) == before
+
+
+def test_a_file_outside_is_named_and_not_moved(directory: Path) -> None:
+    away = to_lost_and_found(logs(directory)[1])
+    assert kinds(rows(directory, "--in-place")) == ["left-out", "gap"]
+    assert away.exists()
+
+
+def as_gzip(log: Path) -> Path:
+    packed = log.with_name(f"{log.name}.1.gz")
+    data = log.read_bytes()
+    packed.write_bytes(gzip.compress(data[:5000]) + gzip.compress(data[5000:]))
+    log.unlink()
+    return packed
+
+
+def as_zstd(log: Path) -> Path:
+    packed = log.with_name(f"{log.name}.zst")
+    packed.write_bytes(zstandard.compress(log.read_bytes()))
+    log.unlink()
+    return packed
+
+
+def beside_its_emptied_self(log: Path) -> Path:
+    packed = as_gzip(log)
+    log.touch()
+    return packed
+
+
+def gzip_in_its_place(log: Path) -> Path:
+    return as_gzip(log).rename(log)
+
+
+def zstd_in_its_place(log: Path) -> Path:
+    return as_zstd(log).rename(log)
+
+
+COMPRESSED = [as_gzip, as_zstd, beside_its_emptied_self, gzip_in_its_place, zstd_in_its_place]
+
+
+@pytest.mark.parametrize("target", ["--out", "--in-place"])
+@pytest.mark.parametrize("number", [0, 1, -1], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("damage", COMPRESSED, ids=lambda damage: damage.__name__)
+def test_a_compressed_log_is_inflated(
+    directory: Path, tmp_path: Path, damage: Callable[[Path], Path], number: int, target: str
+) -> None:
+    before = batches(directory)
+    log = logs(directory)[number]
+    packed = damage(log)
+    found = rows(directory, *([target, tmp_path / "new"] if target == "--out" else [target]))
+    assert kinds(found) == ["restored"]
+    (row,) = (row for row in found if row["kind"] == "restored")
+    assert (row["file"], row["name"]) == (packed.name, log.name)
+    new = tmp_path / "new" if target == "--out" else directory
+    assert batches(new) == before
+    assert packed == log or not (new / PARTITION / packed.name).exists()
+    assert [each for each in loud(new) if each.path.startswith(str(new / PARTITION))] == []
+
+
+def test_a_damaged_compressed_log_is_named(directory: Path) -> None:
+    packed = as_gzip(logs(directory)[1])
+    packed.write_bytes(packed.read_bytes()[:-9])
+    found = rows(directory)
+    assert kinds(found) == ["left-out", "gap"]
+    row = next(row for row in found if row["kind"] == "left-out")
+    assert row["file"] == packed.name
+    assert "compressed: the file ends inside" in row["reason"]
+
+
+WITHOUT_INDEXES = pytest.mark.parametrize("damage", [into_upper_case, without_indexes], ids=lambda each: each.__name__)
+
+
+@WITHOUT_INDEXES
+def test_a_start_makes_the_indexes_anew(directory: Path, tmp_path: Path, damage: Callable[[Path], Path]) -> None:
+    before = batches(directory)
+    damage(logs(directory)[2])
+    assert kinds(rows(directory, "--out", tmp_path / "new")) == ["restored"]
+    assert batches(tmp_path / "new") == before
+
+
+@WITHOUT_INDEXES
+def test_a_log_at_whose_new_index_a_start_fails_is_named(directory: Path, damage: Callable[[Path], Path]) -> None:
+    damage(logs(directory)[1])
+    found = rows(directory)
+    assert kinds(found) == ["left-out", "gap"]
+    assert any("time index is full" in row["reason"] for row in found if row["kind"] == "left-out")
+
+
+def test_two_logs_of_one_gap(directory: Path, tmp_path: Path) -> None:
+    before = batches(directory)
+    for log in logs(directory)[2:4]:
+        without_indexes(log).rename(log.with_suffix(".old"))
+    assert kinds(rows(directory, "--out", tmp_path / "new")) == ["restored", "restored"]
+    assert batches(tmp_path / "new") == before
+
+
+@pytest.mark.parametrize("with_indexes", [False, True])
+def test_offsets_that_no_file_has(directory: Path, with_indexes: bool) -> None:
+    log, following = logs(directory)[1:3]
+    for path in [log] if with_indexes else files_of(log):
+        path.unlink()
+    (gap,) = (row for row in rows(directory) if row["kind"] == "gap")
+    assert (gap["first_offset"], gap["last_offset"]) == (int(log.stem), int(following.stem) - 1)
+    if with_indexes:
+        shown = kcli("recover", directory)
+        assert f"its indexes are here and it is not: Kafka starts without offsets {int(log.stem):,}.." in shown.stdout
+        assert shown.status == 1
+
+
+def test_an_older_version_is_not_taken(directory: Path) -> None:
+    log = logs(directory)[1]
+    log.with_name(f"{log.name}.bak").write_bytes(log.read_bytes()[: log.stat().st_size // 2])
+    log.with_name(f"{log.name}.same").write_bytes(log.read_bytes())
+    other = logs(directory)[0]
+    log.with_name(f"{log.stem}.other").write_bytes(log.read_bytes() + other.read_bytes())
+    assert kinds(rows(directory)) == []
+    assert [each.path for each in loud(directory) if each.path.endswith(str(FileKind.LOG))] == []

@@ -1,0 +1,260 @@
+"""The small files that a start reads, with odd contents: `kcli recover` predicts whether Kafka starts.
+
+Each row was tried with Kafka 4.3.0: it started, or it did not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kcli.broker.metadata.config import MetadataLogConfig
+from kcli.broker.metadata.snapshots import Snapshots
+from kcli.broker.metadata.upkeep import Upkeep
+from kcli.log.disk import Disk
+from kcli.log.live.partition_log import OpenOptions, PartitionLog
+from kcli.log.log_directory import LogDirectory
+from kcli.metadata_log.snapshot_file import SnapshotId
+from tests.broker.running import served_node
+from tests.cli.run import kcli
+from tests.metadata_damage import copied
+
+PARTITION = "mixed-0/partition.metadata"
+MARKER = ".kafka_cleanshutdown"
+BOOTSTRAP = "bootstrap.checkpoint"
+METADATA = "__cluster_metadata-0"
+METADATA_TOPIC_ID = f"{METADATA}/partition.metadata"
+CHECKPOINTS = (
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "cleaner-offset-checkpoint",
+)
+Change = Callable[[Path], object]
+AHEAD = f"{METADATA}/{900:020}-{9:010}.checkpoint"
+"""A snapshot that is ahead of the log."""
+
+
+def written(change: Callable[[bytes], bytes]) -> Change:
+    return lambda path: path.write_bytes(change(path.read_bytes() if path.exists() else b""))
+
+
+def replaced(pattern: bytes, by: bytes) -> Change:
+    return written(lambda data: re.sub(pattern, by, data, count=1))
+
+
+def made_a_directory(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def filled(path: Path) -> None:
+    made_a_directory(path)
+    (path / "file").touch()
+
+
+def dangling(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/nonexistent/file")
+
+
+STARTS: list[tuple[str, Change]] = [
+    (PARTITION, replaced(b"version: 0", b"version: 1")),
+    (PARTITION, written(lambda data: data + b"\nextra line\n")),
+    (PARTITION, written(lambda data: b"\xef\xbb\xbf" + data)),
+    (PARTITION, written(lambda data: data.replace(b"\n", b"\r\n"))),
+    ("meta.properties", replaced(b"version=1", b"version=+1")),
+    ("meta.properties", written(lambda data: data + b"\xff\xfe\n")),
+    (MARKER, made_a_directory),
+    (MARKER, dangling),
+    (MARKER, written(lambda _: b"garbage")),
+    (BOOTSTRAP, dangling),
+    (BOOTSTRAP, written(lambda data: data[:-5])),
+    (BOOTSTRAP, written(lambda data: data + b"extra")),
+    (BOOTSTRAP, written(lambda data: data[:17] + bytes((data[17] ^ 8,)) + data[18:])),
+    ("__cluster_metadata-0/quorum-state", replaced(b'"leaderEpoch":[0-9]+', b'"leaderEpoch":99')),
+    ("__cluster_metadata-0/quorum-state", replaced(b'"votedId":-?[0-9]+', b'"votedId":7')),
+    ("__cluster_metadata-0/quorum-state", dangling),
+    (METADATA_TOPIC_ID, Path.unlink),
+    (f"{AHEAD}.part", made_a_directory),
+    (f"{AHEAD}.deleted", made_a_directory),
+]
+REFUSED: list[tuple[str, Change]] = [
+    (PARTITION, made_a_directory),
+    (PARTITION, written(lambda _: b"")),
+    (PARTITION, replaced(b"version: 0", b"version: -1")),
+    (PARTITION, replaced(b"version: 0", b"version:  0 ")),
+    (PARTITION, written(lambda data: data + b"\n\xff\xfe")),
+    (MARKER, filled),
+    ("meta.properties", replaced(b"node.id=[0-9]+", b"node.id=-5")),
+    (METADATA_TOPIC_ID, made_a_directory),
+    (METADATA_TOPIC_ID, written(lambda _: b"")),
+    (METADATA_TOPIC_ID, written(lambda _: b"garbage\n")),
+    (METADATA_TOPIC_ID, written(lambda _: b"version: 0\ntopic_id: HnQNgFKJSqOD6nSqAUPGjQ")),
+    (AHEAD, made_a_directory),
+    (f"{AHEAD}.part", filled),
+    (f"{AHEAD}.deleted", filled),
+    (BOOTSTRAP, made_a_directory),
+    (BOOTSTRAP, written(lambda _: b"")),
+    (BOOTSTRAP, written(lambda data: data + bytes(100))),
+    (BOOTSTRAP, written(lambda data: data[: len(data) // 2])),
+    *((name, dangling) for name in CHECKPOINTS),
+    *((name, written(lambda _: b"1\n0\n")) for name in CHECKPOINTS),
+]
+
+
+def refusals(directory: Path) -> list[str]:
+    """The files that, `kcli recover` says, keep Kafka from starting."""
+    ended = kcli("recover", "--format", "jsonl", directory)
+    assert not ended.stderr
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    return ["/".join(filter(None, (row["partition"], row["file"]))) for row in found if row["kind"] == "refused"]
+
+
+def told(case: tuple[str, Change]) -> str:
+    return case[0]
+
+
+@pytest.mark.parametrize("case", STARTS, ids=told)
+def test_kafka_starts(tmp_path: Path, case: tuple[str, Change]) -> None:
+    directory = copied(tmp_path)
+    file, change = case
+    change(directory / file)
+    assert refusals(directory) == []
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=told)
+def test_kafka_does_not_start(tmp_path: Path, case: tuple[str, Change]) -> None:
+    directory = copied(tmp_path)
+    file, change = case
+    change(directory / file)
+    assert refusals(directory) == [file]
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_kafka_goes_on_with_a_negative_count(tmp_path: Path, name: str) -> None:
+    directory = copied(tmp_path)
+    (directory / name).write_text("0\n-1\n")
+    assert refusals(directory) == []
+    assert "passed-over" in kcli("recover", directory).stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        (BOOTSTRAP, written(lambda _: b"")),
+        ("replication-offset-checkpoint", written(lambda _: b"1\n0\n")),
+        (METADATA_TOPIC_ID, made_a_directory),
+        (METADATA_TOPIC_ID, written(lambda _: b"")),
+        (AHEAD, made_a_directory),
+        (f"{AHEAD}.part", filled),
+    ],
+)
+def test_serve_refuses_as_kafka_does(tmp_path: Path, file: str, change: Change) -> None:
+    """And drops no log in favour of a snapshot that is none, as Kafka does before it ends."""
+    directory = copied(tmp_path)
+    log = (directory / METADATA / f"{0:020}.log").read_bytes()
+    change(directory / file)
+    with pytest.raises(AssertionError, match=file), served_node(directory):
+        pass
+    assert (directory / METADATA / f"{0:020}.log").read_bytes().startswith(log)
+
+
+@pytest.mark.parametrize("case", [STARTS[0], STARTS[6], *STARTS[-2:]], ids=told)
+def test_serve_starts_as_kafka_does(tmp_path: Path, case: tuple[str, Change]) -> None:
+    directory = copied(tmp_path)
+    case[1](directory / case[0])
+    with served_node(directory):
+        pass
+
+
+def test_without_a_damaged_bootstrap_checkpoint_kafka_starts(tmp_path: Path) -> None:
+    """The metadata log has the metadata.version: salvage leaves the file out, and keeps it where it works in place."""
+    directory = copied(tmp_path)
+    (directory / BOOTSTRAP).write_bytes(b"")
+    assert "kcli recover --salvage --out NEW" in kcli("recover", directory).stdout
+    new = tmp_path / "new"
+    assert kcli("recover", "--salvage", "--out", new, directory).status == 0
+    assert not (new / BOOTSTRAP).exists()
+    assert refusals(new) == []
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    assert not (directory / BOOTSTRAP).exists()
+    assert list(directory.glob("kcli-recover-*.tar"))
+
+
+@pytest.mark.parametrize("case", [each for each in REFUSED if each[0] == METADATA_TOPIC_ID], ids=told)
+def test_salvage_writes_the_metadata_logs_topic_id_anew(tmp_path: Path, case: tuple[str, Change]) -> None:
+    """In place too, unless a directory has the file's name: then nothing is changed, and the command moves it away."""
+    directory, new = copied(tmp_path), tmp_path / "new"
+    file, change = case
+    sound = (directory / file).read_bytes()
+    change(directory / file)
+    ended = kcli("recover", "--salvage", "--out", new, directory)
+    assert ended.status == 0, ended.stderr
+    assert "written anew" in ended.stdout
+    assert (new / file).read_bytes() == sound
+    assert refusals(new) == []
+    if (directory / file).is_dir():
+        ended = kcli("recover", "--salvage", "--in-place", directory)
+        assert "nothing was changed. Next: mv -nT -- " in ended.complaint
+        assert not list(directory.glob("*.tar"))
+        subprocess.run(ended.complaint.partition("Next: ")[2], shell=True, check=True)
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    assert refusals(directory) == []
+
+
+@pytest.mark.parametrize("behind", ["", " text", "}", '{"brokerEpoch":1}'])
+def test_the_marker_is_read_up_to_the_end_of_its_json(tmp_path: Path, behind: str) -> None:
+    """As Jackson does: with another broker epoch the controller would take the broker for one that crashed."""
+    marker = tmp_path / MARKER
+    marker.write_text(f'\n{{"version":0,"brokerEpoch":42}}{behind}')
+    assert LogDirectory(tmp_path).marked_broker_epoch == 42
+    marker.write_text(f"text {marker.read_text()}")
+    assert LogDirectory(tmp_path).marked_broker_epoch is None
+
+
+def test_an_older_snapshot_that_cannot_be_read_keeps_the_old_ones_only(tmp_path: Path) -> None:
+    """Kafka logs an error when it looks for snapshots that are due to be deleted, and goes on."""
+    directory = copied(tmp_path)
+    older = directory / METADATA / f"{1:020}-{1:010}.checkpoint"
+    older.mkdir()
+    ids = Snapshots(Disk(), older.parent)
+    ids.ids = [SnapshotId(1, 1), SnapshotId(2, 1)]
+    (older.parent / ids.ids[1].file_name).touch()
+    config = MetadataLogConfig()
+    upkeep = Upkeep(Disk(), ids, config, bytes_since=0, now_ms=0)
+    log = PartitionLog(older.parent, Disk(), config.log_config, 0, OpenOptions(clean=False))
+    upkeep.clean(log, 2**50)
+    log.close(0)
+    assert len(ids.ids) == 2
+
+
+def test_a_log_that_is_gone_is_told(tmp_path: Path) -> None:
+    """Kafka starts, removes the indexes that are left, and serves an empty log."""
+    directory, log = copied(tmp_path), "mixed-0"
+    end = json.loads(kcli("recover", "--format", "jsonl", directory / log).stdout.splitlines()[-1])["log_end_offset"]
+    for file in (directory / log).glob("*.log"):
+        file.unlink()
+    (directory / CHECKPOINTS[1]).write_text(f"0\n1\n{log.replace('-', ' ')} {end}\n")
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert (
+        f"the log ends at 0, and had reached {end:,} by the checkpoints; lost: offsets 0..{end - 1:,}" in ended.stdout
+    )
+    rows = [json.loads(line) for line in kcli("recover", "--format", "jsonl", directory).stdout.splitlines()]
+    assert [row["partition"] for row in rows if row["kind"] == "end-missing"] == [log]
+
+
+def test_what_salvage_does_not_mend_is_for_verify_to_tell(tmp_path: Path) -> None:
+    """An emptied meta.properties: the cluster's id is nowhere else in the directory."""
+    directory = copied(tmp_path)
+    (directory / "meta.properties").write_bytes(b"")
+    ended = kcli("recover", "--salvage", directory)
+    assert ended.status == 1
+    assert re.search(rf"^next +kcli verify {re.escape(str(directory))}$", ended.stdout, re.MULTILINE)
+    assert "meta-properties-version" in kcli("verify", directory).stdout

@@ -1,0 +1,209 @@
+"""Two log directories of one broker: what verify, recover and salvage say of one beside the other. Each outcome is that
+of Kafka 4.3.0 with the same damage in two directories."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding, Verification
+from kcli.log.log_directory import read_properties
+from tests.cli.run import kcli
+from tests.two_directories import MOVED, SECOND_ID, two_directories
+
+PAIR = ("meta.properties", "recovery-point-offset-checkpoint")
+Directories = tuple[Path, Path, Path]
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> Directories:
+    return two_directories(tmp_path)
+
+
+def found(directories: Directories, *, with_config: bool = True, quietest: str = "warning") -> list[Finding]:
+    """The findings in both, with server.properties or by the directories alone."""
+    *both, config = directories
+    server = read_properties(config) if with_config else {}
+    findings = Verification(both, server=server, config=config if with_config else None).findings()
+    return [each for each in findings if quietest == "info" or each.severity != "info"]
+
+
+def recovered(directories: Directories, number: int, *options: str) -> list[dict[str, object]]:
+    """The rows of `kcli recover` for one of them, but for the offsets of partitions."""
+    ended = kcli("recover", "--config", directories[2], "--format", "jsonl", *options, directories[number])
+    assert not ended.stderr
+    rows = [json.loads(line) for line in ended.stdout.splitlines()]
+    return [row for row in rows if row["kind"] not in ("partition", "leftover-removed")]
+
+
+def shortened(directory: Path) -> None:
+    """Cut the log to its first half, as of an older copy."""
+    log = max(directory.glob("*.log"))
+    os.truncate(log, log.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_two_sound_directories(directories: Directories, *, with_config: bool) -> None:
+    assert found(directories, with_config=with_config) == []
+
+
+def test_recovery_of_two_sound_directories(directories: Directories) -> None:
+    assert recovered(directories, 0) == recovered(directories, 1) == []
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_one_partition_in_both(directories: Directories, *, with_config: bool) -> None:
+    one, two, _ = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    shortened(one / MOVED[0])
+    first = [each for each in found(directories, with_config=with_config) if each.kind == "directory-duplicate"]
+    assert [(each.path, each.refuses_start) for each in first] == [(str(one / MOVED[0]), True)]
+
+
+def test_salvage_sets_the_shorter_copy_of_a_partition_aside(directories: Directories, tmp_path: Path) -> None:
+    one, two, config = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    shortened(one / MOVED[0])
+    for number in (0, 1):
+        refused = [row for row in recovered(directories, number) if row["kind"] == "refused"]
+        assert [row["file"] for row in refused] == [MOVED[0]]
+        assert "Duplicate log directories" in str(refused[0]["reason"])
+        out = tmp_path / f"out{number}"
+        assert kcli("recover", "--salvage", "--config", config, "--out", out, directories[number]).status == 0
+    assert not (tmp_path / "out0" / MOVED[0]).exists()
+    assert list((tmp_path / "out0").glob(f"{MOVED[0]}.*-stray"))
+    assert (tmp_path / "out1" / MOVED[0]).is_dir()
+
+
+def test_a_stray_is_no_second_copy_of_a_partition(directories: Directories) -> None:
+    one, two, _ = directories
+    shutil.copytree(two / MOVED[0], one / MOVED[0])
+    (one / MOVED[0] / "partition.metadata").unlink()
+    assert "directory-duplicate" not in [each.kind for each in found(directories)]
+    assert "refused" not in [row["kind"] for row in recovered(directories, 0)]
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_one_directory_id_in_both(directories: Directories, *, with_config: bool) -> None:
+    one, two, _ = directories
+    shutil.copy(one / PAIR[0], two / PAIR[0])
+    (finding,) = found(directories, with_config=with_config)
+    assert (finding.path, finding.kind, finding.refuses_start) == (str(two / PAIR[0]), "meta-properties-node", True)
+    assert SECOND_ID in str(finding.command)
+
+
+def test_salvage_gives_a_directory_its_own_id(directories: Directories, tmp_path: Path) -> None:
+    one, two, config = directories
+    shutil.copy(one / PAIR[0], two / PAIR[0])
+    for number in (0, 1):
+        (row,) = recovered(directories, number)
+        assert (row["kind"], row["file"]) == ("refused", PAIR[0])
+        assert "Duplicate directory ID" in str(row["reason"])
+    assert kcli("recover", "--salvage", "--config", config, "--out", tmp_path / "out", two).status == 0
+    assert f"directory.id={SECOND_ID}" in (tmp_path / "out" / PAIR[0]).read_text()
+
+
+def test_two_copies_of_one_directory_are_no_two_directories(directories: Directories, tmp_path: Path) -> None:
+    shutil.copytree(directories[0], tmp_path / "copy")
+    assert found((directories[0], tmp_path / "copy", directories[2]), with_config=False) == []
+
+
+@pytest.mark.parametrize(("name", "other"), [("node.id", "7"), ("cluster.id", "AAECAwQFBgcICQoLDA0ODg")])
+def test_the_directory_of_another_node(directories: Directories, name: str, other: str) -> None:
+    path = directories[1] / PAIR[0]
+    lines = [f"{name}={other}" if line.startswith(name) else line for line in path.read_text().splitlines()]
+    path.write_text("\n".join(lines))
+    assert [each.refuses_start for each in found(directories) if each.path == str(path)][:1] == [True]
+    assert "refused" in [row["kind"] for row in recovered(directories, 0)]
+
+
+def test_a_second_metadata_log(directories: Directories) -> None:
+    one, two, _ = directories
+    shutil.copytree(one / "__cluster_metadata-0", two / "__cluster_metadata-0")
+    assert str(two / "__cluster_metadata-0") in [each.path for each in found(directories) if each.refuses_start]
+    refused = [row for row in recovered(directories, 1) if row["kind"] == "refused"]
+    assert [row["file"] for row in refused] == ["__cluster_metadata-0"]
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_a_partition_that_was_moved_by_hand(directories: Directories, *, with_config: bool) -> None:
+    one, two, _ = directories
+    shutil.move(two / MOVED[0], one / MOVED[0])
+    assert found(directories, with_config=with_config) == []
+    notes = found(directories, with_config=with_config, quietest="info")
+    (note,) = [each for each in notes if each.kind == "partition-elsewhere"]
+    assert (note.path, note.found) == (str(two / MOVED[0]), f"it lies in {one}")
+
+
+def test_recovery_of_a_partition_that_was_moved_by_hand(directories: Directories) -> None:
+    shutil.move(directories[1] / MOVED[0], directories[0] / MOVED[0])
+    assert recovered(directories, 0) == recovered(directories, 1) == []
+
+
+@pytest.mark.parametrize("with_config", [True, False])
+def test_exchanged_meta_properties_are_one_finding(directories: Directories, *, with_config: bool) -> None:
+    one, two = (each / PAIR[0] for each in directories[:2])
+    texts = one.read_text(), two.read_text()
+    one.write_text(texts[1])
+    two.write_text(texts[0])
+    (finding,) = found(directories, with_config=with_config)
+    assert (finding.kind, finding.severity, finding.refuses_start) == ("meta-properties-node", "warning", False)
+    assert recovered(directories, 0) == recovered(directories, 1) == []
+
+
+@pytest.mark.parametrize("name", [*PAIR, "log-start-offset-checkpoint", "replication-offset-checkpoint"])
+def test_a_broken_directory_goes_offline(directories: Directories, name: str) -> None:
+    """Kafka starts without the second directory; with the same damage in that of the metadata log it does not start."""
+    two = directories[1] / name
+    two.write_text("version=7\n" if name == PAIR[0] else "0\n7\n")
+    broken = [each for each in found(directories) if each.path == str(two)]
+    assert [each.refuses_start for each in broken] == [False]
+    assert "Kafka starts without this log directory" in str(broken[0].found)
+    assert "refused" not in [row["kind"] for row in recovered(directories, 1)]
+    shutil.copy(two, directories[0] / name)
+    assert "refused" in [row["kind"] for row in recovered(directories, 0)]
+
+
+def test_next_steps_keep_the_configuration(directories: Directories) -> None:
+    (directories[1] / PAIR[1]).write_text("0\n7\n")
+    (finding,) = found(directories)
+    assert finding.command == f"kcli recover --config {directories[2]} --dry-run {directories[1]}"
+    ended = kcli("recover", "--config", directories[2], directories[1])
+    assert f"kcli recover --salvage --config {directories[2]} --out NEW {directories[1]}" in ended.stdout
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_directory_without_its_id(directories: Directories, number: int, tmp_path: Path) -> None:
+    """Kafka gives it a new id, and leaves its partitions offline, for which the metadata log has the old one."""
+    path = directories[number] / PAIR[0]
+    before = path.read_text()
+    path.write_text("".join(line for line in before.splitlines(keepends=True) if not line.startswith("directory.id")))
+    registered = before.split("directory.id=")[1].split()[0]
+    (finding,) = found(directories)
+    assert (finding.path, finding.kind, finding.refuses_start) == (str(path), "meta-properties-node", False)
+    (row,) = recovered(directories, number)
+    assert (row["kind"], registered in str(row["reason"])) == ("passed-over", True)
+    out = tmp_path / "out"
+    assert kcli("recover", "--salvage", "--config", directories[2], "--out", out, directories[number]).status == 0
+    assert f"directory.id={registered}" in (out / PAIR[0]).read_text()
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert found(directories) == []
+
+
+def test_of_a_link_and_the_directory_that_it_leads_to_the_link_is_moved(directories: Directories) -> None:
+    one, two, _ = directories
+    (one / MOVED[0]).symlink_to(two / MOVED[0])
+    first = [each for each in found(directories) if each.kind == "directory-duplicate"]
+    assert [each.path for each in first] == [str(one / MOVED[0])]
+
+
+def test_a_move_that_only_lacks_its_last_rename(directories: Directories) -> None:
+    """Kafka gives a -future directory the plain name where the metadata log places the partition."""
+    (directories[1] / MOVED[0]).rename(directories[1] / f"{MOVED[0]}.{'0' * 32}-future")
+    assert found(directories) == []
+    assert recovered(directories, 1) == []

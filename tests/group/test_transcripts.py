@@ -1,0 +1,20 @@
+"""Stories of a group, told by tests/group/story.py and held true: tests/group/transcripts/*.txt."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.group.story import Story
+from tests.transcript import check, replayed
+
+TRANSCRIPTS = sorted(Path(__file__).with_name("transcripts").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=[path.stem for path in TRANSCRIPTS])
+def test_transcript(path: Path, pytestconfig: pytest.Config) -> None:
+    check(path, partial(replayed, play=Story().play), pytestconfig)
+
+
+def test_there_are_transcripts() -> None:
+    assert len(TRANSCRIPTS) >= 8

@@ -1,0 +1,59 @@
+"""A meta.properties without cluster.id: no other file of the log directory has the id."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from formats.file_name import FileKind
+from kcli.inspector.verify import Finding
+from kcli.log.log_directory import read_properties
+from tests.cli.run import kcli
+from tests.inspector.test_verify_causes import directory, loud
+
+__all__ = ["directory"]  # a fixture
+
+
+def cut(directory: Path) -> Path:
+    """As a full disk leaves the file: without the last line, and with a part of the line before."""
+    path = directory / FileKind.META_PROPERTIES
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("cluster.id")]
+    path.write_text("\n".join([*lines, "cluster.i"]))
+    return path
+
+
+def of_meta(directory: Path) -> Finding:
+    (finding,) = (each for each in loud(directory) if each.kind == "meta-properties-content")
+    assert finding.refuses_start
+    return finding
+
+
+def test_the_id_of_another_log_directory_of_the_node_is_appended(directory: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copyfile(directory / FileKind.META_PROPERTIES, other / FileKind.META_PROPERTIES)
+    before = read_properties(other / FileKind.META_PROPERTIES)
+    path = cut(directory)
+    finding = of_meta(directory)
+    assert str(other) in str(finding.action)
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert read_properties(path)["cluster.id"] == before["cluster.id"]
+    assert [each for each in loud(directory) if "meta-properties" in each.kind] == []
+
+
+def test_where_none_has_it(directory: Path, tmp_path: Path) -> None:
+    cut(directory)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / FileKind.META_PROPERTIES).write_text("version=1\nnode.id=4711\ncluster.id=another-nodes\n")
+    finding = of_meta(directory)
+    assert "append a line cluster.id=ID" in str(finding.action)
+    shown = subprocess.run(["sh", "-c", str(finding.command)], check=True, capture_output=True, text=True)
+    assert shown.stdout.endswith("cluster.id=another-nodes\n")
+
+
+def test_recover_says_that_salvage_leaves_it(directory: Path) -> None:
+    (directory / FileKind.CLEANER_OFFSETS).write_bytes(b"\xff")
+    cut(directory)
+    for options in ([], ["--salvage"]):
+        shown = kcli("recover", *options, directory)
+        assert f"meta.properties stays as it is: kcli verify '{directory}' tells" in shown.stdout

@@ -1,0 +1,109 @@
+"""Files that a copy of a log directory brings along: those of macOS, hard links between partitions, plain files."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding
+from tests.cli.run import kcli
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
+
+__all__ = ["directory"]  # a fixture
+
+APPLE_DOUBLE = bytes.fromhex("0005160700020000") + b"Mac OS X".ljust(16) + bytes(4072)
+
+
+def of_kind(directory: Path, kind: str) -> list[Finding]:
+    return [each for each in loud(directory) if each.kind == kind]
+
+
+def run(finding: Finding) -> None:
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+
+
+@pytest.fixture
+def from_a_mac(directory: Path) -> Path:
+    for partition in (PARTITION, OTHER):
+        for path in sorted((directory / partition).iterdir()):
+            path.with_name(f"._{path.name}").write_bytes(APPLE_DOUBLE)
+    (directory / f"._{PARTITION}").write_bytes(APPLE_DOUBLE)
+    return directory
+
+
+def test_the_files_of_macos_are_one_finding(from_a_mac: Path) -> None:
+    before = loud(from_a_mac)
+    (finding,) = (each for each in before if each.kind == "file-name")
+    assert finding.refuses_start
+    assert "AppleDouble" in str(finding.found)
+    other = from_a_mac / PARTITION / "._notes"
+    other.write_bytes(b"mine")
+    run(finding)
+    assert list(from_a_mac.rglob("._*")) == [other]
+    assert [each for each in before if each is not finding] == loud(from_a_mac)
+
+
+def test_in_a_partition_alone(from_a_mac: Path) -> None:
+    (finding,) = of_kind(from_a_mac / PARTITION, "file-name")
+    run(finding)
+    assert of_kind(from_a_mac / PARTITION, "file-name") == []
+    assert list((from_a_mac / OTHER).glob("._*"))
+
+
+def test_a_log_of_that_name_that_macos_did_not_make(directory: Path) -> None:
+    log = logs(directory)[0]
+    log.with_name(f"._{log.name}").write_bytes(b"mine")
+    (finding,) = of_kind(directory, "file-name")
+    assert finding.path == str(log.with_name(f"._{log.name}"))
+
+
+def test_kafka_passes_over_a_plain_file_in_the_log_directory(directory: Path) -> None:
+    before = kcli("recover", "--format", "jsonl", directory)
+    (directory / f"._{PARTITION}").write_bytes(APPLE_DOUBLE)
+    after = kcli("recover", "--format", "jsonl", directory)
+    assert (after.stdout, after.status) == (before.stdout, before.status)
+
+
+def test_a_plain_file_with_the_name_of_a_partition_of_the_checkpoints(directory: Path) -> None:
+    (directory / PARTITION).rename(directory / "aside")
+    (directory / PARTITION).write_bytes(b"")
+    assert "not a directory" in kcli("recover", directory).stdout
+
+
+def link_indexes(directory: Path) -> None:
+    """As a program does that keeps one file for all that are alike."""
+    one, two = (files_of(logs(directory, partition)[-1]) for partition in (PARTITION, OTHER))
+    for suffix in (".index", ".timeindex"):
+        path, other = (next(each for each in files if each.suffix == suffix) for files in (one, two))
+        other.unlink()
+        os.link(path, other)
+
+
+def test_hard_links_are_one_finding(directory: Path) -> None:
+    link_indexes(directory)
+    (finding,) = of_kind(directory, "file-shared")
+    assert finding.severity == "error"
+    assert str(finding.found).startswith("4 files are hard links of each other")
+    shown = kcli("recover", directory)
+    assert "4 files of segments are hard links of each other" in shown.stdout
+    assert shown.status == 1
+    assert "\nnext             kcli " in shown.stdout
+    run(finding)
+    assert of_kind(directory, "file-shared") == []
+    assert all(path.stat().st_nlink == 1 for path in directory.rglob("*") if path.is_file())
+    assert "hard links" not in kcli("recover", directory).stdout
+
+
+def test_hard_links_of_a_backup_are_none_of_them(directory: Path, tmp_path: Path) -> None:
+    subprocess.run(["cp", "-al", directory, tmp_path / "backup"], check=True)
+    assert of_kind(directory, "file-shared") == []
+
+
+def test_a_partition_that_is_a_link_to_a_disk_that_is_not_mounted(directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "mount").mkdir()
+    (directory / PARTITION).rename(tmp_path / "moved")
+    (directory / PARTITION).symlink_to(tmp_path / "mount")
+    (finding,) = of_kind(directory, "log-missing")
+    assert str(finding.found).startswith(f"a symbolic link to {tmp_path / 'mount'}, which has no log: ")
+    assert str(finding.command) == f"ls -la {tmp_path / 'mount'}"

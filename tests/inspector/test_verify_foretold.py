@@ -1,0 +1,236 @@
+"""What verify says of the next start is what `kcli recover` plays, and what real Kafka 4.3 was seen to do."""
+
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding, Verification
+from tests.damage import frames, mended
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, flip, logs, loud
+
+__all__ = ["directory"]
+
+
+def of_log(directory: Path, log: Path) -> Finding:
+    return next(each for each in loud(directory) if each.path == str(log))
+
+
+def crashed(directory: Path) -> None:
+    """Before anything was flushed."""
+    (directory / ".kafka_cleanshutdown").unlink()
+    (directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+
+
+def rewritten(log: Path, number: int, field: int, form: str, value: int) -> None:
+    data = bytearray(log.read_bytes())
+    start, _ = frames(data)[number]
+    struct.pack_into(form, data, start + field, value)
+    log.write_bytes(mended(data))
+
+
+def test_zeros_behind_the_end_keep_a_clean_start_from_ending(directory: Path) -> None:
+    log = logs(directory)[-1]
+    with log.open("ab") as file:
+        file.write(bytes(4096))
+    finding = of_log(directory, log)
+    assert finding.action.startswith("Kafka does not start with it: batch length 0")
+    assert finding.command is not None
+    assert finding.command.startswith("rm -- ")
+
+
+def test_a_batch_that_reaches_into_the_next_empties_the_segment(directory: Path) -> None:
+    crashed(directory)
+    log = logs(directory)[0]
+    data = log.read_bytes()
+    start, _ = frames(data)[1]
+    (delta,) = struct.unpack_from(">i", data, start + 23)
+    rewritten(log, 1, 23, ">i", delta + 40)
+    finding = of_log(directory, log)
+    assert finding.action.startswith("Kafka empties the file when it starts: offsets 0..")
+
+
+def test_an_offset_too_far_up_splits_the_segment(directory: Path) -> None:
+    crashed(directory)
+    log = logs(directory)[1]
+    for each in logs(directory)[2:]:
+        each.unlink()
+    rewritten(log, len(frames(log.read_bytes())) - 1, 0, ">q", 2**63 - 2)
+    flip(log.with_suffix(".snapshot"), 4)
+    finding = of_log(directory, log)
+    assert "splits the segment" in finding.action
+    assert "takes no more batches" in finding.action
+    assert "snapshot-crc" not in finding.consequences
+
+
+def test_the_files_behind_a_cut_are_deleted(directory: Path) -> None:
+    crashed(directory)
+    one, two = logs(directory)[1:3]
+    flip(one, one.stat().st_size // 2)
+    flip(two, two.stat().st_size // 2)
+    cut = of_log(directory, one)
+    assert cut.action.startswith("Kafka cuts the file here when it starts, and deletes the segments behind it: offsets")
+    assert cut.command is not None
+    assert cut.command.startswith("kcli recover --unclean --salvage --dry-run ")
+    assert of_log(directory, two).action.startswith("Kafka deletes the file when it starts (segment ")
+
+
+def test_a_clean_start_cuts_the_metadata_log_as_well(directory: Path) -> None:
+    log = logs(directory, "__cluster_metadata-0")[0]
+    flip(log, log.stat().st_size // 2)
+    assert of_log(directory, log).action.startswith("Kafka cuts the file here when it starts: offsets ")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_index_of_a_longer_log_does_not_say_that_the_log_was_cut(directory: Path, number: int) -> None:
+    index = logs(directory)[number].with_suffix(".index")
+    shutil.copyfile(logs(directory, OTHER)[0].with_suffix(".index"), index)
+    assert {each.path for each in loud(directory / PARTITION)} == {str(index)}
+
+
+def test_exchanged_indexes_are_one_finding(directory: Path) -> None:
+    log = logs(directory)[1]
+    index, times = log.with_suffix(".index"), log.with_suffix(".timeindex")
+    one, other = index.read_bytes(), times.read_bytes()
+    index.write_bytes(other)
+    times.write_bytes(one)
+    (finding,) = loud(directory)
+    assert finding.kind == "index-swapped"
+    assert finding.path == str(index)
+    assert finding.command is not None
+    subprocess.run(finding.command, shell=True, check=True)
+    assert (index.read_bytes(), times.read_bytes()) == (one, other)
+    assert not loud(directory)
+
+
+def test_a_wrong_timestamp_takes_what_the_time_index_contradicts(directory: Path) -> None:
+    log = logs(directory)[1]
+    rewritten(log, 1, 35, ">q", 2**62)
+    (finding,) = loud(directory)
+    assert finding.kind == "max-timestamp"
+    assert finding.consequences["timeindex-timestamp"] > 0
+
+
+def damaged_snapshot(directory: Path, name: str) -> Path:
+    path = directory / "__cluster_metadata-0" / name
+    shutil.copyfile(directory / "bootstrap.checkpoint", path)
+    flip(path, path.stat().st_size // 2)
+    return path
+
+
+def test_kafka_does_not_start_with_a_damaged_latest_snapshot(directory: Path) -> None:
+    old = damaged_snapshot(directory, f"{10:020}-{1:010}.checkpoint")
+    path = damaged_snapshot(directory, f"{20:020}-{1:010}.checkpoint")
+    verification = Verification([directory])
+    found = {each.path: each for each in verification.findings() if each.severity == "error"}
+    assert found[str(path)].action.startswith("Kafka does not start with it: byte ")
+    assert found[str(path)].command == f"kcli recover --dry-run '{directory}'"
+    assert found[str(old)].action.startswith("nothing to do: Kafka reads the latest snapshot")
+    assert verification.unknown == 0
+
+
+def test_kafka_does_not_start_with_a_damaged_bootstrap_checkpoint(directory: Path) -> None:
+    path = directory / "bootstrap.checkpoint"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    finding = of_log(directory, path)
+    assert finding.kind == "bootstrap-checkpoint"
+    assert str(finding.found).endswith(": Kafka does not start with it")
+    assert finding.command == f"mv -nT -- '{path}' '{path}.moved'"
+
+
+def test_kafka_reads_a_bootstrap_checkpoint_with_a_wrong_crc(directory: Path) -> None:
+    path = directory / "bootstrap.checkpoint"
+    flip(path, 17)
+    found = [each for each in Verification([directory]).findings() if each.path == str(path)]
+    assert {each.severity for each in found} == {"warning"}
+    assert {each.action.partition(":")[0] for each in found} == {"nothing to do"}
+
+
+def test_an_emptied_meta_properties_is_told_as_empty(directory: Path) -> None:
+    path = directory / "meta.properties"
+    path.write_bytes(b"")
+    assert of_log(directory, path).found == "an empty file: Kafka does not start"
+
+
+def flush_nothing(directory: Path, *partitions: str) -> None:
+    """The recovery points of these partitions are lost: a start without the marker looks at all of their logs."""
+    path = directory / "recovery-point-offset-checkpoint"
+    names = {partition.replace("-0", " 0") for partition in partitions}
+    left = [line for line in path.read_text().splitlines()[2:] if line.rpartition(" ")[0] not in names]
+    path.write_text("".join(f"{line}\n" for line in ("0", len(left), *left)))
+
+
+def test_the_marker_stays_where_a_start_without_it_deletes_later_segments(directory: Path) -> None:
+    flush_nothing(directory, OTHER)
+    log, following = logs(directory, OTHER)[:2]
+    os.truncate(log, log.stat().st_size - 5)
+    finding = of_log(directory, log)
+    assert "without .kafka_cleanshutdown Kafka cuts the file here when it starts, and deletes the" in finding.action
+    assert f"offsets {int(following.stem):,}.." in finding.action
+    assert finding.command is not None
+    assert finding.command.startswith("kcli recover --unclean --salvage --dry-run ")
+    assert OTHER in finding.command
+
+
+def test_the_marker_stays_where_a_start_without_it_is_refused_at_another_file(directory: Path) -> None:
+    """The time index of a segment has too little room to be rebuilt."""
+    flush_nothing(directory, PARTITION)
+    log = logs(directory)[-1]
+    os.truncate(log, log.stat().st_size - 5)
+    finding = of_log(directory, log)
+    assert "; without .kafka_cleanshutdown Kafka does not start: 00000000000000000108.log: the time" in finding.action
+    assert str(finding.command).startswith("kcli recover --unclean --salvage --dry-run ")
+
+
+def test_the_marker_stays_where_a_start_without_it_harms_another_partition(directory: Path) -> None:
+    """The damage in the last segment alone would go without a loss."""
+    flush_nothing(directory, OTHER)
+    log, other = logs(directory)[-1], logs(directory, OTHER)[0]
+    os.truncate(log, log.stat().st_size - 5)
+    assert str(of_log(directory, log).command).startswith("rm -- ")
+    flip(other, other.stat().st_size // 2)
+    finding = of_log(directory, log)
+    assert f"that start would harm {OTHER}, too" in finding.action
+    assert str(finding.command).startswith("kcli recover --salvage --dry-run ")
+
+
+def test_the_marker_stays_where_a_start_without_it_is_refused(directory: Path) -> None:
+    log = logs(directory)[-1]
+    os.truncate(log, 3 << 30)
+    finding = of_log(directory, log)
+    assert finding.action.startswith("Kafka does not start with it: ")
+    assert "without .kafka_cleanshutdown it does neither" in finding.action
+    assert str(finding.command).startswith("kcli recover --unclean --salvage --dry-run ")
+
+
+def test_the_marker_stays_where_another_partition_cannot_be_read(directory: Path) -> None:
+    """What a start without the marker does to it is not known."""
+    log, other = logs(directory)[-1], logs(directory, OTHER)[-1]
+    os.truncate(log, log.stat().st_size - 5)
+    assert str(of_log(directory, log).command).startswith("rm -- ")
+    other.unlink()
+    other.symlink_to(other.name)
+    found = Verification([directory]).findings()
+    finding = next(each for each in found if each.path == str(log) and each.severity == "error")
+    assert str(finding.command).startswith("kcli recover ")
+
+
+def test_a_file_alone_with_sound_batches_behind_the_damage_is_salvaged(directory: Path) -> None:
+    log = logs(directory)[1]
+    flip(log, 100)
+    finding = of_log(log, log)
+    assert finding.next_valid_position is not None
+    assert str(finding.command).startswith("kcli recover --unclean --salvage --dry-run ")
+
+
+def test_a_file_is_not_moved_away_where_the_start_then_loses_what_salvage_keeps(directory: Path) -> None:
+    path = directory / "bootstrap.checkpoint"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    (metadata,) = directory.glob("__cluster_metadata-0/*.log")
+    flip(metadata, metadata.stat().st_size // 2)
+    finding = of_log(directory, path)
+    assert "salvage keeps what the metadata log has" in finding.action
+    assert finding.command == f"kcli recover --salvage --dry-run '{directory}'"

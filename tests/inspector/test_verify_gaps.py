@@ -1,0 +1,69 @@
+"""Gaps inside a log: whether the topic was ever compacted tells what they mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding, Verification
+from kcli.inspector.verify.surroundings import Gaps, Surroundings
+from kcli.protocol.topic_partition import TopicPartition
+from tests.inspector.test_verify_causes import PARTITION, directory, logs
+from tests.inspector.test_verify_variations import batches_of
+
+__all__ = ["directory"]
+
+CLEANER = "cleaner-offset-checkpoint"
+SERVER = {"node.id": "1"}
+
+
+@pytest.fixture
+def hole(directory: Path) -> tuple[int, int]:
+    """The offsets of a batch that was cut out of a log, whose indexes are lost: a start looks at neither."""
+    log = logs(directory)[0]
+    data = log.read_bytes()
+    batch = batches_of(data)[3]
+    log.write_bytes(data[: batch.position] + data[batch.position + batch.size :])
+    for suffix in (".index", ".timeindex"):
+        log.with_suffix(suffix).unlink()
+    return batch.base_offset, batch.last_offset
+
+
+def gap_in(directory: Path, server: dict[str, str] | None = None) -> Finding:
+    found = Verification([directory], server=server).findings()
+    (gap,) = [each for each in found if each.kind == "offset-gap"]
+    return gap
+
+
+def clean(directory: Path) -> None:
+    topic, _, number = PARTITION.rpartition("-")
+    (directory / CLEANER).write_text(f"0\n1\n{topic} {number} 200\n")
+
+
+def test_a_topic_that_was_never_compacted(directory: Path, hole: tuple[int, int]) -> None:
+    gap = gap_in(directory)
+    assert (gap.severity, gap.lost_first_offset, gap.lost_last_offset) == ("error", *hole)
+
+
+def test_a_line_of_the_log_cleaner_that_the_metadata_log_contradicts(directory: Path, hole: tuple[int, int]) -> None:
+    """It has the topic from its creation on. Only log.cleanup.policy in server.properties is not in it."""
+    clean(directory)
+    gap = gap_in(directory)
+    assert (gap.severity, gap.lost_first_offset, gap.lost_last_offset) == ("warning", *hole)
+    assert "cleaner-offset-checkpoint says that the topic was compacted" in gap.action
+    assert gap_in(directory, SERVER).severity == "error"
+    assert gap_in(directory, {**SERVER, "log.cleanup.policy": "compact"}).severity == "info"
+
+
+def test_a_line_of_the_log_cleaner_that_the_metadata_log_cannot_contradict(directory: Path) -> None:
+    """A topic that a snapshot has may have been compacted before; the policy of a topic tells, too."""
+    clean(directory)
+    topic, _, number = PARTITION.rpartition("-")
+    partition, around = TopicPartition(topic, int(number)), Surroundings(directory, {})
+    assert around.gaps(partition) is Gaps.DOUBTED
+    assert around.metadata is not None
+    around.metadata.with_policy.add(topic)
+    assert around.gaps(partition) is Gaps.LOSS
+    around.metadata.created.clear()
+    assert around.gaps(partition) is Gaps.NORMAL

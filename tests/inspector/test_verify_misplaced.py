@@ -1,0 +1,159 @@
+"""Logs in the directory of another partition: told once, with commands that lead back to a whole directory."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding
+from kcli.log.log_directory import LogDirectory
+from kcli.log.recovery.exchanged import exchanged_logs
+from tests.conftest import GOLDEN
+from tests.inspector.test_verify_causes import OTHER, PARTITION, SOURCE, directory, files_of, logs, loud, swap
+
+__all__ = ["directory"]
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def only(directory: Path) -> Finding:
+    found = loud(directory)
+    assert [each.kind for each in found] == ["log-foreign"], found
+    assert found[0].command is not None
+    return found[0]
+
+
+def mended(directory: Path, finding: Finding) -> None:
+    """Paste the command: everything is as real Kafka left it, but for what the command set aside."""
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    left = contents(directory)
+    assert {name: data for name, data in left.items() if not name.endswith(".copy")} == contents(SOURCE)
+    for name in left:
+        if name.endswith(".copy"):
+            (directory / name).unlink()
+    assert not loud(directory)
+
+
+def swap_logs(one: Path, other: Path) -> None:
+    swap(one, other)
+
+
+def swap_segments(one: Path, other: Path) -> None:
+    """With the indexes, whose names become those of the other segment."""
+    for path in files_of(one):
+        twin = other.with_name(f"{other.stem}{path.suffix}")
+        if path.suffix != ".snapshot" and twin.exists():
+            swap(path, twin)
+
+
+@pytest.mark.parametrize("exchange", [swap_logs, swap_segments])
+@pytest.mark.parametrize(("number", "other"), [(0, 0), (1, 1), (1, 2), (2, 0), (-1, -1), (-1, 1)])
+def test_swapped_with_another_partition(
+    directory: Path, exchange: Callable[[Path, Path], None], number: int, other: int
+) -> None:
+    one, two = logs(directory)[number], logs(directory, OTHER)[other]
+    exchange(one, two)
+    if contents(directory) == contents(SOURCE):
+        pytest.skip("the two are alike")
+    finding = only(directory)
+    assert "each other's place" in str(finding.found)
+    mended(directory, finding)
+
+
+@pytest.mark.parametrize("at", ["begin", "middle", "end"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_damage_does_not_hide_whose_the_other_batches_are(directory: Path, number: int, at: str) -> None:
+    """Most entries of the indexes tell; salvage puts the logs into their places first, and then keeps the gap."""
+    one, other = logs(directory)[number], logs(directory, OTHER)[number]
+    swap_logs(one, other)
+    damaged = bytearray(one.read_bytes())
+    first = {"begin": 0, "middle": len(damaged) // 2, "end": len(damaged) - 512}[at]
+    damaged[first : first + 512] = bytes(512)
+    one.write_bytes(damaged)
+    foreign = [each for each in loud(directory) if each.kind == "log-foreign"]
+    assert [each.path for each in foreign] == [str(min(one, other))]
+    assert "each other's place, and what is damaged in them is lost" in str(foreign[0].found)
+    assert exchanged_logs(LogDirectory(directory).partitions()) == {one: other, other: one}
+    assert foreign[0].command is not None
+    subprocess.run(["bash", "-c", foreign[0].command], check=True)
+    assert one.read_bytes() == (SOURCE / one.relative_to(directory)).read_bytes()
+    assert other.read_bytes() == damaged
+    assert not [each for each in loud(directory) if each.kind == "log-foreign"]
+    assert not exchanged_logs(LogDirectory(directory).partitions())
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_damage_alone_makes_no_log_another_ones(directory: Path, number: int) -> None:
+    for log in (logs(directory)[number], logs(directory, OTHER)[number]):
+        log.write_bytes(bytes(512) + log.read_bytes()[512:])
+    assert not [each for each in loud(directory) if each.kind == "log-foreign"]
+    assert not exchanged_logs(LogDirectory(directory).partitions())
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("__consumer_offsets-2", "__consumer_offsets-3"),
+        ("__share_group_state-1", "__transaction_state-1"),
+        ("g-a-0", "g-a-1"),
+        ("g-a-3", "g-b-2"),
+    ],
+)
+def test_small_logs_are_told_apart_by_the_timestamps_in_their_time_indexes(
+    tmp_path: Path, name: str, other: str
+) -> None:
+    """They begin at the same offset, have the offset of each other's entry, and no entry in an offset index."""
+    source = GOLDEN / "groups/data"
+    data = Path(shutil.copytree(source, tmp_path / "data", copy_function=shutil.copyfile))
+    swap_logs(logs(data, name)[0], logs(data, other)[0])
+    finding = only(data)
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert contents(data) == contents(source)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_partition_alone_tells_of_it_too(directory: Path, number: int) -> None:
+    swap_logs(logs(directory)[number], logs(directory, OTHER)[number])
+    for name in (PARTITION, OTHER):
+        assert [each.kind for each in loud(directory / name)] == ["log-foreign"]
+
+
+@pytest.mark.parametrize("is_log_alone", [True, False])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_copied_over_another(directory: Path, number: int, is_log_alone: bool) -> None:
+    one, two = logs(directory)[number], logs(directory, OTHER)[number]
+    for path in [one] if is_log_alone else [one, one.with_suffix(".index"), one.with_suffix(".timeindex")]:
+        shutil.copyfile(path, two.with_suffix(path.suffix))
+    first = loud(directory)[0]
+    assert (first.kind, first.path) == ("log-foreign", str(two))
+    assert f"a copy of {PARTITION}/{one.name}" in str(first.found)
+    assert first.lost_first_offset == int(two.stem)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_moved_to_another_partition(directory: Path, number: int) -> None:
+    log = logs(directory)[number]
+    for path in files_of(log):
+        if path.suffix != ".snapshot" and not (directory / OTHER / path.name).exists():
+            path.rename(directory / OTHER / path.name)
+    if log.exists():
+        pytest.skip("the other has a segment of the name")
+    mended(directory, only(directory))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_copied_into_another_partition(directory: Path, number: int) -> None:
+    log = logs(directory)[number]
+    if (directory / OTHER / log.name).exists():
+        pytest.skip("the other has a segment of the name")
+    for path in files_of(log):
+        shutil.copyfile(path, directory / OTHER / path.name)
+    finding = only(directory)
+    assert f"a copy of {PARTITION}/{log.name}" in str(finding.found)
+    mended(directory, finding)

@@ -1,0 +1,171 @@
+"""The log of a missing segment under a name that Kafka does not read: the finding's command gives it its name back."""
+
+import gzip
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding
+from tests.conftest import GOLDEN
+from tests.inspector.test_verify_causes import OTHER, PARTITION, directory, files_of, logs, loud
+
+__all__ = ["directory"]  # a fixture
+
+
+def to_lost_and_found(log: Path) -> Path:
+    return move(log, log.parent.parent / "lost+found" / "#131077")
+
+
+def to_lost_and_found_of_the_disk(log: Path) -> Path:
+    return move(log, log.parent.parent.parent / "lost+found" / "orphans" / "#131078")
+
+
+def into_upper_case(log: Path) -> Path:
+    for path in files_of(log):
+        path.rename(path.with_name(path.name.upper()))
+    return log.with_name(log.name.upper())
+
+
+def compress(log: Path) -> Path:
+    packed = log.with_name(f"{log.name}.gz")
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    log.unlink()
+    return packed
+
+
+def keep_as(log: Path) -> Path:
+    return move(log, log.with_name(f"{log.name}.bak"))
+
+
+def without_indexes(log: Path) -> Path:
+    for path in files_of(log):
+        if path != log:
+            path.unlink()
+    return to_lost_and_found(log)
+
+
+def move(log: Path, target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return log.rename(target)
+
+
+def missing(directory: Path) -> Finding:
+    (finding,) = (each for each in loud(directory) if each.kind in ("log-missing", "log-end"))
+    return finding
+
+
+DAMAGE = [
+    to_lost_and_found,
+    to_lost_and_found_of_the_disk,
+    into_upper_case,
+    compress,
+    keep_as,
+    without_indexes,
+]
+
+
+@pytest.mark.parametrize("number", [0, 1, -1], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_the_log_gets_its_name_back(directory: Path, damage: Callable[[Path], Path], number: int) -> None:
+    log = logs(directory)[number]
+    before = log.read_bytes()
+    away = damage(log)
+    finding = missing(directory)
+    assert finding.path == str(log)
+    assert str(finding.found).startswith(f"no such file: its batches are in {away}")
+    assert ("ignores case" in str(finding.found)) == (away.suffix == ".LOG")
+    assert (finding.lost_first_offset, finding.lost_last_offset) == (None, None)
+    assert finding.command is not None
+    subprocess.run(["sh", "-c", finding.command], check=True)
+    assert log.read_bytes() == before
+    assert [each.kind for each in loud(directory) if each.severity == "error" and each.kind != "directory-name"] == []
+
+
+def test_a_log_of_a_compacted_topic_is_known_by_its_indexes(tmp_path: Path) -> None:
+    directory = Path(shutil.copytree(GOLDEN / "compact/after", tmp_path / "data", copy_function=shutil.copyfile))
+    log = max(logs(directory, "c-snappy-0")[1:-1], key=lambda each: each.stat().st_size)
+    away = to_lost_and_found(log)
+    finding = missing(directory)
+    assert (finding.path, finding.found) == (str(log), f"no such file: its batches are in {away}")
+    away.unlink()
+    finding = missing(directory)
+    assert (finding.path, finding.lost_first_offset) == (str(log), int(log.stem))
+
+
+@pytest.mark.parametrize("damage", [to_lost_and_found, without_indexes])
+def test_the_log_of_another_partition_is_not_the_one(directory: Path, damage: Callable[[Path], Path]) -> None:
+    log = logs(directory)[1]
+    away = damage(log)
+    other = next(each for each in logs(directory, OTHER) if each.stem != log.stem)
+    shutil.copyfile(other, away)
+    finding = missing(directory)
+    assert finding.lost_first_offset == int(log.stem)
+    assert str(finding.command).startswith("find ")
+
+
+def test_two_files_are_none(directory: Path) -> None:
+    away = to_lost_and_found(logs(directory)[1])
+    shutil.copyfile(away, away.with_name("#2"))
+    assert str(missing(directory).command).startswith("find ")
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8b", b"\x1f\x8b\x08\x00" + b"\xff" * 100, b"", b"\0" * 61])
+def test_other_files_are_no_logs(directory: Path, content: bytes) -> None:
+    away = to_lost_and_found(logs(directory)[1])
+    away.write_bytes(content)
+    os.mkfifo(away.with_name("pipe"))
+    assert missing(directory).lost_first_offset is not None
+
+
+def test_an_emptied_log_is_not_called_missing(directory: Path) -> None:
+    """No log is named by an offset at which none need have begun."""
+    log = logs(directory)[1]
+    for path in files_of(log):
+        path.write_bytes(b"")
+    finding = next(each for each in loud(directory) if each.kind == "log-missing")
+    assert finding.path == str(directory / PARTITION)
+    assert f"or these at the end of {log.name}" in str(finding.expected)
+    names = subprocess.run(["sh", "-c", str(finding.command)], check=True, capture_output=True, text=True).stdout
+    assert str(log) in names
+
+
+@pytest.mark.parametrize("number", [0, 1, -1])
+def test_a_log_compressed_under_its_own_name_is_inflated(directory: Path, number: int) -> None:
+    log = logs(directory)[number]
+    whole = log.read_bytes()
+    log.write_bytes(gzip.compress(whole))
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("log-compressed", str(log))
+    assert f"batches from offset {int(log.stem):,} on" in str(finding.found)
+    subprocess.run(["sh", "-c", str(finding.command)], check=True)
+    assert log.read_bytes() == whole
+    assert loud(directory) == []
+
+
+def test_a_gzip_file_of_something_else_is_no_log(directory: Path) -> None:
+    """The batches of another segment do not fit the name."""
+    one, other = logs(directory)[:2]
+    for content in (other.read_bytes(), b"no batch at all", b""):
+        one.write_bytes(gzip.compress(content))
+        assert "log-compressed" not in {each.kind for each in loud(directory)}
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_link_to_the_log_of_another_partition_is_one_finding(directory: Path, number: int) -> None:
+    log, other = logs(directory)[number], logs(directory, OTHER)[number]
+    log.unlink()
+    log.symlink_to(Path("..", OTHER, other.name))
+    (finding,) = (each for each in loud(directory) if Path(each.path).parent == log.parent)
+    assert (finding.kind, finding.path) == ("log-link", str(log))
+    assert f"the batches are those of {OTHER}" in str(finding.found)
+
+
+def test_a_link_to_a_file_on_another_disk_is_calm(directory: Path, tmp_path: Path) -> None:
+    log = logs(directory)[0]
+    target = log.rename(tmp_path / "elsewhere.log")
+    log.symlink_to(target)
+    assert loud(directory) == []

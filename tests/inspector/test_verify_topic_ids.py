@@ -1,0 +1,185 @@
+"""A directory with the topic id of another topic: what Kafka makes of it, and how the directory becomes whole again."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding, next_steps
+from kcli.log.partition_directory import topic_id_of
+from tests.inspector.test_verify_causes import OTHER, PARTITION, SOURCE, directory, loud, swap
+from tests.inspector.test_verify_misplaced import contents
+from tests.metadata_damage import LOG, NEW_ID, batch_around, byte_of, created_again, flip
+
+__all__ = ["directory"]
+
+FAULT, STRAY = "metadata publishing fault", "renames the partition to -stray"
+
+
+def mended(directory: Path, finding: Finding) -> None:
+    """Paste the command: everything is as real Kafka left it."""
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert contents(directory) == contents(SOURCE)
+
+
+@pytest.mark.parametrize(("name", "other"), [(PARTITION, OTHER), ("java-none-1", "java-snappy-1")])
+def test_the_file_is_anothers(directory: Path, name: str, other: str) -> None:
+    """Kafka 4.3 neither renames the directory nor serves it: it stops in the middle of the topics' delta."""
+    shutil.copyfile(directory / other / "partition.metadata", directory / name / "partition.metadata")
+    (finding,) = loud(directory)
+    assert finding.kind == "partition-metadata-topic"
+    assert FAULT in str(finding.found)
+    assert STRAY not in str(finding.found)
+    mended(directory, finding)
+
+
+def test_the_other_topic_has_no_such_partition(directory: Path) -> None:
+    """Then it is as one of an unknown topic."""
+    shutil.copyfile(directory / OTHER / "partition.metadata", directory / "java-none-1" / "partition.metadata")
+    (finding,) = loud(directory)
+    assert STRAY in str(finding.found)
+    mended(directory, finding)
+
+
+@pytest.mark.parametrize(("name", "other"), [("crafted-0", "mixed-0"), (PARTITION, "recompress-zstd-0")])
+def test_two_directories_have_each_others_names(directory: Path, name: str, other: str) -> None:
+    """Their logs end at the high watermarks of each other."""
+    swap(directory / name, directory / other)
+    (finding,) = loud(directory)
+    assert finding.kind == "partition-swapped"
+    assert FAULT in str(finding.found)
+    mended(directory, finding)
+
+
+def test_three_directories_have_changed_names(directory: Path) -> None:
+    swap(directory / PARTITION, directory / "crafted-0")
+    swap(directory / "crafted-0", directory / "recompress-none-0")
+    (finding,) = loud(directory)
+    mended(directory, finding)
+
+
+@pytest.mark.parametrize(("name", "other"), [(PARTITION, OTHER), (OTHER, "mixed-0"), ("java-none-1", "java-snappy-1")])
+def test_two_directories_with_logs_of_one_length_have_each_others_names(directory: Path, name: str, other: str) -> None:
+    """Their files with the ids may be exchanged as well: the finding shows both ways out."""
+    swap(directory / name, directory / other)
+    (finding,) = loud(directory)
+    assert finding.kind == "partition-swapped"
+    assert FAULT in str(finding.found)
+    assert finding.command == next_steps.dump(finding.path)
+    _, _, command = finding.action.partition("give the directories their names back: ")
+    mended(directory, replace(finding, command=command))
+
+
+def test_a_directory_has_the_name_of_one_that_is_gone(directory: Path) -> None:
+    shutil.rmtree(directory / OTHER)
+    (directory / PARTITION).rename(directory / OTHER)
+    (finding, *more) = loud(directory)
+    assert finding.path == str(directory / OTHER / "partition.metadata")
+    assert f"no directory {PARTITION} is here" in str(finding.found)
+    assert not more
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert [each.kind for each in loud(directory)] == ["partition-missing"]
+
+
+def test_a_directory_of_a_deleted_topic_never_gets_the_id_of_the_new_one(directory: Path) -> None:
+    """Kafka would serve the deleted records as those of the new topic."""
+    created_again(directory, "java-gzip")
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("partition-stray", str(directory / OTHER))
+    assert "of a topic that was deleted: Kafka renames the directory to -stray" in str(finding.found)
+    assert finding.lost_last_offset is not None
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert [each.kind for each in loud(directory)] == ["partition-missing"]
+
+
+def test_an_id_that_no_topic_has(directory: Path) -> None:
+    """The file is wrong where the log was closed at the recovery point of the directory's name; otherwise the records
+    may be those of a topic that the metadata log lacks."""
+    file = directory / PARTITION / "partition.metadata"
+    file.write_text(f"version: 0\ntopic_id: {NEW_ID}")
+    (finding,) = loud(directory)
+    assert finding.kind == "partition-metadata-topic"
+    (directory / ".kafka_cleanshutdown").unlink()
+    (finding,) = loud(directory)
+    assert finding.kind == "partition-stray"
+    assert "which no topic has" in str(finding.found)
+    assert "dump-segment" in str(finding.command)
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("content", [f"version: 0\ntopic_id: {NEW_ID}", "damaged", None])
+def test_topic_ids_follow_from_a_damaged_or_old_metadata_log(
+    directory: Path, is_old: bool, content: str | None
+) -> None:
+    """The metadata log has ids that are not true any more: no command writes them."""
+    if is_old:
+        (directory / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":100000}')
+    else:
+        flip(directory / LOG, byte_of(directory, "TopicRecord", "recompress-zstd"))
+    file = directory / PARTITION / "partition.metadata"
+    file.unlink() if content is None else file.write_text(content)
+    has_id = content is not None and NEW_ID in content
+    found = loud(directory)
+    first = next(each for each in found if each.path == str(directory / LOG))
+    others = [each for each in found if each is not first]
+    assert first.kind == ("metadata-log-end" if is_old else "batch-crc")
+    assert (first.consequences.get("partition-stray", 0) > 0) == (has_id or not is_old)
+    kind = "partition-metadata-missing" if content is None else "partition-metadata-content"
+    assert [each.kind for each in others] == ([] if has_id else [kind])
+    assert all("kcli recover --dry-run" in str(each.command) for each in others)
+    if content == "damaged":
+        (finding,) = loud(file.parent)
+        assert "kcli recover --dry-run" in str(finding.command)
+
+
+@pytest.mark.parametrize("name", ["JAVA-GZIP-0", "java-gzip-1"])
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_a_directory_with_a_name_that_is_not_placed_here(directory: Path, name: str, is_copied: bool) -> None:
+    """Kafka 4.3 leaves it: java-gzip has partition 0 only, and the directory's number must be the topic's."""
+    source = "java-none-1" if name.endswith("1") else OTHER
+    (shutil.copytree if is_copied else shutil.move)(directory / source, directory / name)
+    (finding,) = loud(directory)
+    if is_copied:
+        assert (finding.kind, finding.severity) == ("partition-stray", "warning")
+        assert "Kafka leaves this one as it is" in str(finding.found)
+    else:
+        assert finding.kind == "partition-missing"
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert contents(directory) == contents(SOURCE)
+    assert topic_id_of(directory / source) == topic_id_of(SOURCE / source)
+
+
+def test_a_metadata_log_older_than_the_leaders_of_partitions(directory: Path) -> None:
+    """Without the clean-shutdown marker the leader epochs in the batches show its age."""
+    (directory / ".kafka_cleanshutdown").unlink()
+    topic = byte_of(directory, "TopicRecord", "mixed")
+    with (directory / LOG).open("r+b") as log:
+        log.truncate(batch_around(directory, topic)[0])
+    for path in (directory / LOG).parent.iterdir():
+        if path.suffix in (".index", ".timeindex", ".snapshot"):
+            path.unlink()
+    (directory / LOG).with_name("leader-epoch-checkpoint").write_text("0\n1\n1 0\n")
+    first, *others = loud(directory)
+    assert (first.kind, first.path) == ("metadata-log-end", str(directory / LOG))
+    assert "leader epoch 2 of append-time-0" in str(first.expected)
+    assert first.consequences["partition-stray"] == 4
+    assert not [each for each in others if "__cluster_metadata" not in each.path]
+
+
+def test_a_directory_of_a_deleted_topic_in_the_place_of_another(directory: Path) -> None:
+    created_again(directory, "java-gzip")
+    other = shutil.copytree(directory / OTHER, directory / f"{OTHER}.{'0' * 32}-stray")
+    (other / "partition.metadata").write_text(f"version: 0\ntopic_id: {NEW_ID}")
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.path) == ("partition-stray", str(directory / OTHER))
+    assert f"which {other.name} has" in str(finding.expected)
+    assert finding.command is not None
+    subprocess.run(["bash", "-c", finding.command], check=True)
+    assert not loud(directory)
+    assert topic_id_of(directory / OTHER) == NEW_ID

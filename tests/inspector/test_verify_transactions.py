@@ -1,0 +1,139 @@
+"""What verify and recover say of transactions whose end is lost, and of coordinators that know too little of them: real
+Kafka's read_committed consumers stop there, and its producers get OUT_OF_ORDER_SEQUENCE_NUMBER."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats import txn_index
+from formats.txn_index import AbortedTxn
+from kcli.errors import KcliError
+from kcli.inspector.transactions import TransactionFiles
+from kcli.protocol.topic_partition import TopicPartition
+from kcli.views.transactions import Producer
+from tests.cli.run import kcli
+from tests.conftest import GOLDEN
+from tests.damage import frames
+from tests.log.batches import batch, marker
+
+TXN = GOLDEN / "txn/data"
+PRODUCER = 4711
+
+
+def log_of(partition: Path) -> Path:
+    return max(partition.glob("*.log"))
+
+
+def errors(directory: Path) -> list[dict[str, Any]]:
+    lines = kcli("verify", "--format", "jsonl", directory).stdout.splitlines()
+    return [each for each in map(json.loads, lines) if each.get("severity") == "error"]
+
+
+def rows(directory: Path, kind: str, *options: str) -> list[dict[str, Any]]:
+    ended = kcli("recover", "--format", "jsonl", *options, directory)
+    assert ended.stderr == ""
+    found = [each for each in map(json.loads, ended.stdout.splitlines()) if each["kind"] == kind]
+    assert ended.status == bool(found)
+    return found
+
+
+def aborted(tmp_path: Path) -> Path:
+    """A partition with a transaction of offsets 0 and 1, and its abort marker at offset 2."""
+    partition = tmp_path / "pay-0"
+    partition.mkdir()
+    producer = (PRODUCER, 0)
+    records = batch(b"a", b"b", producer=producer, sequence=0, transactional=True, leader_epoch=0)
+    end = marker(producer, commit=False, base_offset=2, leader_epoch=0)
+    log = partition / f"{0:020}.log"
+    log.write_bytes(records + end)
+    log.with_suffix(".txnindex").write_bytes(txn_index.build((AbortedTxn(0, PRODUCER, 0, 2, 3),)))
+    return partition
+
+
+def test_a_lost_abort_marker_is_a_cut_log(tmp_path: Path) -> None:
+    partition = aborted(tmp_path)
+    log = log_of(partition)
+    assert errors(partition) == []
+    data = log.read_bytes()
+    size = frames(data)[-1][0]
+    log.write_bytes(data[:size])
+    (error,) = errors(partition)
+    assert (error["kind"], error["path"], error["position"], error["offset"]) == ("log-cut", str(log), size, 2)
+    assert (error["lost_first_offset"], error["lost_last_offset"]) == (2, 2)
+    assert error["consequences"] == {"txnindex-extra-entry": 1}
+    (row,) = rows(partition, "transaction-open")
+    assert (row["producer_id"], row["first_offset"], row["marker_offset"]) == (PRODUCER, 0, 2)
+
+
+def test_an_entry_of_no_open_transaction_is_no_cut(tmp_path: Path) -> None:
+    partition = aborted(tmp_path)
+    wrong = AbortedTxn(0, PRODUCER, 0, 2 | 1 << 20, 0)  # a flipped bit
+    log_of(partition).with_suffix(".txnindex").write_bytes(txn_index.build((wrong,)))
+    assert {each["kind"] for each in errors(partition)} == {"txnindex-missing-entry", "txnindex-extra-entry"}
+    assert rows(partition, "transaction-open") == []
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    directory = tmp_path / "logs"
+    shutil.copytree(TXN, directory)
+    return directory
+
+
+def test_what_kafka_wrote_fits(home: Path) -> None:
+    assert [each for each in errors(home) if each["kind"].startswith("transaction-")] == []
+
+
+def completed(home: Path, place: TopicPartition) -> tuple[Producer, int, int]:
+    """A producer of a partition with all transactions complete, the epoch that its coordinator has, and the log end
+    offset."""
+    files = TransactionFiles([home], 0)
+    known = {
+        each.producer_id: each for each in files.transactions().values() if each.state.label.startswith("Complete")
+    }
+    ((_, producers),) = (each for each in files.producers([place], None) if not isinstance(each, KcliError))
+    data = log_of(home / str(place)).read_bytes()
+    at, _ = frames(data)[-1]
+    end = int.from_bytes(data[at : at + 8]) + int.from_bytes(data[at + 23 : at + 27]) + 1
+    found = next(each for each in producers if each.start_offset is None and each.producer_id in known)
+    return found, known[found.producer_id].producer_epoch, end
+
+
+def append(home: Path, place: TopicPartition, data: bytearray) -> None:
+    log = log_of(home / str(place))
+    log.write_bytes(log.read_bytes() + data)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", ".kafka_cleanshutdown"):
+        (home / name).unlink(missing_ok=True)
+
+
+PLACE = TopicPartition("t-mix", 0)
+
+
+def test_an_open_transaction_that_its_coordinator_has_completed(home: Path) -> None:
+    producer, epoch, end = completed(home, PLACE)
+    assert rows(home, "transaction-open", "--clean") == []
+    who, sequence = (producer.producer_id, epoch), 0
+    if epoch == producer.producer_epoch and producer.last_sequence is not None:
+        sequence = producer.last_sequence + 1
+    append(home, PLACE, batch(b"x", producer=who, sequence=sequence, transactional=True, base_offset=end))
+    found = [each for each in errors(home) if each["kind"] == "transaction-open"]
+    assert [(each["path"], each["offset"]) for each in found] == [(str(home / str(PLACE)), end)]
+    (row,) = rows(home, "transaction-open")
+    assert (row["partition"], row["producer_id"], row["first_offset"]) == (str(PLACE), producer.producer_id, end)
+
+
+def test_a_transaction_log_older_than_the_partitions(home: Path) -> None:
+    producer, epoch, end = completed(home, PLACE)
+    who = producer.producer_id, epoch + 1
+    data = batch(b"x", producer=who, sequence=0, transactional=True, base_offset=end)
+    append(home, PLACE, data + marker(who, commit=True, base_offset=end + 1))
+    (error,) = (each for each in errors(home) if each["kind"] == "transaction-state-end")
+    assert f"producer {who[0]}, epoch {who[1]}, which {PLACE} has" in error["expected"]
+    passed = rows(home, "passed-over")
+    assert [each["file"] for each in passed] == [Path(error["path"]).name]
+    assert [each["kind"] for each in errors(home)] == ["transaction-state-end"]

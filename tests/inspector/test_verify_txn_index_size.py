@@ -1,0 +1,36 @@
+"""Transaction indexes of absurd sizes, sparse on the disk: a few findings, soon."""
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Verification
+from kcli.inspector.verify.txn_index_file import MOST_BYTES
+from tests.conftest import SAMPLES
+
+SOON_S = 30
+
+
+@pytest.mark.parametrize(
+    ("size", "kinds"),
+    [
+        (1 << 40, ["txnindex-length"]),
+        (MOST_BYTES + 1, ["txnindex-length"]),
+        (34 * 100_000, ["txnindex-extra-entry", "txnindex-order"]),
+    ],
+)
+def test_zeros(tmp_path: Path, size: int, kinds: list[str]) -> None:
+    """Entries that contradict each other, or have no marker, make one finding a row of them."""
+    partition = tmp_path / "zeros-0"
+    shutil.copytree(SAMPLES / "good" / "java-zstd-0", partition)
+    with (partition / "00000000000000000000.txnindex").open("wb") as index:
+        index.truncate(size)
+    began = time.monotonic()
+    found = [each for each in Verification([partition]).findings() if each.kind.startswith("txnindex")]
+    assert time.monotonic() - began < SOON_S
+    assert sorted(each.kind for each in found) == kinds
+    whole = [each for each in found if each.kind == "txnindex-extra-entry"]
+    assert all((each.position, each.length) == (0, size) for each in whole)
+    assert all(str(each.found).endswith(", and 99,999 more in a row") for each in whole)

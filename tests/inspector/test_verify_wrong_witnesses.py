@@ -1,0 +1,122 @@
+"""Files beside a whole log that say it went on: an index with the bytes of its numbers in another order, a checkpoint
+with other numbers. The file is blamed, not the log."""
+
+import re
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding, Verification
+from kcli.inspector.verify.findings import rank
+from tests.conftest import GOLDEN
+
+SOURCE = GOLDEN / "codecs" / "data"
+LOG_KINDS = ("log-cut", "log-empty", "log-end", "log-foreign", "log-missing")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A log directory of real Kafka after a clean shutdown."""
+    return Path(shutil.copytree(SOURCE, tmp_path / "data", copy_function=shutil.copyfile))
+
+
+def loud(path: Path) -> list[Finding]:
+    return sorted((each for each in Verification([path]).findings() if each.severity != "info"), key=rank)
+
+
+def little_endian(data: bytes) -> bytes:
+    return b"".join(struct.pack("<I", word) for (word,) in struct.iter_unpack(">I", data))
+
+
+def swapped_pairs(data: bytes) -> bytes:
+    return b"".join(bytes((data[at + 1], data[at])) for at in range(0, len(data), 2))
+
+
+def reversed_bytes(data: bytes) -> bytes:
+    return data[::-1]
+
+
+def text(data: bytes) -> bytes:
+    return (b"ABCDEFGHIJKL" * len(data))[: len(data)]
+
+
+@pytest.mark.parametrize("suffixes", [(".index",), (".timeindex",), (".index", ".timeindex")], ids=" ".join)
+@pytest.mark.parametrize("change", [little_endian, swapped_pairs, reversed_bytes, text], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "killed"])
+def test_a_nonsense_index_is_blamed(
+    directory: Path, change: Callable[[bytes], bytes], suffixes: tuple[str, ...], is_clean: bool
+) -> None:
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    changed = set()
+    for path in [each for suffix in suffixes for each in directory.glob(f"java-*/*{suffix}")]:
+        if any(path.read_bytes()):
+            path.write_bytes(change(path.read_bytes()))
+            changed.add(str(path))
+    found = loud(directory)
+    assert found
+    assert {each.path for each in found} == changed
+    assert all(each.kind.startswith(("index-", "timeindex-")) for each in found)
+
+
+def test_a_cut_log_is_still_found_beside_a_nonsense_time_index(directory: Path) -> None:
+    log = sorted(directory.glob("java-none-0/*.log"))[1]
+    times = log.with_suffix(".timeindex")
+    times.write_bytes(little_endian(times.read_bytes()))
+    data = log.read_bytes()
+    log.write_bytes(data[: 12 + int.from_bytes(data[8:12])])
+    assert (loud(directory)[0].kind, loud(directory)[0].path) == ("log-cut", str(log))
+
+
+def with_offsets(directory: Path, name: str, change: Callable[[int], int]) -> Path:
+    path = directory / name
+    lines = path.read_text().splitlines()
+    changed = [re.sub(r"\d+$", lambda found: str(change(int(found[0]))), line) for line in lines[2:]]
+    path.write_text("\n".join([*lines[:2], *changed]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("is_clean", [True, False], ids=["clean", "killed"])
+def test_a_checkpoint_that_all_logs_contradict_is_one_finding(directory: Path, is_clean: bool) -> None:
+    (directory / "recovery-point-offset-checkpoint").write_text("0\nnothing\n")
+    if not is_clean:
+        (directory / ".kafka_cleanshutdown").unlink()
+    path = with_offsets(directory, "replication-offset-checkpoint", lambda offset: 10 * offset)
+    found = [each for each in loud(directory) if not each.path.endswith("recovery-point-offset-checkpoint")]
+    assert [(each.kind, each.path) for each in found] == [("checkpoint-offset", str(path))]
+
+
+def test_two_checkpoints_that_agree_tell_of_lost_ends(directory: Path) -> None:
+    for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        with_offsets(directory, name, lambda offset: 10 * offset)
+    assert "log-end" in {each.kind for each in loud(directory)}
+
+
+def test_ends_that_a_crash_may_have_lost_are_told_one_by_one(directory: Path) -> None:
+    """High watermarks a little above the ends of all logs."""
+    (directory / ".kafka_cleanshutdown").unlink()
+    (directory / "recovery-point-offset-checkpoint").unlink()
+    with_offsets(directory, "replication-offset-checkpoint", lambda offset: offset and offset + 3)
+    kinds = [each.kind for each in loud(directory)]
+    assert "log-end" in kinds
+    assert "checkpoint-offset" not in kinds
+
+
+@pytest.mark.parametrize("is_foreign", [True, False])
+def test_a_leader_epoch_checkpoint_of_another_partition_does_not_say_where_the_log_ended(
+    directory: Path, is_foreign: bool
+) -> None:
+    log = max(directory.glob("java-none-0/*.log"))
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-9])
+    own = (log.parent / "leader-epoch-checkpoint").read_text().splitlines()[2:]
+    entries = [f"{7 if is_foreign else own[0].split()[0]} 0", "9 1500"]
+    (log.parent / "leader-epoch-checkpoint").write_text("\n".join(["0", "2", *entries, ""]))
+    (log.parent / f"{1400:020}.snapshot").write_bytes(b"")
+    for checkpoint in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (directory / checkpoint).unlink()
+    (truncated,) = (each for each in loud(directory) if each.kind == "truncated")
+    assert ("1,499 are in no sound batch" in str(truncated.found)) == (not is_foreign)

@@ -1,0 +1,363 @@
+"""Clusters of kcli's and Kafka's nodes, every listener secured: one of the one kind, two of the other.
+
+They log in to each other in every direction; users, ACLs, tokens and quotas made through one node hold at all."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, ResourceType
+from confluent_kafka.admin import ResourcePatternType as Pattern
+
+from kcli.broker.config.security import SCRAM_LOGIN
+from kcli.broker.network.client import SocketNetwork
+from kcli.broker.network.outbound import Outbound
+from kcli.broker.wire.apis import CONTROLLER_APIS
+from kcli.protocol.error_code import ErrorCode
+from kcli.security.client_login import client_login
+from kcli.security.scram import MECHANISMS
+from kcli.tls.certificates import make_authority
+from kcli.tls.contexts import client_context
+from tests.broker.cluster import wait_for
+from tests.broker.running import Address, Client
+from tests.broker.security.access import compared
+from tests.broker.security.access_cases import questions
+from tests.broker.security.node_requests import ANY_ID, Target, answers, node_requests, of_listener
+from tests.broker.security.secured import NOW
+from tests.broker.security.secured_cluster import (
+    PASSWORDS,
+    REAUTH_MS,
+    librdkafka,
+    logged_in,
+    secured_properties,
+    through_tls,
+    write_certificates,
+)
+from tests.conftest import is_soak
+from tests.interop.clusters import ClusterError
+from tests.interop.complaints import complaints
+from tests.interop.real_cluster import RealCluster
+from tests.interop.security_state import HOST, Door, Security
+from tests.interop.test_cluster_handover_kafka import MOVING
+from tests.metadata.record_answers import resolved
+
+FEW, MANY = 1, (2, 3)
+"""Nodes of one kind, and of the other one."""
+KCLI, KAFKA = FEW, MANY
+"""But for the cluster of a majority of kcli."""
+WAIT_S = 60.0
+RECORDS = 100
+BY_CERTIFICATE = {
+    "listener.security.protocol.map": "SECURE:SASL_SSL,CONTROLLER:SSL",
+    "listener.name.controller.ssl.client.auth": "required",
+    "listener.name.controller.ssl.principal.mapping.rules": "RULE:^.*$/admin/",
+}
+"""In place of passwords at the controller listener."""
+
+
+LOGGED_IN = {
+    "listener.name.secure.sasl.enabled.mechanisms": ",".join(["PLAIN", *MECHANISMS]),
+    **{f"listener.name.secure.{name.lower()}.sasl.jaas.config": f"{SCRAM_LOGIN} required;" for name in MECHANISMS},
+    "delegation.token.secret.key": "secret",
+    "connections.max.reauth.ms": str(REAUTH_MS),
+}
+"""Users of SCRAM and tokens, beside the nodes' passwords."""
+
+
+class MixedCluster(RealCluster):
+    """Node 1 is the only one of its kind. It stands for election at once, the others after ten seconds."""
+
+    def __init__(self, directory: Path, options: Mapping[str, str], kcli: Collection[int]) -> None:
+        super().__init__(directory, options)
+        self.kcli = frozenset(kcli)
+
+    def _command(self, node: int) -> list[str]:
+        if node not in self.kcli:
+            return super()._command(node)
+        return [sys.executable, "-m", "kcli", "serve", "--config", str(self.place(node) / "server.properties")]
+
+    def properties(self, node: int) -> dict[str, str]:
+        found = super().properties(node)
+        for name in ("listeners", "advertised.listeners"):
+            found[name] = found[name].replace("PLAINTEXT", "SECURE")
+        return found | {"controller.quorum.election.timeout.ms": "300" if node == FEW else "10000"}
+
+    def client(self, node: int, user: str = "admin") -> Client:
+        return logged_in(self.address(node), self.directory, user)
+
+    def door(self, node: int) -> Door:
+        """What security_state.py asks of a node."""
+        return _Door(self, node)
+
+    def settings(self, user: str) -> dict[str, Any]:
+        """Of a client of librdkafka."""
+        return librdkafka(self.bootstrap, self.directory, user)
+
+
+@dataclass(frozen=True)
+class _Door:
+    """A node's listener for clients."""
+
+    cluster: MixedCluster
+    node: int
+
+    @property
+    def listener(self) -> Address:
+        return self.cluster.address(self.node)
+
+    def client(self) -> Client:
+        return self.cluster.client(self.node)
+
+    def connect(self, host: str = HOST, client_id: str = "test") -> Client:
+        return through_tls(self.listener, self.cluster.directory, host, client_id)
+
+
+KINDS = {"SASL_SSL": (KCLI,), "SSL": (KCLI,), "majority": MANY}
+"""How nodes know each other at the controller listener, by certificate for SSL; which ones are kcli's."""
+
+
+@pytest.fixture(scope="module", params=KINDS if is_soak() else ["SASL_SSL", "SSL"])
+def cluster(
+    kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[MixedCluster]:
+    """alice may do everything with what begins with a; mallory nothing. The active controller is node 1."""
+    folder = tmp_path_factory.mktemp("cluster")
+    write_certificates(folder, make_authority("kcli test", NOW))
+    options = {**secured_properties(folder), **LOGGED_IN}
+    if request.param == "SSL":
+        del options["listener.name.controller.plain.sasl.jaas.config"]
+        options |= BY_CERTIFICATE
+    with MixedCluster(folder, options, KINDS[request.param]) as running:
+        running.format()
+        running.start()
+        running.wait_ready()
+        admin = AdminClient(running.settings("admin"))
+        allow = (AclOperation.ALL, AclPermissionType.ALLOW)
+        kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
+        acls = [AclBinding(kind, "a", Pattern.PREFIXED, "User:alice", "*", *allow) for kind in kinds]
+        for each in admin.create_acls(acls).values():
+            each.result(WAIT_S)
+        running.wait_heard()
+        yield running
+        running.stop()
+
+
+def create(cluster: MixedCluster, node: int, user: str, topic: str) -> int:
+    """Make a topic through a broker. Returns the error code."""
+    sizes = {"num_partitions": 6, "replication_factor": 3, "assignments": (), "configs": ()}
+    with cluster.client(node, user) as client:
+        made = client.call("create_topics", 7, topics=[{"name": topic, **sizes}], timeout=20_000, validate_only=False)
+    code: int = made["topics"][0]["error_code"]
+    return code
+
+
+def check(cluster: MixedCluster, topic: str) -> None:
+    """Each node forwards requests as those of its client; records and transactions reach all nodes."""
+    for node in cluster.ids:
+        assert create(cluster, node, "mallory", f"{topic}-{node}") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert create(cluster, node, "alice", f"b-{node}") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert create(cluster, node, "alice", f"{topic}-{node}") == 0
+    topics = [f"{topic}-{node}" for node in cluster.ids]
+    cluster.wait_in_sync(topics=topics)
+    values = set()
+    for number in range(3):  # of several coordinators
+        producer = Producer({**cluster.settings("alice"), "transactional.id": f"a-{topic}-{number}"})
+        producer.init_transactions(WAIT_S)
+        producer.begin_transaction()
+        for each in range(RECORDS):
+            values.add(value := f"{number} {each}".encode())
+            producer.produce(topics[each % 3], value, key=value)
+        producer.commit_transaction(WAIT_S)
+    assert read(cluster, topics, len(values)) == values
+
+
+def read(cluster: MixedCluster, topics: list[str], count: int) -> set[bytes]:
+    group = {"group.id": f"a-{topics[0]}", "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    consumer = Consumer({**cluster.settings("alice"), **group})
+    consumer.subscribe(topics)
+    found: set[bytes] = set()
+    until = time.monotonic() + WAIT_S
+    while len(found) < count and time.monotonic() < until:
+        found |= {each.value() for each in consumer.consume(100, 1) if each.error() is None}  # type: ignore[misc]
+    consumer.close()
+    return found
+
+
+def of_one_kcli(cluster: MixedCluster) -> None:
+    """Skip where there are more."""
+    if cluster.kcli != {KCLI}:
+        pytest.skip("shown by the cluster with two nodes of Kafka")
+
+
+def make_few_active(cluster: MixedCluster) -> None:
+    """Restart active controllers until the node with the shortest election timeout is the active one."""
+    until = time.monotonic() + 3 * WAIT_S
+    while (active := cluster.controller()) != FEW:
+        if time.monotonic() > until:
+            raise ClusterError(f"the active controller is {active}")
+        if active is not None:
+            cluster.restart(active)
+            cluster.wait_ready()
+    cluster.wait_in_sync()
+
+
+def wait_for_controller(cluster: MixedCluster, nodes: tuple[int, ...]) -> None:
+    until = time.monotonic() + WAIT_S
+    while (found := cluster.controller()) not in nodes:
+        if time.monotonic() > until:
+            raise ClusterError(f"the active controller is {found}")
+        time.sleep(0.2)
+
+
+REFUSED = "User:(alice|mallory)|Closing socket for |Exception while processing request from "
+"""What Kafka's nodes log of users who send the requests of nodes."""
+DIFFERENT = {
+    "fetch": "before version 13 Kafka answers for each topic",
+    "describe_user_scram_credentials": "Kafka's controllers fail",
+    "alter_configs": "other words on loggers and resources that come twice",
+    "incremental_alter_configs": "Kafka's controllers have loggers",
+}
+"""API of controllers' listeners -> how Kafka's answer to somebody without rights is another one."""
+
+
+def at_controllers() -> list[tuple[str, int, dict[str, Any]]]:
+    """The questions of access_cases.py that are for controllers too, and empty requests of nodes."""
+    both = {each.name for each in CONTROLLER_APIS.values()} - DIFFERENT.keys()
+    ids = dict.fromkeys("mnptuvwxyz", ANY_ID)
+    asked = [(api, version, resolved(request, ids)) for api, version, request in questions() if api in both]
+    target = Target("a", ANY_ID, 1, 0, 2, 1, 1)
+    nodes = of_listener(node_requests(target), "CONTROLLER")
+    return [*asked, *(each[:3] for each in nodes if each.api not in DIFFERENT or each.version > 12)]
+
+
+def test_controllers_of_both_kinds_refuse_alike(cluster: MixedCluster) -> None:
+    """Each kind answers a user without rights, at its controller's listener, as the other."""
+    of_one_kcli(cluster)
+    if BY_CERTIFICATE.items() <= cluster.options.items():
+        pytest.skip("mallory has no certificate")
+    make_few_active(cluster)  # Kafka's controllers check rights first, active or not
+    different = []
+    for api, version, request in at_controllers():
+        found = []
+        for node in (KCLI, KAFKA[0]):
+            port = cluster.places[node].controller_port
+            with logged_in(("127.0.0.1", port), cluster.directory, "mallory") as client:
+                found.append(compared(client.call(api, version, **request), {}))
+        if found[0] != found[1]:
+            different.append((api, version, found))
+    assert not different
+
+
+def test_brokers_of_both_kinds_refuse_the_requests_of_nodes_alike(cluster: MixedCluster) -> None:
+    """To users who have logged in at the clients' listener, of whom alice may do everything with the topic."""
+    assert create(cluster, FEW, "alice", "a-nodes") in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    cluster.wait_in_sync()
+    with cluster.client(FEW) as admin:
+        (known,) = admin.call("metadata", 12, topics=[{"name": "a-nodes", "topic_id": None}])["topics"]
+    first = next(each for each in known["partitions"] if each["partition_index"] == 0)
+    target = Target("a-nodes", known["topic_id"], first["leader_id"], first["leader_epoch"], 2, 1, 1)
+    requests = of_listener(node_requests(target), "SECURE")
+    for user in ("alice", "mallory"):
+        ours, theirs = (answers(partial(cluster.client, node, user), requests) for node in (FEW, MANY[0]))
+        assert ours == theirs
+
+
+def hold(cluster: MixedCluster, security: Security, leg: int, via: int) -> None:
+    """More users, ACLs, tokens and quotas are made through one node, and hold at all."""
+    security.add(cluster.door(via), leg)
+    cluster.wait_heard()
+    time.sleep(0.5)  # Kafka's brokers tell how far they are before their users and quotas are
+    security.keep(cluster.door(via))
+    for node in cluster.ids:
+        security.check(cluster.door(node))
+        security.check_quotas(cluster.door(node), [leg])
+
+
+@pytest.mark.hypothesis  # for make soak: all cases and moves there, which start real nodes again and again
+def test_nodes_of_both_kinds_trust_each_other(cluster: MixedCluster) -> None:
+    """While the active controller is of the one kind, of the other, and of the first one again."""
+    security, holds = Security(), is_soak() or not BY_CERTIFICATE.items() <= cluster.options.items()
+    make_few_active(cluster)
+    check(cluster, "a-first")
+    if holds:
+        hold(cluster, security, 0, via=MANY[0])
+    cluster.restart(FEW)
+    wait_for_controller(cluster, MANY)
+    cluster.wait_ready()
+    cluster.wait_in_sync()
+    check(cluster, "a-second")
+    if holds:
+        hold(cluster, security, 1, via=FEW)
+    if is_soak():
+        make_few_active(cluster)
+        check(cluster, "a-third")
+        hold(cluster, security, 2, via=MANY[1])
+    refusal = re.compile("uthentication failed|failed authentication|cannot log in")
+    of_scram = re.compile("SCRAM|Invalid client credentials")
+    for node in cluster.ids:
+        if holds:
+            security.check_slow_host(cluster.door(node))
+        refused = [line for line in cluster.log_text(node).splitlines() if refusal.search(line)]
+        assert [line for line in refused if not of_scram.search(line)] == [], "nodes have passwords of PLAIN"
+    for node in set(cluster.ids) - cluster.kcli:
+        assert not complaints(cluster.log_text(node), "ERROR|FATAL", f"{MOVING}|{REFUSED}")
+
+
+def test_a_session_at_kafka_goes_on(cluster: MixedCluster) -> None:
+    """Over several times its length, on one connection; on a second one if this machine stops at the wrong moment."""
+    of_one_kcli(cluster)
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(cluster.directory / "ca.pem")}
+    how = Outbound(client_context(trust, NOW), client_login("PLAIN", "admin", PASSWORDS["admin"]))
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        network = SocketNetwork(loop, how)
+        channel = network.channel(*cluster.address(KAFKA[0]), "test")
+        connections, until = set(), loop.time() + 3.5 * REAUTH_MS / 1000
+        while loop.time() < until:
+            await channel.call("metadata", 12, timeout_s=5, topics=[])
+            connections.add(channel._connection)
+            await asyncio.sleep(0.05)
+        network.close()
+        assert len(connections) <= 2
+
+    asyncio.run(run())
+
+
+def test_a_wrong_password_is_one_line_for_each_node(cluster: MixedCluster) -> None:
+    of_one_kcli(cluster)
+    if BY_CERTIFICATE.items() <= cluster.options.items():
+        pytest.skip("controllers have no passwords here")
+    cluster.stop(KCLI)
+    begin = len(cluster.log_text(KCLI))
+    right = (cluster.place(KCLI) / "server.properties").read_text()
+    wrong = right.replace(f'password="{PASSWORDS["admin"]}"', 'password="wrong"', 2)
+    (cluster.place(KCLI) / "server.properties").write_text(wrong)
+    cluster.start(KCLI)
+
+    def refusals() -> list[str]:
+        return [line for line in cluster.log_text(KCLI)[begin:].splitlines() if "cannot log in" in line]
+
+    wait_for(lambda: len(refusals()) >= len(KAFKA), "refusals", WAIT_S)
+    time.sleep(2)
+    assert cluster.is_running(KCLI)
+    found = refusals()
+    cluster.stop(KCLI)
+    reason = "SASL PLAIN: Authentication failed: Invalid username or password"
+    ports = {cluster.places[node].controller_port for node in KAFKA}
+    expected = [f"this node cannot log in to the one at 127.0.0.1:{port}: {reason}" for port in sorted(ports)]
+    assert sorted(line.partition("WARNING ")[2] for line in found) == expected
+    (cluster.place(KCLI) / "server.properties").write_text(right)
+    cluster.start(KCLI)
+    cluster.wait_ready()
+    cluster.wait_in_sync()

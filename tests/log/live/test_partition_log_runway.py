@@ -1,0 +1,161 @@
+"""The short way of most batches into an open log makes the same log as the long one, whatever comes in between."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kcli.log.config import LogConfig
+from kcli.log.disk import Disk
+from kcli.log.live.partition_log import Appended, PartitionLog
+from kcli.log.live.validator import AppendRefused, Origin
+from tests.conftest import examples
+from tests.log.batches import NOW_MS, batch, marker
+
+CONFIGS: tuple[dict[str, str], ...] = (
+    {"index.interval.bytes": "0"},
+    {"internal.segment.bytes": "900", "index.interval.bytes": "100"},
+    {"segment.index.bytes": "60", "index.interval.bytes": "100"},
+    {"segment.ms": "40", "index.interval.bytes": "100"},
+    {"flush.messages": "7"},
+    {"cleanup.policy": "compact"},
+    {"message.timestamp.type": "LogAppendTime"},
+    {"compression.type": "lz4"},
+    {"message.timestamp.before.max.ms": "30", "message.timestamp.after.max.ms": "30"},
+    {"max.message.bytes": "400"},
+)
+
+
+Step = Callable[[PartitionLog], object]
+
+
+class LongWay(PartitionLog):
+    """A log that looks at every batch in full."""
+
+    def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:  # noqa: ARG002 (the signature of what it stands for)
+        return None
+
+
+class Counting(PartitionLog):
+    """A log that counts what goes the short way."""
+
+    taken = 0
+
+    def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
+        found = super()._append_plain(data, leader_epoch, now_ms)
+        self.taken += found is not None
+        return found
+
+
+class Sender:
+    """The sequences of a few producers."""
+
+    def __init__(self) -> None:
+        self.next_sequence: dict[tuple[int, int], int] = {}
+
+    def batch(self, draw: st.DataObject, at_ms: int) -> bytearray:
+        """A batch, mostly one that continues where its producer was."""
+        values = draw.draw(st.lists(st.binary(max_size=60), min_size=1, max_size=5))
+        producer = draw.draw(st.sampled_from([(-1, -1), (5, 0), (5, 0), (5, 1), (6, 0), (7, 3)]))
+        sequence = -1
+        if producer[0] >= 0:
+            known = self.next_sequence.get(producer, 0)
+            sequence = max(0, known + draw.draw(st.sampled_from([0, 0, 0, 0, 1, -len(values)])))
+            if sequence == known:
+                self.next_sequence[producer] = known + len(values)
+        return batch(
+            *values,
+            producer=producer,
+            sequence=sequence,
+            transactional=producer == (7, 3),
+            timestamp_ms=at_ms + draw.draw(st.sampled_from([0, 0, 0, -10, -50, 50])),
+            codec=draw.draw(st.sampled_from([0, 0, 0, 0, 3])),
+        )
+
+
+def outcome(do: Step, log: PartitionLog) -> object:
+    """What a step gives, or why it is refused."""
+    try:
+        return do(log)
+    except AppendRefused as refused:
+        records = refused.records
+        errors = None if records is None else [(records.index(i), records.reason(i)) for i in range(len(records))]
+        return refused.error, refused.reason, errors
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    """All files."""
+    return {each.name: each.read_bytes() for each in sorted(directory.iterdir())}
+
+
+def step(draw: st.DataObject, sender: Sender, epoch: int, now_ms: int, end_offset: int) -> Step:
+    """Something to do with a log, the same with every one."""
+    kinds = ["append"] * 12 + ["coordinator"] * 2 + ["marker", "roll", "truncate", "epoch", "flush", "config"]
+    kind = draw.draw(st.sampled_from(kinds))
+    if kind == "coordinator":
+        own = batch(b"a", b"b", timestamp_ms=now_ms)
+        return lambda log: log.append_as_leader(bytearray(own), epoch, now_ms, origin=Origin.COORDINATOR)
+    if kind == "marker":
+        data = marker((7, 3), commit=True, timestamp_ms=now_ms)
+        return lambda log: log.append_as_leader(bytearray(data), epoch, now_ms, origin=Origin.COORDINATOR)
+    if kind == "roll" and end_offset:
+        return lambda log: log.roll(now_ms)
+    if kind == "truncate":
+        to = draw.draw(st.integers(0, end_offset))
+        return lambda log: bool(log.truncate_to(to, now_ms))
+    if kind == "epoch":
+        return lambda log: log.start_epoch(epoch + 1)
+    if kind == "flush":
+        return lambda log: log.flush(now_ms)
+    if kind == "config":
+        config = LogConfig(draw.draw(st.sampled_from(CONFIGS)))
+        return lambda log: log.set_config(config)
+    data = sender.batch(draw, now_ms)
+    return lambda log: log.append_as_leader(bytearray(data), epoch, now_ms)
+
+
+@examples(40, soak=2_000)
+@given(st.data())
+def test_the_short_way_makes_the_same_log(draw: st.DataObject) -> None:
+    config = LogConfig(draw.draw(st.sampled_from(CONFIGS)))
+    home = Path(tempfile.mkdtemp())
+    try:
+        logs = []
+        for kind in (PartitionLog, LongWay):
+            directory = home / kind.__name__
+            directory.mkdir()
+            logs.append(kind(directory, Disk(), config, NOW_MS))
+        short, long = logs
+        sender, now_ms = Sender(), NOW_MS
+        for _ in range(draw.draw(st.integers(1, 30))):
+            now_ms += draw.draw(st.sampled_from([0, 1, 5, 20]))
+            do = step(draw, sender, short.latest_epoch or 0, now_ms, short.log_end_offset)
+            assert outcome(do, short) == outcome(do, long)
+            assert short.log_end_offset == long.log_end_offset
+            assert short.base_offsets == long.base_offsets
+            assert short.producers.table.entries() == long.producers.table.entries()
+        for log in logs:
+            log.close(now_ms)
+        assert files(short.directory) == files(long.directory)
+    finally:
+        shutil.rmtree(home)
+
+
+@pytest.mark.parametrize("producer", [(-1, -1), (5, 0)])
+def test_most_batches_go_the_short_way(tmp_path: Path, producer: tuple[int, int]) -> None:
+    log = Counting(tmp_path, Disk(), LogConfig(), NOW_MS)
+    for i in range(10):
+        data = batch(b"value", producer=producer, sequence=i if producer[0] >= 0 else -1, timestamp_ms=NOW_MS + i)
+        log.append_as_leader(memoryview(data), 0, NOW_MS + i)
+    assert log.log_end_offset == 10
+    assert log.taken == 9
+    log.append_as_leader(batch(b"value", codec=3), 0, NOW_MS)
+    log.append_as_leader(batch(b"value"), 0, NOW_MS)
+    log.append_as_leader(batch(b"value"), 0, NOW_MS)
+    assert log.taken == 10

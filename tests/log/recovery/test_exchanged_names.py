@@ -1,0 +1,191 @@
+"""Directories of one topic that have exchanged their names: verify, recover and salvage say the same, and only where no
+other explanation is left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kcli.inspector.verify import Finding
+from kcli.log.log_directory import LogDirectory
+from kcli.log.recovery.exchanged_names import exchanged_names, log_bounds
+from kcli.log.recovery.identity import Exchanged, what_was_exchanged
+from kcli.protocol.topic_partition import TopicPartition
+from tests.cli.run import kcli
+from tests.conftest import GOLDEN
+from tests.inspector.test_verify_causes import loud, swap
+
+MARKER = ".kafka_cleanshutdown"
+CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
+COUNTS = {"__consumer_offsets": 4, "__transaction_state": 3, "__share_group_state": 2}
+ONE, OTHER = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A log directory after a clean shutdown: the log of other-0 ends at 86, that of other-1 at 70."""
+    return Path(shutil.copytree(GOLDEN / "groups" / "data", tmp_path / "data", copy_function=shutil.copyfile))
+
+
+def set_offset(data: Path, checkpoint: str, partition: str, offset: int) -> None:
+    path = data / checkpoint
+    lines = path.read_text().splitlines()
+    assert any(line.startswith(f"{partition} ") for line in lines)
+    lines = [f"{partition} {offset}" if line.startswith(f"{partition} ") else line for line in lines]
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def of_kind(found: list[Finding], kind: str) -> list[Finding]:
+    return [each for each in found if each.kind == kind]
+
+
+def rows(*args: str | Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in kcli("recover", "--format", "jsonl", *args).stdout.splitlines()]
+
+
+def without_recovery_points(data: Path) -> None:
+    for name in CHECKPOINTS:
+        (data / name).unlink()
+
+
+def log_and_id(directory: Path) -> list[bytes]:
+    return [(directory / name).read_bytes() for name in (f"{0:020}.log", "partition.metadata")]
+
+
+def nothing(_: Path) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "change"),
+    [
+        ("__consumer_offsets-0", "__consumer_offsets-1", without_recovery_points),
+        ("__transaction_state-0", "__transaction_state-1", nothing),
+        ("__share_group_state-0", "__share_group_state-1", without_recovery_points),
+    ],
+)
+def test_the_keys_of_coordinators_tell_their_partitions(
+    data: Path, tmp_path: Path, name: str, other: str, change: Callable[[Path], None]
+) -> None:
+    """One of the two may have no record. Kafka's coordinators would find none of the groups that are elsewhere."""
+    change(data)
+    sound = {each: log_and_id(data / each) for each in (name, other)}
+    assert not [row for row in rows(data) if row["kind"] == "exchanged"]
+    swap(data / name, data / other)
+    (finding,) = of_kind(loud(data), "partition-swapped")
+    assert finding.command is not None
+    found = rows(data)
+    assert {(row["partition"], row["owner"]) for row in found if row["kind"] == "exchanged"} == {
+        (name, other),
+        (other, name),
+    }
+    assert not [row for row in found if row["kind"] == "end-missing"]
+    assert kcli("recover", data).status == 1
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", data).status == 0
+    shutil.copytree(data, tmp_path / "in place")
+    assert kcli("recover", "--salvage", "--in-place", tmp_path / "in place").status == 0
+    subprocess.run(["sh", "-c", finding.command], check=True)
+    for each in (data, tmp_path / "new", tmp_path / "in place"):
+        assert {partition: log_and_id(each / partition) for partition in sound} == sound
+        assert not of_kind(loud(each), "partition-swapped")
+        assert not [row for row in rows(each) if row["kind"] == "exchanged"]
+
+
+def test_keys_tell_nothing_where_no_permutation_explains_them(data: Path) -> None:
+    """Another number of partitions sends each key elsewhere; and logs alone may be exchanged."""
+    home = LogDirectory(data)
+    assert not exchanged_names(home, COUNTS)
+    assert not exchanged_names(home, {"__consumer_offsets": 50})
+    logs = [data / f"__consumer_offsets-{number}" / f"{0:020}.log" for number in (2, 3)]
+    swap(*logs)
+    assert not exchanged_names(home, COUNTS)
+
+
+def test_log_ends_tell_after_a_clean_shutdown(data: Path, tmp_path: Path) -> None:
+    sound = {each: log_and_id(data / each) for each in ("other-0", "other-1")}
+    swap(data / "other-0", data / "other-1")
+    found = rows(data)
+    assert {row["partition"] for row in found if row["kind"] == "exchanged"} == set(sound)
+    assert not [row for row in found if row["kind"] == "end-missing"]
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", data).status == 0
+    assert {partition: log_and_id(tmp_path / "new" / partition) for partition in sound} == sound
+
+
+def test_log_ends_do_not_tell_after_a_crash(data: Path) -> None:
+    """A log goes on behind its recovery point: the other one may come from a backup, as well."""
+    swap(data / "other-0", data / "other-1")
+    (data / MARKER).unlink()
+    found = loud(data)
+    assert not of_kind(found, "partition-swapped")
+    (short,) = of_kind(found, "log-end")
+    assert short.path.startswith(str(data / "other-0"))
+    assert "Or other-0 and other-1 have exchanged their names" in short.action
+    assert short.command is not None
+    assert short.command.startswith("find ")
+    told = rows(data)
+    assert not [row for row in told if row["kind"] == "exchanged"]
+    assert [row["partition"] for row in told if row["kind"] == "end-missing"] == ["other-0"]
+
+
+def high_watermark(data: Path) -> None:
+    set_offset(data, CHECKPOINTS[1], "other 0", 71)
+    set_offset(data, CHECKPOINTS[1], "other 1", 86)
+
+
+def snapshot(data: Path) -> None:
+    set_offset(data, CHECKPOINTS[1], "other 0", 60)
+    set_offset(data, CHECKPOINTS[1], "other 1", 60)
+    shutil.copyfile(next((data / "other-0").glob("*.snapshot")), data / "other-1" / f"{86:020}.snapshot")
+
+
+@pytest.mark.parametrize("contradict", [high_watermark, snapshot])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_one_file_that_contradicts_is_enough(data: Path, contradict: Callable[[Path], None], is_clean: bool) -> None:
+    """other-1 lost its end, and other-0 goes on behind a recovery point that happens to be where other-1 ends."""
+    set_offset(data, CHECKPOINTS[0], "other 0", 70)
+    set_offset(data, CHECKPOINTS[0], "other 1", 86)
+    contradict(data)
+    if not is_clean:
+        (data / MARKER).unlink()
+    found = loud(data)
+    assert not of_kind(found, "partition-swapped")
+    assert [each.path for each in of_kind(found, "log-end")] == [str(data / "other-1" / f"{0:020}.log")]
+    assert not any("exchanged" in each.action for each in found)
+    assert not [row for row in rows(data) if row["kind"] == "exchanged"]
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_the_bounds_of_a_log(data: Path, has_index: bool) -> None:
+    for number, end in ((0, 86), (1, 70)):
+        directory = data / f"other-{number}"
+        if not has_index:
+            for index in directory.glob("*.index"):
+                index.unlink()
+        assert log_bounds(directory) == (0, end)
+        log = directory / f"{0:020}.log"
+        log.write_bytes(log.read_bytes() + bytes(500))
+        assert log_bounds(directory) == (0, end)
+    (data / "empty").mkdir()
+    assert log_bounds(data / "empty") is None
+
+
+@pytest.mark.parametrize(
+    ("ends", "clean", "crash"),
+    [
+        ((100, 600), Exchanged.FILES, Exchanged.FILES),
+        ((600, 100), Exchanged.NAMES, Exchanged.NAMES),
+        ((600, 700), Exchanged.NAMES, Exchanged.UNKNOWN),
+        ((100, 300), Exchanged.FILES, Exchanged.UNKNOWN),
+    ],
+)
+def test_what_was_exchanged_after_a_crash(ends: tuple[int, int], clean: Exchanged, crash: Exchanged) -> None:
+    """Then logs may go on behind what the checkpoints say: only a log that is too short tells."""
+    cycle, checkpoint = {ONE: OTHER, OTHER: ONE}, {ONE: 100, OTHER: 600}
+    stated = dict(zip((ONE, OTHER), ends, strict=True))
+    assert what_was_exchanged(cycle, stated, checkpoint, is_clean=True) is clean
+    assert what_was_exchanged(cycle, stated, checkpoint, is_clean=False) is crash

@@ -1,0 +1,554 @@
+"""Salvage: what is sound stays, also where the name of a log is wrong."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from formats.kernels.columns import BatchRow
+from formats.kernels.crc import crc32c
+from kcli.log.live.partition_log import PartitionLog
+from kcli.log.recovery.apply import apply_in_place
+from kcli.log.recovery.loader import EventKind, LoadOptions
+from kcli.log.recovery.plan import plan
+from kcli.log.recovery.salvage import Checked, LeftOut, LogStart, Renamed
+from kcli.log.recovery.segment import OFFSET_MAX
+from kcli.log.segment_reader import Window, read_segment
+from kcli.log.source import FileSource
+from tests.conftest import GOLDEN
+from tests.damage import frames, mended
+from tests.log.batches import NOW_MS
+from tests.log.crash_disk import Crash, CrashDisk
+from tests.log.live.test_compaction import keyed
+from tests.log.live.test_partition_log import open_log
+from tests.log.live.test_partition_log_crash import batches_of
+from tests.log.live.test_partition_log_lifecycle import SMALL, filled
+
+OPTIONS = LoadOptions(0, max_index_bytes=4096, index_interval_bytes=100)
+
+
+def made(directory: Path) -> list[tuple[int, bytes]]:
+    """A log of seven segments. Returns its batches."""
+    log = filled(directory, SMALL)
+    found = batches_of(log)
+    log.close(0)
+    return found
+
+
+def misname(directory: Path, base: int, name: int) -> None:
+    """Give the log of a segment another name; the indexes with it."""
+    for path in directory.glob(f"{base:020}.*"):
+        path.rename(directory / path.name.replace(f"{base:020}", f"{name:020}"))
+
+
+def reopened(directory: Path) -> PartitionLog:
+    return open_log(directory, SMALL, clean=False)
+
+
+def leaves_after_any_crash(directory: Path, batches: list[tuple[int, bytes]]) -> None:
+    """Salvage in place leaves these batches: undisturbed, and likewise if it is repeated after a crash at any of its
+    operations on the disk."""
+    calm, undisturbed = CrashDisk(), directory.with_name("calm-0")
+    shutil.copytree(directory, undisturbed)
+    apply_in_place(plan(undisturbed, OPTIONS, with_salvage=True).view, calm)
+    assert batches_of(reopened(undisturbed)) == batches
+    for dies_at in range(1, calm.operations + 1):
+        crashed = directory.with_name(f"crash-{dies_at}")
+        shutil.copytree(directory, crashed)
+        with pytest.raises(Crash):
+            apply_in_place(plan(crashed, OPTIONS, with_salvage=True).view, CrashDisk(dies_at))
+        apply_in_place(plan(crashed, OPTIONS, with_salvage=True).view, CrashDisk())
+        assert batches_of(reopened(crashed)) == batches
+        shutil.rmtree(crashed)
+
+
+@pytest.mark.parametrize(("base", "name"), [(6, 8), (6, 11), (0, 3), (36, 38), (36, 10**6)])
+def test_a_log_named_above_its_first_batch(tmp_path: Path, base: int, name: int) -> None:
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    misname(directory, base, name)
+    kafkas = plan(directory, OPTIONS)
+    assert kafkas.refused or kafkas.has_losses
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.renamed == [Renamed(f"{name:020}.log", f"{base:020}.log")]
+    assert done.saved.gaps == []
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_no_room_below_its_name(tmp_path: Path) -> None:
+    """Its first batches repeat those of the log before it: they stay out."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    shutil.copyfile(directory / f"{0:020}.log", directory / f"{3:020}.log")
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.renamed == []
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_damage_too(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    misname(directory, 12, 17)
+    path = directory / f"{17:020}.log"
+    data = bytearray(path.read_bytes())
+    data[len(batches[0][1]) + 70] ^= 1
+    path.write_bytes(data)
+    left = [each for each in batches if each[0] != 14]
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert [(gap.first_offset, gap.last_offset) for gap in done.saved.gaps] == [(14, 15)]
+    leaves_after_any_crash(directory, left)
+
+
+@pytest.mark.parametrize("name", ["-0000000000000000001.log", "6.log"])
+def test_a_log_that_kafka_does_not_read_by_its_name(tmp_path: Path, name: str) -> None:
+    """Kafka takes the offset of the name, and opens the file that it would name by it."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    shutil.copyfile(directory / f"{6:020}.log", directory / name)
+    done = plan(directory, OPTIONS)
+    assert done.refused is None
+    assert [(event.kind, event.file) for event in done.events] == [(EventKind.PASSED_OVER, name)]
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_only_a_log_with_a_short_name(tmp_path: Path) -> None:
+    """Kafka makes an empty one of 20 digits in its place."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    (directory / f"{6:020}.log").rename(directory / "6.log")
+    done = plan(directory, OPTIONS)
+    assert done.refused is None
+    assert done.view.size(f"{6:020}.log") == 0
+
+
+@pytest.mark.parametrize("name", [f"{'9' * 20}.log", f"{6:020}-FdvqFlEzS6CffFHW3hB8VQ.log", "abc.log"])
+def test_salvage_leaves_out_a_log_whose_name_is_no_offset(tmp_path: Path, name: str) -> None:
+    """One of tiered storage's names is none for a local log either."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    shutil.copyfile(directory / f"{6:020}.log", directory / name)
+    refused = plan(directory, OPTIONS).refused
+    assert refused is not None
+    assert refused.file == name
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.refused is None
+    assert name in done.view.removed()
+    assert [each.file for each in done.saved.left_out] == [name]
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_a_swap_file_with_a_short_name(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    shutil.copyfile(directory / f"{6:020}.log", directory / "6.log.swap")
+    refused = plan(directory, OPTIONS).refused
+    assert refused is not None
+    assert refused.file == "6.log.swap"
+
+
+@pytest.mark.parametrize("base", [6, 36])
+def test_a_swap_that_has_fewer_than_what_it_replaces(tmp_path: Path, base: int) -> None:
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    log = directory / f"{base:020}.log"
+    log.with_name(f"{log.name}.swap").write_bytes(log.read_bytes()[: log.stat().st_size * 2 // 3 - 20])
+    kafkas = plan(directory, OPTIONS)
+    apply_in_place(kafkas.view, CrashDisk())
+    left = batches_of(reopened(directory))
+    shutil.rmtree(directory)
+    assert batches == made(directory)
+    log.with_name(f"{log.name}.swap").write_bytes(log.read_bytes()[: log.stat().st_size * 2 // 3 - 20])
+    lost = {each[0] for each in batches} - {each[0] for each in left}
+    firsts = [each.first_offset for each in kafkas.lost if each.first_offset is not None]
+    assert min(firsts) == min(lost)
+    assert sum(each.batches for each in kafkas.lost) == len(lost)
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert [gap.last_offset == gap.first_offset - 1 for gap in done.saved.gaps] == [True]
+    leaves_after_any_crash(directory, batches)
+
+
+def test_a_sound_swap_replaces_more_than_it_has(tmp_path: Path) -> None:
+    """Compaction leaves fewer: that is no loss."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    log = directory / f"{6:020}.log"
+    log.with_name(f"{log.name}.swap").write_bytes(log.read_bytes()[: len(batches[0][1]) * 2])
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert not done.has_losses
+    assert done.view.size(log.name) == len(batches[0][1]) * 2
+
+
+def test_a_log_of_another_partition_stays_out(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").touch()
+    owner, directory = tmp_path / "p-0", tmp_path / "q-0"
+    batches = made(owner)
+    made(directory)
+    for path in directory.glob(f"{36:020}.*"):
+        path.unlink()
+    shutil.copyfile(owner / f"{36:020}.log", directory / f"{38:020}.log")
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.left_out == [LeftOut(f"{38:020}.log", f"its batches are those of p-0/{36:020}.log")]
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == [each for each in batches if each[0] < 36]
+    misname(owner, 36, 38)  # now it is nobody else's
+    assert plan(owner, OPTIONS, with_salvage=True).saved.left_out == []
+
+
+BEYOND = replace(OPTIONS, log_start_offset=10**6)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("tail", [b"", bytes(4096)])
+def test_a_log_start_offset_beyond_the_end(tmp_path: Path, clean: bool, tail: bytes) -> None:
+    """Kafka deletes the whole log; with zeros at its end it does not start, and deletes the log once they are gone."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    last = max(directory.glob("*.log"))
+    last.write_bytes(last.read_bytes() + tail)
+    options = replace(BEYOND, clean=clean)
+    end = plan(directory, OPTIONS).offsets.log_end_offset  # type: ignore[union-attr]
+    kafkas = plan(directory, options)
+    if kafkas.refused is not None:
+        assert "once Kafka starts, it deletes all of the log" in kafkas.events[-1].reason
+    else:
+        assert kafkas.offsets is not None
+        assert kafkas.offsets.log_end_offset == 10**6
+        assert kafkas.has_losses
+    done = plan(directory, options, with_salvage=True)
+    assert done.saved.log_start == LogStart(10**6, 0, end)
+    assert done.saved.records == end
+    assert done.is_changed()
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_a_log_start_offset_within_what_is_kept_stays(tmp_path: Path) -> None:
+    """Damage that cuts the log below its log start offset: with what is behind the damage, the offset is right."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    path = directory / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    options = replace(OPTIONS, log_start_offset=20)
+    assert plan(directory, options).has_losses
+    done = plan(directory, options, with_salvage=True)
+    assert done.saved.log_start is None
+    assert done.offsets is not None
+    assert done.offsets.log_start_offset == 20
+
+
+def rows_of(path: Path) -> list[BatchRow]:
+    source = FileSource(path)
+    parts = [part for part in read_segment(source) if isinstance(part, Window)]
+    source.close()
+    return [BatchRow._make(part.batches.row(i)) for part in parts for i in range(part.batches.count)]
+
+
+@pytest.mark.parametrize("offset", [2**63 - 3, 2**63 - 4, 2**62 + 2**61])
+def test_a_batch_that_leaves_no_offsets(tmp_path: Path, offset: int) -> None:
+    """Kafka splits the segment and starts; where the log ends near the largest offset, producers can send no more."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = max(directory.glob("*.log"))
+    last = rows_of(path)[-1]
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">q", data, last.position, offset)
+    path.write_bytes(data)
+    kafkas = plan(directory, OPTIONS)
+    assert kafkas.offsets is not None
+    told = [(event.kind, event.file) for event in kafkas.events if event.kind is EventKind.OFFSETS_USED_UP]
+    done = plan(directory, OPTIONS, with_salvage=True)
+    if offset < OFFSET_MAX:
+        assert told == []
+        found = [(gap.length, gap.first_offset, gap.last_offset) for gap in done.saved.gaps]
+        assert found == [(0, last.base_offset, offset - 1)]  # between the segments that the split makes
+        return
+    assert told == [(EventKind.OFFSETS_USED_UP, path.name)]
+    assert [(gap.file, gap.position, gap.length) for gap in done.saved.gaps] == [(path.name, last.position, last.size)]
+    assert done.saved.records == 0
+    apply_in_place(kafkas.view, CrashDisk())  # it has a segment of its own now
+    again = plan(directory, OPTIONS, with_salvage=True)
+    assert again.offsets is not None
+    assert again.offsets.log_end_offset == last.base_offset
+    apply_in_place(again.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches[:-1]
+
+
+def test_a_batch_that_claims_offsets_of_those_behind_it(tmp_path: Path) -> None:
+    """Its last offset delta is too large, its CRC is right: it stays out, and the sound batches behind it stay."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    often = replace(OPTIONS, index_interval_bytes=1)
+    path = directory / f"{0:020}.log"
+    row = rows_of(path)[1]
+    data = bytearray(path.read_bytes())
+    delta = row.last_offset - row.base_offset
+    struct.pack_into(">i", data, row.position + 23, delta + 3)
+    struct.pack_into(">I", data, row.position + 17, crc32c(bytes(data[row.position + 21 : row.position + row.size])))
+    path.write_bytes(data)
+    assert plan(directory, often).has_losses
+    done = plan(directory, often, with_salvage=True)
+    assert [(gap.first_offset, gap.last_offset) for gap in done.saved.gaps] == [(row.base_offset, row.last_offset)]
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == [batches[0], *batches[2:]]
+
+
+@pytest.mark.parametrize("keys", [5, 1000])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_sound_swap_that_no_cleaner_made(tmp_path: Path, keys: int, is_last: bool) -> None:
+    """It lacks the last values of keys. Where keys have later records, a cleaner may have left out the earlier ones."""
+    directory = tmp_path / "p-0"
+    log = open_log(directory, SMALL)
+    for i in range(60):
+        log.append_as_leader(keyed(i % keys, i), 0, NOW_MS + i)
+    batches = batches_of(log)
+    log.close(0)
+    path = sorted(directory.glob("*.log"))[-1 if is_last else 1]
+    rows = rows_of(path)
+    swap = path.with_name(f"{path.name}.swap")
+    swap.write_bytes(path.read_bytes()[: rows[1].position])  # the first batch is left
+    kafkas = plan(directory, OPTIONS)
+    done = plan(directory, OPTIONS, with_salvage=True)
+    if keys == 5 and not is_last:
+        assert not kafkas.has_losses
+        assert path.name in done.view.files
+        assert done.view.size(path.name) == rows[1].position
+        return
+    assert [event.file for event in kafkas.events if event.is_loss] == [path.name]
+    assert sum(lost.records for lost in kafkas.lost) == len(rows) - 1
+    assert done.saved.records == len(rows) - 1
+    assert [each.file for each in done.saved.left_out] == [swap.name]
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_a_swap_that_has_what_is_gone_replaces_what_is_there(tmp_path: Path) -> None:
+    """Of the logs that it was made of some are deleted already: it is not left out."""
+    directory = tmp_path / "p-0"
+    log = open_log(directory, SMALL)
+    for i in range(60):
+        log.append_as_leader(keyed(i, i), 0, NOW_MS + i)
+    log.close(0)
+    first, second = sorted(directory.glob("*.log"))[:2]
+    data = second.read_bytes()
+    swap = first.with_name(f"{first.name}.swap")
+    swap.write_bytes(first.read_bytes() + data[: rows_of(second)[1].position])
+    first.unlink()
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert done.saved.left_out == []
+    assert done.offsets is not None
+    assert done.offsets.log_start_offset == 0
+
+
+KEEPS_ALL = replace(OPTIONS, recovery_point=10**6, clean=True)
+"""A clean start below the recovery point: Kafka does not look at a batch."""
+
+
+def exchanged(found: list[bytes]) -> list[bytes]:
+    return [found[0], found[2], found[1]]
+
+
+def moved(found: list[bytes]) -> list[bytes]:
+    return [found[1], found[2], found[0]]
+
+
+def rotated(found: list[bytes]) -> list[bytes]:
+    return [found[2], found[0], found[1]]
+
+
+def repeated(found: list[bytes]) -> list[bytes]:
+    return [found[0], found[1], found[0], found[1], found[2]]
+
+
+def repeated_at_the_end(found: list[bytes]) -> list[bytes]:
+    return [*found, found[1]]
+
+
+def frames_of(path: Path) -> list[bytes]:
+    data = path.read_bytes()
+    return [data[start : start + size] for start, size in frames(data)]
+
+
+@pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
+@pytest.mark.parametrize("base", [6, 12])
+@pytest.mark.parametrize("change", [exchanged, moved, rotated, repeated, repeated_at_the_end])
+def test_batches_out_of_order_are_put_in_order(
+    tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], base: int, options: LoadOptions
+) -> None:
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = directory / f"{base:020}.log"
+    found = frames_of(path)
+    changed = change(found)
+    path.write_bytes(b"".join(changed))
+    done = plan(directory, options, with_salvage=True)
+    is_copy = len(changed) > len(found)
+    assert [each.file for each in done.saved.reordered] == ([] if is_copy else [path.name])
+    assert sum(gap.length for gap in done.saved.gaps) == len(b"".join(changed)) - len(b"".join(found))
+    assert all(gap.last_offset == gap.first_offset - 1 for gap in done.saved.gaps)
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+def test_a_block_written_over_another_is_accounted_for(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = directory / f"{6:020}.log"
+    first, _, last = frames_of(path)
+    path.write_bytes(first + first + last)
+    done = plan(directory, KEEPS_ALL, with_salvage=True)
+    assert [(gap.first_offset, gap.last_offset) for gap in done.saved.gaps] == [(8, 9)]
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == [each for each in batches if each[0] != 8]
+
+
+def test_a_wrong_base_offset_does_not_hide_what_is_behind_it(tmp_path: Path) -> None:
+    """No CRC covers it. The neighbours tell which one the batch had."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = directory / f"{6:020}.log"
+    data = bytearray(path.read_bytes())
+    start = frames(data)[1][0]
+    data[start + 6] ^= 1
+    path.write_bytes(data)
+    done = plan(directory, KEEPS_ALL, with_salvage=True)
+    assert [(gap.first_offset, gap.last_offset) for gap in done.saved.gaps] == [(8, 9)]
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == [each for each in batches if each[0] != 8]
+
+
+UNREAD: dict[str, Callable[[bytearray], None]] = {
+    "magic": lambda data: data.__setitem__(16, 3),
+    "codec": lambda data: data.__setitem__(22, 5),
+    "payload that does not decompress": lambda data: data.__setitem__(22, 4),
+    "record count": lambda data: data.__setitem__(60, data[60] + 1),
+    "negative record count": lambda data: data.__setitem__(57, 0x80),
+    "length of a record": lambda data: data.__setitem__(61, 0x7E),
+}
+"""Changes of a batch after which its CRC is made right."""
+
+
+@pytest.mark.parametrize("options", [OPTIONS, KEEPS_ALL], ids=["unclean", "clean"])
+@pytest.mark.parametrize("change", UNREAD.values(), ids=list(UNREAD))
+def test_a_batch_that_no_consumer_reads_is_left_out(
+    tmp_path: Path, change: Callable[[bytearray], None], options: LoadOptions
+) -> None:
+    """Kafka keeps it: its CRC is right. A consumer ends at it for good."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = directory / f"{6:020}.log"
+    first, second, third = map(bytearray, frames_of(path))
+    change(second)
+    path.write_bytes(first + mended(second) + third)
+    assert not plan(directory, options).has_losses
+    done = plan(directory, options, with_salvage=True)
+    (gap,) = done.saved.gaps
+    assert (gap.position, gap.length, gap.first_offset, gap.last_offset) == (len(first), len(second), 8, 9)
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == [each for each in batches if each[0] != 8]
+
+
+def test_a_sound_partition_is_not_changed(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    saved = plan(directory, KEEPS_ALL, with_salvage=True).saved
+    assert (saved.gaps, saved.reordered, saved.left_out) == ([], [], [])
+
+
+def test_a_gap_at_the_end_of_a_log_ends_where_the_next_log_begins(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    path = directory / f"{6:020}.log"
+    path.write_bytes(path.read_bytes()[:-20])
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert [(gap.first_offset, gap.last_offset) for gap in done.saved.gaps] == [(10, 11)]
+
+
+FLUSHED = replace(OPTIONS, recovery_point=10**6)
+"""All is below the recovery point: a start reads nothing of it."""
+
+
+def test_files_that_contradict_the_batches_are_rebuilt_after_any_crash(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    whole = {name: (directory / name).read_bytes() for name in (f"{6:020}.index", f"{6:020}.timeindex")}
+    for name in (*whole, "leader-epoch-checkpoint"):
+        (directory / name).write_bytes(b"0\n0\n")
+    contradicted = [*whole, "leader-epoch-checkpoint"]
+    calm, undisturbed = CrashDisk(), directory.with_name("calm-0")
+    shutil.copytree(directory, undisturbed)
+    done = plan(undisturbed, FLUSHED, with_salvage=True, checked=Checked(contradicted))
+    assert (done.saved.rebuilt, done.events) == (sorted(contradicted), [])
+    apply_in_place(done.view, calm)
+    after = {path.name: path.read_bytes() for path in undisturbed.iterdir()}
+    assert {name: after[name] for name in whole} == whole
+    assert after["leader-epoch-checkpoint"] == b"0\n1\n0 0\n"
+    for dies_at in range(1, calm.operations + 1):
+        crashed = directory.with_name(f"crash-{dies_at}")
+        shutil.copytree(directory, crashed)
+        with pytest.raises(Crash):
+            apply_in_place(
+                plan(crashed, FLUSHED, with_salvage=True, checked=Checked(contradicted)).view, CrashDisk(dies_at)
+            )
+        apply_in_place(plan(crashed, FLUSHED, with_salvage=True, checked=Checked(contradicted)).view, CrashDisk())
+        assert {path.name: path.read_bytes() for path in crashed.iterdir()} == after
+        shutil.rmtree(crashed)
+
+
+def test_a_leader_epoch_checkpoint_that_kafka_refuses_is_rebuilt_from_all_batches(tmp_path: Path) -> None:
+    directory = tmp_path / "p-0"
+    made(directory)
+    (directory / "leader-epoch-checkpoint").write_bytes(b"broken")
+    assert plan(directory, FLUSHED).refused
+    apply_in_place(plan(directory, FLUSHED, with_salvage=True).view, CrashDisk())
+    assert (directory / "leader-epoch-checkpoint").read_bytes() == b"0\n1\n0 0\n"
+
+
+def test_an_index_that_kafka_cannot_rebuild_stays(tmp_path: Path) -> None:
+    """A rebuilt index has an entry for each interval, and so may be too full; appended batches share entries."""
+    directory = Path(shutil.copytree(GOLDEN / "codecs/data/java-none-0", tmp_path / "p-0"))
+    options = LoadOptions(0, recovery_point=298, index_interval_bytes=256, max_index_bytes=180)
+    index = f"{108:020}.timeindex"
+    done = plan(directory, options, with_salvage=True, checked=Checked([index]))
+    assert (done.refused, done.saved.rebuilt) == (None, [])
+    assert [(event.kind, event.file) for event in done.events] == [(EventKind.PASSED_OVER, index)]
+    assert "the time index is full" in done.events[0].reason
+
+
+def test_indexes_that_fit_the_salvaged_log_stay(tmp_path: Path) -> None:
+    """The log lacks a batch then, and its transaction index is as before."""
+    directory = Path(shutil.copytree(GOLDEN / "txn/data/t-txn-0", tmp_path / "p-0", copy_function=shutil.copyfile))
+    log = directory / f"{4:020}.log"
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    done = plan(directory, FLUSHED, with_salvage=True)
+    assert len(done.view.files[log.name].parts) > 1
+    assert f"{4:020}.txnindex" not in done.view.changed()
+    apply_in_place(done.view, CrashDisk())
+    assert {each.name for each in directory.iterdir()} == set(done.view.files)
+
+
+def test_offsets_that_two_batches_have_are_lost_once(tmp_path: Path) -> None:
+    """A sector that is written twice repeats batches before and behind the damage; here in the next log, too."""
+    made(tmp_path)
+    log, following = sorted(tmp_path.glob("*.log"))[-2:]
+    one, two, three = (log.read_bytes()[start : start + size] for start, size in frames(log.read_bytes()))
+    log.write_bytes(b"".join([one, two[:-40], one, two, two, three]))
+    following.write_bytes(three + following.read_bytes())
+    planned = plan(tmp_path, OPTIONS)
+    lost = [
+        (event.kind, each.records, each.first_offset, each.last_offset)
+        for event, each in zip(planned.events, planned.lost, strict=True)
+        if event.is_loss
+    ]
+    assert lost == [(EventKind.CUT, 4, 32, 35), (EventKind.SEGMENT_REMOVED, 4, 36, 39)]

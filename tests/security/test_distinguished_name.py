@@ -1,0 +1,64 @@
+"""The text of a certificate's subject: Java's answers, recorded, and bytes that are no certificate."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from kcli.security.distinguished_name import InvalidCertificate, name_text, subject_name
+from tests.security import name_cases, oracle
+
+
+def certificate(name: x509.Name) -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = dt.datetime.now(dt.UTC)
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(x509.Name([])).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now).not_valid_after(now + dt.timedelta(1))
+    return made.sign(key, SHA256()).public_bytes(Encoding.DER)
+
+
+def test_answers_of_java() -> None:
+    assert sum(name_cases.compared(*each) for each in oracle.recorded("names")) > 850
+
+
+def test_the_subject_of_a_certificate() -> None:
+    subject = x509.Name.from_rfc4514_string("CN=alice\\, of Acme,OU=Sales,O=Acme,C=CH")
+    assert subject_name(certificate(subject)) == "CN=alice\\, of Acme,OU=Sales,O=Acme,C=CH"
+    assert subject_name(certificate(x509.Name([]))) == ""
+
+
+def test_damaged_certificates_are_refused() -> None:
+    """One byte changed at a time, and every truncation: a name or InvalidCertificate, nothing else."""
+    sound = certificate(x509.Name.from_rfc4514_string("CN=alice,O=Acme"))
+    for at in range(len(sound)):
+        with pytest.raises(InvalidCertificate):
+            subject_name(sound[:at])
+        for value in (0x00, 0x30, 0x80, 0xFF):
+            try:
+                subject_name(sound[:at] + bytes([value]) + sound[at + 1 :])
+            except InvalidCertificate:
+                continue
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("3080", "length of 0 bytes"),
+        ("308100", "longer than needed"),
+        ("30820001ff", "longer than needed"),
+        ("3003310101", "byte 0"),
+        ("300b3109300706035504031f00", "above 30"),
+        ("300d310b3009060355048a0c0261", "content"),
+        ("300f310d300b0603550403 1e04d83dde00", "basic plane"),
+        ("3000ff", "not one element"),
+        ("", "without a length"),
+    ],
+)
+def test_what_is_no_name(name: str, reason: str) -> None:
+    with pytest.raises(InvalidCertificate, match=reason):
+        name_text(bytes.fromhex(name))
