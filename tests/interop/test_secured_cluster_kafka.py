@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -126,18 +127,15 @@ KINDS = {"SASL_SSL": (KCLI,), "SSL": (KCLI,), "majority": MANY}
 """How nodes know each other at the controller listener, by certificate for SSL; which ones are kcli's."""
 
 
-@pytest.fixture(scope="module", params=KINDS if is_soak() else ["SASL_SSL", "SSL"])
-def cluster(
-    kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[MixedCluster]:
-    """alice may do everything with what begins with a; mallory nothing. The active controller is node 1."""
-    folder = tmp_path_factory.mktemp("cluster")
+@contextmanager
+def started(folder: Path, kind: str) -> Iterator[MixedCluster]:
+    """alice may do everything with what begins with a; mallory nothing."""
     write_certificates(folder, make_authority("kcli test", NOW))
     options = {**secured_properties(folder), **LOGGED_IN}
-    if request.param == "SSL":
+    if kind == "SSL":
         del options["listener.name.controller.plain.sasl.jaas.config"]
         options |= BY_CERTIFICATE
-    with MixedCluster(folder, options, KINDS[request.param]) as running:
+    with MixedCluster(folder, options, KINDS[kind]) as running:
         running.format()
         running.start()
         running.wait_ready()
@@ -150,6 +148,42 @@ def cluster(
         running.wait_heard()
         yield running
         running.stop()
+
+
+class SharedCluster:
+    """One cluster for the tests of this module, and another one for a test that runs again: what its first run has
+    made, or left broken, is not there."""
+
+    def __init__(self, factory: pytest.TempPathFactory, kind: str) -> None:
+        self._factory = factory
+        self._kind = kind
+        self._stack = ExitStack()
+        self.cluster = self._start()
+
+    def replace(self) -> None:
+        self.close()
+        self.cluster = self._start()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def _start(self) -> MixedCluster:
+        return self._stack.enter_context(started(self._factory.mktemp("cluster"), self._kind))
+
+
+@pytest.fixture(scope="module", params=KINDS if is_soak() else ["SASL_SSL", "SSL"])
+def shared(
+    kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[SharedCluster]:
+    with closing(SharedCluster(tmp_path_factory, request.param)) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(shared: SharedCluster, request: pytest.FixtureRequest) -> MixedCluster:
+    if getattr(request.node, "execution_count", 1) > 1:
+        shared.replace()
+    return shared.cluster
 
 
 def create(cluster: MixedCluster, node: int, user: str, topic: str) -> int:
@@ -208,6 +242,7 @@ def make_few_active(cluster: MixedCluster) -> None:
         if active is not None:
             cluster.restart(active)
             cluster.wait_ready()
+        time.sleep(0.2)
     cluster.wait_in_sync()
 
 
