@@ -1,4 +1,7 @@
-"""What a missing or damaged meta.properties should have, as far as other files know it.
+"""What a missing, damaged or foreign meta.properties should have, as far as other files know it.
+
+It is foreign where it has the directory.id that the node of the other log directories has registered, with another
+cluster.id or node.id than theirs.
 
     version        1
     cluster.id     that of the node's other log directories; of a line that is left in the file; a new one where the
@@ -22,6 +25,7 @@ from kcli.log.log_directory import read_meta_properties, unusable
 from kcli.log.recovery.node_directories import NodeDirectories, meta_of
 from kcli.log.source import read_whole
 from kcli.metadata.image import MetadataImage
+from kcli.metadata.partition import to_uuid
 
 NEW_CLUSTER_ID = ""
 """In place of a cluster.id: any will do."""
@@ -46,10 +50,12 @@ def known_properties(
         meta = read_meta_properties(node.directory)
     except FormatError:
         meta = None
-    if (meta is not None and unusable(meta) is None) or (path.exists() and not path.is_file()):
+    beside = [found for each in node.others if (found := meta_of(each)) is not None and unusable(found) is None]
+    if meta is not None and unusable(meta) is None:
+        return _as_registered(meta, beside, image)
+    if path.exists() and not path.is_file():
         return None
     entries = _entries(node)
-    beside = [found for each in node.others if (found := meta_of(each)) is not None and unusable(found) is None]
     nodes = {each.node_id for each in beside} or {*image.brokers}
     ids = {_number(server.get("node.id", ""))} - {None} or nodes
     if len(ids) != 1 or (node_id := ids.pop()) is None:
@@ -61,6 +67,24 @@ def known_properties(
     if len(clusters) != 1:
         return None
     return MetaProperties(1, clusters.pop(), node_id, directory_id)
+
+
+def _as_registered(
+    meta: MetaProperties, beside: Collection[MetaProperties], image: MetadataImage
+) -> MetaProperties | None:
+    """What a foreign meta.properties should have; None where it is not foreign. beside: those of the others."""
+    owners = {(each.cluster_id, each.node_id) for each in beside}
+    if len(owners) != 1 or meta.directory_id is None or meta.directory_id in {each.directory_id for each in beside}:
+        return None
+    ((cluster_id, node_id),) = owners
+    broker = image.brokers.get(-1 if node_id is None else node_id)
+    is_registered = broker is not None and to_uuid(meta.directory_id) in broker.directories
+    if not is_registered or (meta.cluster_id, meta.node_id) == (cluster_id, node_id):
+        return None
+    others = {to_uuid(each.directory_id) for each in beside if each.directory_id is not None}
+    if broker is None or not others & {*broker.directories}:
+        return None
+    return MetaProperties(1, cluster_id, node_id, meta.directory_id)
 
 
 def text_of(known: MetaProperties, cluster_id: str | None = None) -> str:

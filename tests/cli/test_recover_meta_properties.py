@@ -88,3 +88,22 @@ def test_not_where_other_voters_know_the_cluster(tmp_path: Path) -> None:
     assert ended.status == 1
     assert "1 would keep Kafka from starting" in ended.stdout
     shutil.rmtree(tmp_path / "new")
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_ids_of_another_node_in_a_registered_directory(tmp_path: Path, which: int) -> None:
+    """A file restored from another node's backup: the metadata log knows whose directory it is."""
+    *directories, server = two_directories(tmp_path)
+    path = directories[which] / META
+    before = read_properties(path)
+    text = path.read_text().replace(f"cluster.id={before['cluster.id']}", "cluster.id=BBECAwQFBgcICQoLDA0ODw")
+    path.write_text(text.replace(f"node.id={before['node.id']}", "node.id=7"))
+    shown = kcli("verify", "--config", server, *directories).stdout.splitlines()
+    assert re.match(f"error +meta-properties-node +{re.escape(str(path))} ", shown[0])
+    ended = kcli("recover", "--salvage", "--config", server, "--out", tmp_path / "new", directories[which])
+    assert ended.status == 0
+    assert read_properties(tmp_path / "new" / META) == before
+    command = next(line for line in shown if "Next: " in line).split("Next: ")[1]
+    subprocess.run(["bash", "-c", command], check=True)
+    assert read_properties(path) == before
+    assert kcli("verify", "--config", server, *directories).status == 0

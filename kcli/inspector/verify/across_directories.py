@@ -137,7 +137,9 @@ def _duplicate(copy: Copy) -> Finding:
 
 def _meta_properties(around: Surroundings) -> Iterator[Finding]:
     path = around.path / FileKind.META_PROPERTIES
-    for each in around.node.other_owners():
+    for other, each in around.node.owners_beside():
+        if around.is_given(other) and around.of(other).known_properties is not None:
+            continue  # the other file is wrong, which is found there
         yield Finding(
             path=str(path),
             kind="meta-properties-node",

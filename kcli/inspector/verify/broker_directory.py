@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 WRITE_ANEW = "stop the broker, and write the file anew"
 OFFSETS_LEAST = 3
 """The least number of offsets by which a checkpoint is called wrong, and not its partitions' logs too short."""
-UNUSABLE = ("meta-properties-missing", "meta-properties-version", "meta-properties-content")
-"""The kinds of findings about a meta.properties that Kafka cannot use."""
+UNUSABLE = ("meta-properties-missing", "meta-properties-version", "meta-properties-content", "meta-properties-node")
+"""The kinds of findings about a meta.properties that Kafka cannot use, or cannot use beside others."""
 NOT_PUBLISHED = (
     "Kafka starts, and stops at it when it takes over the partitions of the metadata log (metadata publishing fault): "
     "partitions of any topic then answer NOT_LEADER_OR_FOLLOWER"

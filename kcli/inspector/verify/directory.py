@@ -49,6 +49,7 @@ from kcli.inspector.verify.broker_directory import (
 from kcli.inspector.verify.causes import Causes
 from kcli.inspector.verify.file_names import OddFiles, apple_doubles, foreign_link, odd_files, odd_type
 from kcli.inspector.verify.findings import Finding, Severity
+from kcli.inspector.verify.half_copies import half_copies
 from kcli.inspector.verify.index_files import REBUILT
 from kcli.inspector.verify.lost_offsets import Known, deleted_log, shorter_log, with_own_log
 from kcli.inspector.verify.misplaced_logs import MisplacedLogs
@@ -320,6 +321,11 @@ class Verification:
         self.unknown += any(each.kind == "metadata-log-absent" for each in whole)
         missing = [each for each in whole if each.kind == "partition-missing"]
         causes = Causes(self._tell)
+        try:
+            for cause, takes in half_copies(around):
+                causes.add(cause, takes)
+        except (UnreadableInput, OSError):  # which is a finding of its own
+            pass
         if damage:
             whole = [without_topic_id(each) for each in whole]
             causes.add(damage[0], lambda other: other.kind in ("partition-stray", "partition-missing"))

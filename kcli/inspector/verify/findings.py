@@ -62,6 +62,7 @@ def offsets_text(first: int, last: int | None) -> str:
 
 _RANKS: tuple[tuple[str, ...], ...] = (
     (
+        "copy-incomplete",
         "unread-file",
         "partition-missing",
         "partition-swapped",

@@ -101,6 +101,10 @@ class NodeDirectories:
 
     def other_owners(self) -> Iterator[str]:
         """Yield how the others belong to another cluster or node than `directory`, in words."""
+        return (words for _, words in self.owners_beside())
+
+    def owners_beside(self) -> Iterator[tuple[Path, str]]:
+        """Yield each of the others that belongs to another cluster or node than `directory`, with how, in words."""
         mine = meta_of(self.directory)
         for path in self.others:
             other = meta_of(path)
@@ -111,7 +115,7 @@ class NodeDirectories:
                 ("node.id", mine.node_id, other.node_id),
             ):
                 if one is not None and two is not None and one != two:
-                    yield f"{name} is {one}, and {two} in {path / FileKind.META_PROPERTIES}"
+                    yield path, f"{name} is {one}, and {two} in {path / FileKind.META_PROPERTIES}"
 
     @property
     def has_second_metadata_log(self) -> bool:

@@ -153,8 +153,6 @@ class Recovery:
         if self._has_holder and not (holder / FileKind.META_PROPERTIES).exists():
             reason = "is missing: nothing says whose log directory this is"
             self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
-        self._unowned = [each for each in self.refusals if each.file == FileKind.META_PROPERTIES]
-        """What of meta.properties alone keeps Kafka from starting, whatever other log directories have."""
         self._copies = () if self.node is None or self.is_partition else self.node.copies
         if self.node is not None and self._has_holder:
             self._look_at(self.node)
@@ -335,9 +333,8 @@ class Recovery:
         path = self._holder.path / refused.file
         if refused.file in MENDED:
             return "removed" if refused.file == FileKind.CLEANER_OFFSETS else "written anew"
-        if refused in self._unowned:
-            return None if self.properties is None or self.is_partition else "written anew"
-        if refused.file == FileKind.META_PROPERTIES and self._mends_properties():
+        is_known = self.properties is not None and not self.is_partition
+        if refused.file == FileKind.META_PROPERTIES and (is_known or self._mends_properties()):
             return "written anew"
         if path in self._second:
             return "renamed to -stray"

@@ -1,0 +1,101 @@
+"""A log directory that a copy or an archive has left incomplete: one finding, which names the cause of many others.
+
+    ended early     partitions of the metadata log have no directory, and several files of the log directory are missing
+    no space        many files that Kafka never leaves without a byte have none: a copy makes a file, and cannot fill it
+
+A broker writes all of these files when it starts, and one that lost a partition's directory alone has all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from formats.file_name import FileKind
+from kcli.inspector.verify import next_steps
+from kcli.inspector.verify.findings import Finding
+from kcli.inspector.verify.surroundings import Surroundings
+from kcli.log.log_directory import LogDirectory
+
+WRITTEN = (
+    FileKind.META_PROPERTIES,
+    FileKind.RECOVERY_POINTS,
+    FileKind.REPLICATION_OFFSETS,
+    FileKind.LOG_START_OFFSETS,
+)
+"""The files that each broker has in each log directory."""
+FILES_MISSING_LEAST = 2
+EMPTY_FILES_LEAST = 3
+NAMES_SHOWN = 4
+AGAIN = "restore the directory again, from a whole copy; if there is none, salvage makes what is there start, in a copy"
+
+
+def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Finding], bool]]]:
+    """Yield the finding of an incomplete log directory, if it is one, with whether another finding follows from it.
+    Raises UnreadableInput."""
+    if not around.is_broker:
+        return
+    ended = _ended_early(around)
+    if ended is not None:
+        yield ended
+    empty = _empty_files(around)
+    if len(empty) >= EMPTY_FILES_LEAST and len({path.parent for path in empty}) > 1:
+        paths = {str(path) for path in empty}
+        refuses = any(path.name in (FileKind.META_PROPERTIES, FileKind.PARTITION_METADATA) for path in empty)
+        names = [str(path.relative_to(around.path)) for path in empty]
+        outcome = ": Kafka does not start" if refuses else ""
+        yield (
+            _finding(
+                around.path,
+                "files with a content",
+                f"{len(empty):,} files of no bytes, such as {_some(names)}, as a copy to a full disk leaves them"
+                + outcome,
+                f"free space on the disk, and {AGAIN}",
+                refuses_start=refuses,
+            ),
+            lambda other: other.path in paths,
+        )
+
+
+def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
+    gone = [each for each in around.missing if each.renamed is None and not each.adrift and each.future is None]
+    files = [name for name in WRITTEN if not (around.path / name).exists()]
+    if not gone or len(files) < FILES_MISSING_LEAST:
+        return None
+    paths = {str(around.path / each.directory_name) for each in gone} | {str(around.path / name) for name in files}
+    partitions = "partition has" if len(gone) == 1 else "partitions have"
+    refuses = FileKind.META_PROPERTIES in files
+    outcome = ": Kafka does not start" if refuses else ""
+    found = (
+        f"{len(gone):,} {partitions} no directory, such as {_some([each.directory_name for each in gone])}, and "
+        f"{', '.join(files)} are missing, as where a copy or an archive ended early{outcome}"
+    )
+    expected = "the directories of all partitions that the metadata log places here, and the files beside them"
+    return _finding(around.path, expected, found, AGAIN, refuses_start=refuses), lambda other: other.path in paths
+
+
+def _empty_files(around: Surroundings) -> list[Path]:
+    """The files without a byte that Kafka writes only as a whole."""
+    home = LogDirectory(around.path)
+    paths = [around.path / FileKind.META_PROPERTIES]
+    for each in home.partitions():
+        paths.append(each.path / FileKind.PARTITION_METADATA)
+        paths += sorted(each.path.glob(f"*{FileKind.PRODUCER_SNAPSHOT}"))
+    return [path for path in paths if path.is_file() and not path.stat().st_size]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:NAMES_SHOWN])
+
+
+def _finding(path: Path, expected: str, found: str, action: str, *, refuses_start: bool) -> Finding:
+    return Finding(
+        path=str(path),
+        kind="copy-incomplete",
+        severity="error",
+        expected=expected,
+        found=found,
+        action=action,
+        command=next_steps.salvage_log_directory(path),
+        refuses_start=refuses_start,
+    )

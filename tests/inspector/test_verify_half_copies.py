@@ -1,0 +1,58 @@
+"""A log directory that a copy or an archive has left incomplete: verify's first finding names the cause."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from formats.file_name import FileKind
+from kcli.log.log_directory import read_properties
+from tests.cli.run import kcli
+from tests.inspector.test_verify_causes import directory, loud
+
+__all__ = ["directory"]  # a fixture
+
+
+def half_of_an_archive(directory: Path) -> list[str]:
+    """Leave what comes first by name, with the last file cut. Returns the partitions that are gone."""
+    names = sorted(path.name for path in directory.iterdir())
+    last = next(name for name in names if name > "crafted-0" and (directory / name).is_dir())
+    gone = names[names.index(last) + 1 :]
+    for name in gone:
+        path = directory / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    logs = sorted((directory / last).glob("*.log"))
+    os.truncate(logs[0], logs[0].stat().st_size // 2)
+    for path in sorted((directory / last).iterdir()):
+        if path.name > logs[0].name:
+            path.unlink()
+    return [name for name in gone if re.search("-[0-9]+$", name)]
+
+
+def test_an_archive_that_ended_early(directory: Path, tmp_path: Path) -> None:
+    before = read_properties(directory / FileKind.META_PROPERTIES)
+    gone = half_of_an_archive(directory)
+    first = next(iter(sorted(loud(directory), key=lambda each: (not each.refuses_start, each.path))))
+    assert (first.kind, first.path, first.refuses_start) == ("copy-incomplete", str(directory), True)
+    assert f"{len(gone):,} partitions have no directory" in str(first.found)
+    assert first.consequences["partition-missing"] == len(gone)
+    assert {each.kind for each in loud(directory)} & {"partition-missing", "meta-properties-missing"} == set()
+    assert kcli("recover", "--salvage", "--out", tmp_path / "new", directory).status == 0
+    after = read_properties(tmp_path / "new" / FileKind.META_PROPERTIES)
+    assert {**after, "cluster.id": ""} == {**before, "cluster.id": ""}
+
+
+def test_a_copy_to_a_full_disk(directory: Path) -> None:
+    for path in [*(directory / "mixed-0").iterdir(), directory / FileKind.META_PROPERTIES]:
+        path.write_bytes(b"")
+    first = kcli("verify", directory).stdout.splitlines()[0]
+    assert first.startswith(f"error   copy-incomplete  {directory}  ")
+    assert "as a copy to a full disk leaves them" in first
+
+
+def test_a_lost_partition_alone_is_not_one(directory: Path) -> None:
+    shutil.rmtree(directory / "mixed-0")
+    assert [each.kind for each in loud(directory)] == ["partition-missing"]
