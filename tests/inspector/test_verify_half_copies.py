@@ -9,6 +9,7 @@ from formats.file_name import FileKind
 from kcli.log.log_directory import read_properties
 from tests.cli.run import kcli
 from tests.inspector.test_verify_causes import directory, loud
+from tests.two_directories import MOVED, two_directories
 
 __all__ = ["directory"]  # a fixture
 
@@ -56,3 +57,17 @@ def test_a_copy_to_a_full_disk(directory: Path) -> None:
 def test_a_lost_partition_alone_is_not_one(directory: Path) -> None:
     shutil.rmtree(directory / "mixed-0")
     assert [each.kind for each in loud(directory)] == ["partition-missing"]
+
+
+def test_a_directory_made_anew_is_not_one(tmp_path: Path) -> None:
+    """All its partitions are lost, and nothing of it can be copied better."""
+    one, two, server = two_directories(tmp_path)
+    server.write_text(f"{server.read_text()}process.roles=broker,controller\n")
+    for path in two.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != FileKind.META_PROPERTIES:
+            path.unlink()
+    shown = kcli("verify", "--config", server, one, two).stdout
+    assert "copy-incomplete" not in shown
+    assert all(f"partition-missing  {two / name}" in shown for name in MOVED)

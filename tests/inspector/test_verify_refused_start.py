@@ -95,3 +95,15 @@ def test_no_finding_says_that_kafka_does_not_start_where_it_does(tmp_path: Path,
 def test_a_finding_about_what_keeps_kafka_from_starting_says_so(tmp_path: Path, case: tuple[str, Change]) -> None:
     found = of_change(tmp_path, case)
     assert not found or found[0].refuses_start
+
+
+def test_a_metadata_log_with_the_id_of_another_topic(directory: Path) -> None:
+    """Kafka 4.3.0 does not start with it; two damages: the second one shows when the first is mended."""
+    home = directory / "__cluster_metadata-0"
+    (home / "partition.metadata").write_text("version: 0\ntopic_id: HnQNgFKJSqOD6nSqAUPGjQ")
+    (home / "leader-epoch-checkpoint").write_bytes(bytes(20))
+    found = [each for each in loud(directory) if each.refuses_start]
+    assert {Path(each.path).name for each in found} == {"partition.metadata", "leader-epoch-checkpoint"}
+    for each in found:
+        subprocess.run(["bash", "-c", str(each.command)], check=True)
+    assert [each for each in loud(directory) if each.severity == "error"] == []

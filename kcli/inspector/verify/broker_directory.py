@@ -35,6 +35,7 @@ from kcli.inspector.verify.findings import Finding, Severity, offsets_text
 from kcli.inspector.verify.segment_names import other_case
 from kcli.inspector.verify.surroundings import Surroundings
 from kcli.log.log_directory import REMOTE_INDEX_CACHE, LogDirectory, is_removable_marker, partition_named, unusable
+from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.identity import Exchanged, what_was_exchanged
 from kcli.log.source import read_whole
@@ -146,6 +147,27 @@ def shared_files(home: Path) -> Iterator[Finding]:
     )
 
 
+def metadata_topic_id(around: Surroundings) -> Iterator[Finding]:
+    """Yield the finding of a metadata log whose partition.metadata has another id than that of the metadata topic."""
+    path = around.path / METADATA_DIRECTORY / FileKind.PARTITION_METADATA
+    try:
+        found = topic_id_of(path.parent) if path.is_file() else None
+    except (KcliError, OSError):  # which is a finding of its own
+        return
+    if found not in (None, METADATA_TOPIC_ID):
+        yield Finding(
+            path=str(path),
+            kind="partition-metadata-topic",
+            severity="error",
+            position=0,
+            expected=f"topic id {METADATA_TOPIC_ID}, that of the metadata log in each cluster",
+            found=f"topic id {found}: Kafka does not start with it",
+            action=WRITE_ANEW,
+            command=partition_metadata_command(path, METADATA_TOPIC_ID),
+            refuses_start=True,
+        )
+
+
 def broken_link(path: Path) -> Finding:
     """Return the finding of a broken symbolic link with a partition's name."""
     return Finding(
@@ -249,6 +271,7 @@ class BrokerDirectory:
         """Yield all findings about the log directory."""
         path = self._around.path
         if not self._partitions:
+            yield from self._absent()
             return
         if self._around.is_broker and not (path / FileKind.CLEAN_SHUTDOWN).exists():
             yield Finding(

@@ -35,6 +35,7 @@ from kcli.inspector.verify.broker_directory import (
     duplicates,
     exchanged_directories,
     has_no_directory,
+    metadata_topic_id,
     odd_name,
     old_metadata_log,
     or_exchanged,
@@ -687,6 +688,7 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
         yield from across_directories(around)
         yield from metadata_log_elsewhere(around)
     if around is not None:
+        yield from metadata_topic_id(around)
         yield from shared_files(around.path)
 
 

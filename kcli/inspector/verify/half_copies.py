@@ -9,9 +9,10 @@ A broker writes all of these files when it starts, and one that lost a partition
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from formats.file_name import FileKind
+from formats.file_name import METADATA_TOPIC, FileKind
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
@@ -60,7 +61,8 @@ def half_copies(around: Surroundings) -> Iterator[tuple[Finding, Callable[[Findi
 def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], bool]] | None:
     gone = [each for each in around.missing if each.renamed is None and not each.adrift and each.future is None]
     files = [name for name in WRITTEN if not (around.path / name).exists()]
-    if not gone or len(files) < FILES_MISSING_LEAST:
+    has_any = any(each.name.topic != METADATA_TOPIC for each in LogDirectory(around.path).partitions())
+    if not gone or not has_any or len(files) < FILES_MISSING_LEAST:  # one without partitions is a new one
         return None
     paths = {str(around.path / each.directory_name) for each in gone} | {str(around.path / name) for name in files}
     partitions = "partition has" if len(gone) == 1 else "partitions have"
@@ -71,7 +73,12 @@ def _ended_early(around: Surroundings) -> tuple[Finding, Callable[[Finding], boo
         f"{', '.join(files)} are missing, as where a copy or an archive ended early{outcome}"
     )
     expected = "the directories of all partitions that the metadata log places here, and the files beside them"
-    return _finding(around.path, expected, found, AGAIN, refuses_start=refuses), lambda other: other.path in paths
+    finding = _finding(around.path, expected, found, AGAIN, refuses_start=refuses)
+    if not refuses:  # salvage has nothing to mend
+        command = next_steps.search(around.path.parent, gone[0].directory_name)
+        action = "restore the directory again, from a whole copy; else Kafka makes these partitions empty"
+        finding = replace(finding, action=action, command=command)
+    return finding, lambda other: other.path in paths
 
 
 def _empty_files(around: Surroundings) -> list[Path]:
