@@ -5,8 +5,8 @@ a connection from its accept on.
 
 Which connections wait or are refused is decided in connection_limits.py. Names of configurations are Kafka's:
 connections.max.idle.ms, socket.request.max.bytes, queued.max.request.bytes, socket.listen.backlog.size,
-socket.send.buffer.bytes: without a bound the system lets the send buffer grow until it overruns the client's receive
-buffer, and a client that reads as fast as the broker sends gets two to five times less. Source: SocketServer.
+socket.send.buffer.bytes: where the system sized the send buffer, a client that reads as fast as the broker sends got a
+half to a fifth as much on two busy cores. Source: SocketServer.
 """
 
 from __future__ import annotations
