@@ -27,6 +27,7 @@ from formats.kernels.columns import BatchRow
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedRange, Part, PartitionView
+from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.foreign import foreign_owner
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.readable import MAGIC_WITH_HEADER, first_offset, in_place
@@ -164,7 +165,8 @@ class Salvaged:
     log whose offsets were missing: their names lose the suffix .deleted, or another. text_mode: the logs that are again
     as they were before a transfer as text. rebuilt: the names of indexes and
     of the leader-epoch checkpoint that contradict the batches, and that Kafka's start would leave as they are. records:
-    the number of records kept that Kafka would lose. log_start: None where it is not set back. topic_id: the one that
+    the number of records kept that Kafka would lose. markers: the end markers of transactions that are written anew.
+    log_start: None where it is not set back. topic_id: the one that
     is written into partition.metadata; directory: the new name of the directory; each None where it stays as it is.
     """
 
@@ -177,6 +179,7 @@ class Salvaged:
     rebuilt: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     records: int = 0
+    markers: list[EndMarker] = field(default_factory=list)
     log_start: LogStart | None = None
     topic_id: str | None = None
     directory: str | None = None
@@ -330,6 +333,22 @@ def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, 
     for first, last in lost:
         for start, end in known.lacking(first, last):
             yield Gap(build(FileName(FileKind.LOG, start)), 0, 0, start, end)
+
+
+def without_offsets(gaps: Iterable[Gap], offsets: Iterable[int]) -> list[Gap]:
+    """The gaps, without offsets that have a batch after all: one is cut, or split by an offset in its middle."""
+    left = list(gaps)
+    for offset in offsets:
+        for at, gap in enumerate(left):
+            if gap.first_offset <= offset and (gap.last_offset is None or offset <= gap.last_offset):
+                behind = Gap(gap.file, gap.position + gap.length, 0, offset + 1, gap.last_offset)
+                before = replace(gap, last_offset=offset - 1)
+                if offset == gap.first_offset:
+                    left[at] = replace(gap, first_offset=offset + 1)
+                else:
+                    left[at : at + 1] = [before] if offset == gap.last_offset else [before, behind]
+                break
+    return left
 
 
 def gaps_between(view: PartitionView, known: Iterable[Gap]) -> Iterator[Gap]:

@@ -331,6 +331,28 @@ def test_a_sound_swap_that_no_cleaner_made(tmp_path: Path, keys: int, is_last: b
     assert batches_of(reopened(directory)) == batches
 
 
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_swap_of_a_topic_that_was_never_compacted(tmp_path: Path, is_last: bool) -> None:
+    """It is of a split, and has all batches: one that lacks some is at fault, also where their records have no keys,
+    or keys with later values."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = sorted(directory.glob("*.log"))[-1 if is_last else 1]
+    swap = path.with_name(f"{path.name}.swap")
+    rows = rows_of(path)
+    options = replace(OPTIONS, keeps_all=True)
+    swap.write_bytes(path.read_bytes())
+    assert not plan(directory, options).has_losses
+    swap.write_bytes(path.read_bytes()[rows[1].position :])
+    kafkas = plan(directory, options)
+    assert [event.file for event in kafkas.events if event.is_loss] == [path.name]
+    assert [(lost.batches, lost.first_offset) for lost in kafkas.lost if lost.batches] == [(1, rows[0].base_offset)]
+    done = plan(directory, options, with_salvage=True)
+    assert [each.file for each in done.saved.left_out] == [swap.name]
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
 def test_a_swap_that_has_what_is_gone_replaces_what_is_there(tmp_path: Path) -> None:
     """Of the logs that it was made of some are deleted already: it is not left out."""
     directory = tmp_path / "p-0"
