@@ -36,10 +36,12 @@ from kcli.log.recovery.salvage import (
     Salvaged,
     Unread,
     behind_damage,
+    exchanged_within,
     gaps_between,
     is_log,
     leader_epochs,
     missing,
+    put_exchanged_in_place,
     salvage,
     topic_of,
     without_offsets,
@@ -265,7 +267,7 @@ def _salvaged(
     view = view_anew()
     unread = _first_unread(view, options, but=more)
     more |= {name: view.size(name) for name in unread}
-    has_wrong = bool(wrong_snapshots(view_anew())) or bool(write_end_markers(view_anew()))
+    has_wrong = _has_wrong(view_anew())
     while has_wrong or more.keys() - logs.keys():
         has_wrong = False
         logs = more | logs
@@ -281,7 +283,7 @@ def _salvaged(
         if drops_swaps:
             _leave_swaps_out(planned, saved)
         saved.left_out += _without_wrong_snapshots(view)
-        _write_markers(view, saved)
+        _complete(view, saved)
         kept = dict(_with_epochs(view, anew).files)
         last = replace(_load(directory, view, options, advance), saved=saved)
         if last.ends_below_start and any(content.size for name, content in kept.items() if name.endswith(".log")):
@@ -304,7 +306,14 @@ def _salvaged(
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)])
 
 
-def _write_markers(view: PartitionView, saved: Salvaged) -> None:
+def _has_wrong(view: PartitionView) -> bool:
+    """Whether salvage has more to mend than what a start would lose. The view is changed."""
+    return bool(exchanged_within(view) or wrong_snapshots(view) or write_end_markers(view))
+
+
+def _complete(view: PartitionView, saved: Salvaged) -> None:
+    """Add the lost end markers, and tell of them and of exchanged logs. Raises UnreadableInput, StartRefused."""
+    saved.renamed += exchanged_within(view)
     saved.markers = write_end_markers(view)
     saved.gaps = without_offsets(saved.gaps, (each.offset for each in saved.markers))
 
@@ -428,6 +437,7 @@ def _view(
         view.put(name, Content((FileRange(path, 0, path.stat().st_size),)))
     for name, log in (before or {}).items():
         view.put(name, log.content)
+    put_exchanged_in_place(view)
     return view
 
 

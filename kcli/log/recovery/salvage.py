@@ -7,6 +7,7 @@ left out   a batch that its readers do not read; a batch with offsets that anoth
            base offset or last offset is wrong, which its neighbours tell; a batch whose offsets leave none for appends;
            all bytes between kept batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
 renamed    a log whose name is above its first offset gets the name of that offset, if the logs before it end below
+exchanged  logs that have each other's names, by the offsets of their first batches, get their own
 removed    a log whose batches are those of another partition
 rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches
 swap       of the logs that a damaged swap file replaced, the batches behind those of the swap file are kept
@@ -315,6 +316,35 @@ def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str
             salvaged.renamed.append(Renamed(name, new))
         view.put(new, Content(tuple(kept.ranges)))
     return salvaged
+
+
+def put_exchanged_in_place(view: PartitionView) -> None:
+    """Give logs that have each other's names their own: each begins with the offset that another one's name has. Their
+    indexes are removed: a start rebuilds them. Raises UnreadableInput."""
+    logs = {_base_of(name): view.files[name] for name in view.names() if is_log(name)}
+    starts = {base: _first_offset(build(FileName(FileKind.LOG, base)), content) for base, content in logs.items()}
+    right = {base: start for base, start in starts.items() if start is not None and start != base}
+    before = None
+    while before != right:
+        before = right
+        named = list(right.values())
+        right = {base: start for base, start in right.items() if start in right and named.count(base) == 1}
+    for base in right:
+        _remove(view, build(FileName(FileKind.LOG, base)))
+    for base, start in right.items():
+        view.put(build(FileName(FileKind.LOG, start)), logs[base])
+
+
+def exchanged_within(view: PartitionView) -> list[Renamed]:
+    """The logs of a view that have had each other's names."""
+    first_parts = {name: view.files[name].parts[:1] for name in view.names() if is_log(name)}
+    sources = {
+        name: part.path.name
+        for name, parts in first_parts.items()
+        for part in parts
+        if isinstance(part, FileRange) and part.path.parent == view.directory
+    }
+    return [Renamed(source, name) for name, source in sources.items() if source != name and source in first_parts]
 
 
 def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, int]]) -> Iterator[Gap]:
