@@ -71,7 +71,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     """
     from kcli.cli.settings import Settings
     from kcli.inspector.verify.next_steps import move
-    from kcli.inspector.verify.salvageable import checked, misplaced
+    from kcli.inspector.verify.salvageable import KeepsAll, checked, misplaced
     from kcli.log.recovery.run import Recovery
 
     if sum((out is not None, in_place, dry_run)) > 1:
@@ -106,6 +106,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         metadata_log=metadata.begin_anew(),
         left_out=metadata.left_out,
         checked=partial(checked, directory, settings.server),
+        keeps_all=KeepsAll(directory, settings.server),
         node=metadata.node,
     )
     if not salvage:
@@ -471,6 +472,10 @@ def _salvage_rows(plan: PartitionPlan) -> Iterator[Row]:
         yield {"partition": plan.name, "kind": "rebuilt", "file": file}
     for moved in plan.saved.reordered:
         yield {"partition": plan.name, "kind": "reordered", "file": moved.file, "batches": moved.batches}
+    for marker in plan.saved.markers:
+        row = {"file": marker.file, "offset": marker.offset, "producer_id": marker.producer_id}
+        row |= {"type": marker.type.name.lower(), "first_offset": marker.first_offset, "source": marker.source}
+        yield {"partition": plan.name, "kind": "marker", **row}
     if plan.saved.topic_id is not None:
         file = str(FileKind.PARTITION_METADATA)
         yield {"partition": plan.name, "kind": "topic-id", "file": file, "topic_id": plan.saved.topic_id}
@@ -584,6 +589,7 @@ MENDING = (
     "text-mode",
     "rebuilt",
     "reordered",
+    "marker",
 )
 
 
@@ -611,6 +617,10 @@ def _mending_words(row: Row) -> str:
         is_alike = row["partition"].rpartition("-")[0] == row["name"].rpartition("-")[0]
         evidence = "log" if is_alike else "topic's id"
         return f"the directory is kept as {row['name']}, by its {evidence}"
+    if row["kind"] == "marker":
+        transaction = f"the transaction of producer {row['producer_id']:,} from offset {row['first_offset']:,} on"
+        anew = f"written anew at offset {row['offset']:,}, by {row['source']}"
+        return f"the {row['type']} marker of {transaction} is lost: {anew}"
     if row["kind"] == "text-mode":
         return "each LF has a CR before it, as after a transfer as text: kept without these CRs"
     if row["kind"] == "rebuilt":
@@ -705,6 +715,7 @@ class _Totals:
         self.refused = self.refused_partitions = self.mended = self.losses = 0
         self._partitions = self._bytes = self._records = 0
         self._saved_records = self._gaps = self._gap_bytes = self._reordered = self._rebuilt = self._restored = 0
+        self._markers = 0
         self._is_unread = False
         self.unread: list[str] = []
         self._in_part = 0
@@ -722,6 +733,7 @@ class _Totals:
         self._gaps += len(plan.saved.gaps)
         self._gap_bytes += sum(gap.length for gap in plan.saved.gaps)
         self._reordered += len(plan.saved.reordered)
+        self._markers += len(plan.saved.markers)
         self._rebuilt += len(plan.saved.rebuilt)
         self._restored += len(plan.saved.restored) + len(plan.saved.text_mode)
         self._is_unread = self._is_unread or plan.options.recovery_point > 0 or plan.options.clean
@@ -729,7 +741,7 @@ class _Totals:
     @property
     def is_salvaged(self) -> bool:
         """Whether salvage leaves bytes out, puts batches in order, rebuilds files or gives them their names."""
-        return bool(self._gaps or self._reordered or self._rebuilt or self._restored)
+        return bool(self._gaps or self._reordered or self._rebuilt or self._restored or self._markers)
 
     def text(self, recovery: Recovery, *, changes: bool, seconds: float) -> str:
         verb = "recovered" if changes else "checked"
@@ -749,6 +761,9 @@ class _Totals:
             parts.append(f"{self._gap_bytes:,} bytes in {gaps} {out}" if self._gap_bytes else f"{gaps} in the offsets")
         if self._reordered:
             parts.append(f"{count_text(self._reordered, 'log')} {'put' if changes else 'would be put'} in order")
+        if self._markers:
+            verb = "written anew" if changes else "would be written anew"
+            parts.append(f"{count_text(self._markers, 'end marker')} {verb}")
         if self._rebuilt:
             parts.append(f"{count_text(self._rebuilt, 'file')} {'rebuilt' if changes else 'would be rebuilt'}")
         if self.refused:

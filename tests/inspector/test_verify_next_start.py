@@ -13,6 +13,7 @@ import pytest
 from kcli.inspector.verify.directory import Verification
 from kcli.inspector.verify.next_start import NextStart
 from kcli.log.recovery.run import Recovery
+from tests.cli.run import kcli
 from tests.conftest import GOLDEN
 from tests.inspector.test_verify_causes import KCLI, OTHER, PARTITION, directory, flip, logs, loud, nexts, run
 
@@ -214,6 +215,25 @@ def test_a_bad_swap_file_is_moved_away(directory: Path) -> None:
         next_of(directory)
         assert loud(directory) == []
         swap.with_name(f"{swap.name}.moved").unlink()
+
+
+def test_a_swap_file_without_the_first_batches(directory: Path) -> None:
+    """The topic was never compacted: verify and recover tell of the loss, with the metadata log's policy."""
+    log = logs(directory)[1]
+    data = log.read_bytes()
+    first_batch = 12 + int.from_bytes(data[8:12])
+    swap = log.with_name(f"{log.name}.swap")
+    swap.write_bytes(data[first_batch:])
+    (finding,) = loud(directory)
+    assert (finding.kind, finding.severity, finding.path) == ("swap-log", "error", str(swap))
+    assert "the topic was never compacted" in str(finding.found)
+    assert finding.lost_first_offset == int(log.stem)
+    ended = kcli("recover", directory)
+    assert ended.status == 1
+    assert "which lacks batches, in a topic that was never compacted" in ended.stdout
+    next_of(directory)
+    assert loud(directory) == []
+    assert kcli("recover", directory).status == 0
 
 
 def test_a_sound_swap_file_is_calm(directory: Path) -> None:

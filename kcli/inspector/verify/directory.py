@@ -410,9 +410,9 @@ class Verification:
         """The .deleted logs whose offsets the partition's log lacks; their files become part of `contents`."""
         reached, is_compacted = max(known.ends.values(), default=0), known.gaps is Gaps.NORMAL
         try:
-            names = contents.names()
+            names = contents.names() | {FileKind.LEADER_EPOCHS}
             files = {name: content for name, content in PartitionView(path).original.items() if name in names}
-            missed = missed_logs(files, reached=reached, is_compacted=is_compacted)
+            missed = missed_logs(files, reached=reached, is_compacted=is_compacted, is_tiered=known.is_tiered is True)
         except UnreadableInput:  # the check of the log reports this error
             return []
         contents.restore(path, missed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Lock
 
 from formats.file_name import FileKind, build, parse
 from kcli.errors import StartRefused, UnreadableInput
@@ -14,11 +15,12 @@ from kcli.inspector.verify import misplaced_logs
 from kcli.inspector.verify.directory import LogsFound, Verification
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.segment_names import INDEX_KINDS, log_name
-from kcli.inspector.verify.surroundings import Surroundings
+from kcli.inspector.verify.surroundings import Gaps, Surroundings
 from kcli.log.inflated import inflated_size
 from kcli.log.log_directory import is_log_directory
 from kcli.log.partition_view import InflatedRange
 from kcli.log.recovery.salvage import Checked, LeftOut
+from kcli.protocol.topic_partition import TopicPartition
 
 KINDS = ("index-", "timeindex-", "txnindex-", "checkpoint-", "more-findings")
 """How the kinds of findings in such an index or checkpoint begin; others are about its name, its type or its
@@ -69,6 +71,29 @@ def misplaced(directory: Path, server: Mapping[str, str]) -> Iterator[StartRefus
         if is_home or path.parent.name == directory.absolute().name:
             outcome = "Kafka starts, and serves another partition's records here"
             yield StartRefused(str(path.relative_to(home)), f"{finding.found}: {outcome}")
+
+
+class KeepsAll:
+    """Whether the topic of a partition was never compacted; False where that is not known. The metadata log is read at
+    the first call.
+
+    directory: a partition's, or a log directory. server: the entries of server.properties.
+    """
+
+    def __init__(self, directory: Path, server: Mapping[str, str]) -> None:
+        is_home = is_log_directory(directory)
+        self._home = directory if is_home else directory.absolute().parent
+        self._directory, self._server = directory, server
+        self._lock = Lock()
+        self._around: Surroundings | None = None
+
+    def __call__(self, partition: TopicPartition) -> bool:
+        if not is_log_directory(self._home):
+            return False
+        with self._lock:
+            if self._around is None:
+                self._around = Surroundings(self._home, self._server, [self._directory])
+            return self._around.gaps(partition) is Gaps.LOSS
 
 
 def _checked(directory: Path, contradicted: set[str], logs: LogsFound) -> Checked:

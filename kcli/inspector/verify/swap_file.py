@@ -43,7 +43,8 @@ def harmful(
         return None
     end = end_of(replaced[-1].files[FileKind.LOG])
     is_short = covered < end and (gaps is Gaps.LOSS or bool(faults))
-    lacking = [] if is_short or faults else _lacking(replaced, swaps, segments)
+    keeps_all = gaps is Gaps.LOSS
+    lacking = [] if is_short or faults else _lacking(replaced, swaps, segments, keeps_all=keeps_all)
     if not is_short and not faults and not lacking:
         return None
     names = ", ".join(each.files[FileKind.LOG].name for each in replaced)
@@ -53,7 +54,8 @@ def harmful(
     if lacking:
         first_lost, last_lost = lacking[0], lacking[-1]
         records = f"{len(lacking):,} record{'s' if len(lacking) > 1 else ''}"
-        why = f"a log without {records} of {first_lost:,}..{last_lost:,} that no later one of the same key supersedes"
+        which = "the topic was never compacted" if keeps_all else "no later one of the same key supersedes them"
+        why = f"a log without {records} of {first_lost:,}..{last_lost:,} ({which})"
     return Finding(
         path=str(log),
         kind="swap-log",
@@ -88,11 +90,16 @@ def of_swap(finding: Finding, swaps: Sequence[SegmentFiles]) -> Finding:
 
 
 def _lacking(
-    replaced: Sequence[SegmentFiles], swaps: Sequence[SegmentFiles], segments: Sequence[SegmentFiles]
+    replaced: Sequence[SegmentFiles],
+    swaps: Sequence[SegmentFiles],
+    segments: Sequence[SegmentFiles],
+    *,
+    keeps_all: bool,
 ) -> list[int]:
     """The offsets of records with a value that no `.swap` log has, and whose keys have no later record, sorted.
 
-    The cleaner drops no such record, except those of aborted transactions. Empty where a log cannot be read.
+    The cleaner drops no such record, except those of aborted transactions. keeps_all: the topic was never compacted:
+    the offsets of all records that no `.swap` log has. Empty where a log cannot be read.
     """
     replaced_logs = {segment.files[FileKind.LOG] for segment in replaced}
     cleaned = [segment.files[FileKind.LOG] for segment in swaps]
@@ -100,6 +107,9 @@ def _lacking(
     lacking: dict[bytes, int] = {}
     try:
         kept = {record.offset for log in cleaned for _, records in read_batches(log) for record in records}
+        if keeps_all:
+            stored = (record.offset for log in replaced_logs for _, records in read_batches(log) for record in records)
+            return sorted({offset for offset in stored if offset not in kept})
         for log in sorted(replaced_logs):
             for row, records in read_batches(log):
                 for offset, key, value in records:

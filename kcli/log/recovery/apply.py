@@ -11,7 +11,7 @@ Source for the order: LogLoader, LocalLog.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from kcli.log.recovery.loader import LoadedOffsets, LoadOptions, LogLoader
 if TYPE_CHECKING:
     from kcli.log.recovery.backup import Backup
 
+EXCHANGED = ".exchanged"
 INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TXN_INDEX)
 
 
@@ -111,12 +112,18 @@ def apply_in_place(view: PartitionView, disk: Disk) -> None:
     directory = view.directory
     changed = {name: view.files[name] for name in view.changed()}
     renames = {_origin(content): name for name, content in changed.items() if _origin(content) not in (None, name)}
-    composed = [name for name, content in changed.items() if _origin(content) is None and not _in_memory(content)]
+    exchanged = {name for name, content in changed.items() if _is_of_another(view, name, content)}
+    renames = {old: name for old, name in renames.items() if name not in exchanged}
+    composed = [
+        name
+        for name, content in changed.items()
+        if name in exchanged or (_origin(content) is None and not _in_memory(content))
+    ]
     removed = [name for name in view.removed() if name not in renames]
     in_memory = sorted((name for name in changed if _in_memory(changed[name])), key=_write_order)
     for name in [each for each in in_memory if each.endswith(FileKind.KRAFT_SNAPSHOT)]:  # before the old logs go
         _write_file(disk, directory / name, changed[name])
-    _compose(view, disk, composed)
+    _compose(view, disk, composed, exchanged)
     used = {part.path.name for name in composed for part in changed[name].parts if isinstance(part, FileRange)}
     for name in sorted(removed, key=lambda name: (name in used and name.endswith(".swap"), _removal_order(name))):
         if not name.endswith(".snapshot"):
@@ -133,12 +140,22 @@ def apply_in_place(view: PartitionView, disk: Disk) -> None:
     disk.sync_directory(directory)
 
 
-def _compose(view: PartitionView, disk: Disk, logs: list[str]) -> None:
+def _is_of_another(view: PartitionView, name: str, content: Content) -> bool:
+    """Whether a file gets bytes of another one that stays, with other content."""
+    parts = [part for part in content.parts if isinstance(part, FileRange) and part.path.parent == view.directory]
+    return any(part.path.name != name and part.path.name in view.files for part in parts)
+
+
+def _compose(view: PartitionView, disk: Disk, logs: list[str], exchanged: Collection[str]) -> None:
     """Write the logs that are composed of parts, then rename them into place, the last first. Removes those of their
-    old indexes that have other entries then."""
+    old indexes that have other entries then.
+
+    exchanged: logs that take the place of others whose bytes are needed. After a crash in between a start of Kafka
+    deletes .cleaned files, and leaves those with another suffix."""
     directory = view.directory
+    suffixes = {name: EXCHANGED if name in exchanged else ".cleaned" for name in logs}
     for name in logs:
-        _write_content(disk, view.files[name], directory / f"{name}.cleaned")
+        _write_content(disk, view.files[name], directory / f"{name}{suffixes[name]}")
     for name in logs:
         for index in (name.replace(FileKind.LOG, kind) for kind in INDEXES):
             if view.files.get(index) != view.original.get(index):
@@ -146,7 +163,7 @@ def _compose(view: PartitionView, disk: Disk, logs: list[str]) -> None:
     if logs:
         disk.sync_directory(directory)
     for name in sorted(logs, reverse=True):
-        disk.rename(directory / f"{name}.cleaned", directory / name)
+        disk.rename(directory / f"{name}{suffixes[name]}", directory / name)
 
 
 def _cut_and_sync(view: PartitionView, disk: Disk, changed: dict[str, Content]) -> None:

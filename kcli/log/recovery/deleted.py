@@ -3,8 +3,9 @@
 Kafka renames the files of a segment to .deleted in three cases, all of which leave the offsets in the log, or outside
 of its bounds: retention (below the first segment), compaction and splits (another log has replaced it), truncation
 (behind the end of the log). A .deleted log is missed where it fits between two segments, or behind the last segment and
-below an offset that the checkpoints say the log had reached. In a log that is compacted a gap is normal: there it must
-also begin where the segment before it ends.
+below an offset that the checkpoints say the log had reached; and directly below the first segment, where the leader
+epochs still begin at or below its batches: retention raises the log start offset, and the leader epochs with it. In a
+log that is compacted a gap is normal: there it must also begin where the segment before it ends.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from formats.checkpoint import parse_leader_epochs
+from formats.errors import FormatError
 from formats.file_name import FileKind, FileName, parse
 from formats.kernels.columns import BatchRow
-from kcli.log.partition_view import Content, ContentSource
+from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
+from kcli.log.partition_view import SMALL_FILE_BYTES, Content, ContentSource
 from kcli.log.segment_reader import Damage, read_segment
 
 SUFFIX = ".deleted"
@@ -30,12 +34,18 @@ class MissedLog:
 
 
 def missed_logs(
-    files: Mapping[str, Content], *, reached: int, is_compacted: bool, log_start_offset: int = 0
+    files: Mapping[str, Content],
+    *,
+    reached: int,
+    is_compacted: bool,
+    log_start_offset: int = 0,
+    is_tiered: bool = False,
 ) -> list[MissedLog]:
     """Return the .deleted logs in a partition's directory whose offsets its log lacks, by offset.
 
     files: those in the directory by name. reached: the offset that the log had reached by the checkpoints.
-    log_start_offset: that of the checkpoint, 0 where it has none. Raises UnreadableInput.
+    log_start_offset: that of the checkpoint, 0 where it has none. is_tiered: whether retention of the local log leaves
+    the log start offset, and the leader epochs, as they are. Raises UnreadableInput.
     """
     parsed = {name: found for name in files if (found := parse(name)) is not None and found.base_offset is not None}
     logs = {name: found for name, found in parsed.items() if found.kind is FileKind.LOG}
@@ -45,7 +55,8 @@ def missed_logs(
     live = {found.base_offset or 0: name for name, found in logs.items() if not found.state}
     bounds = _Bounds(files, live)
     missed = []
-    for base, name in sorted(deleted.items()):
+    first_epoch = None if is_tiered else _first_epoch_start(files)
+    for base, name in _in_order(deleted, live):
         before = max((each for each in live if each < base), default=None)
         behind = min((each for each in live if each > base), default=None)
         if base in live or (before is not None and live[before] != deleted.get(before, live[before])):
@@ -53,17 +64,49 @@ def missed_logs(
         own = bounds.of(name)
         if own is None or own[0] < base:
             continue
-        if before is None and (behind is not None or own[1] < log_start_offset):
-            continue  # below the first segment
+        if before is None and own[1] < log_start_offset:
+            continue
+        if (
+            before is None
+            and behind is not None
+            and (first_epoch is None or own[0] < first_epoch or own[1] + 1 < behind)
+        ):
+            continue  # retention deleted it
         end = None if before is None else bounds.end(before)
         if (end is not None and (end > base or (is_compacted and end < base))) or (behind or reached) <= base:
             continue
         if behind is not None and own[1] >= behind:
             continue
+        if any(each < base < bounds.end(each) for each in list(live)):
+            continue  # a log of several segments has replaced it
         names = _files_of(base, parsed)
         missed.append(MissedLog(base, own[1], names))
         live[base] = name
-    return missed
+    return sorted(missed, key=lambda each: each.base_offset)
+
+
+def _in_order(deleted: Mapping[int, str], live: Mapping[int, str]) -> list[tuple[int, str]]:
+    """The .deleted logs by offset; first those below all other logs, the highest first, as each must end where the next
+    one begins."""
+    first = min(live, default=0)
+    below = sorted((each for each in deleted.items() if each[0] < first), reverse=True)
+    return below + sorted(each for each in deleted.items() if each[0] >= first)
+
+
+def _first_epoch_start(files: Mapping[str, Content]) -> int | None:
+    """Where the first leader epoch begins; None where the checkpoint has none, or cannot be read."""
+    content = files.get(LEADER_EPOCHS)
+    if content is None or content.size > SMALL_FILE_BYTES:
+        return None
+    source = ContentSource(LEADER_EPOCHS, content)
+    try:
+        data = bytearray(content.size)
+        entries = parse_leader_epochs(bytes(data[: source.read_at(0, memoryview(data))]))
+    except (FormatError, ValueError):
+        return None
+    finally:
+        source.close()
+    return entries[0].start_offset if entries else None
 
 
 def _files_of(base: int, parsed: Mapping[str, FileName]) -> tuple[str, ...]:

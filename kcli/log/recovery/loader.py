@@ -107,6 +107,7 @@ class LoadOptions:
     is_metadata: bool = False  # the metadata log: its start has further steps, see kcli.log.recovery.metadata_start
     reached: int = 0  # the largest offset that the checkpoints have for the log
     is_compacted: bool = False  # a compacted log may have gaps between segments
+    keeps_all: bool = False  # the topic was never compacted: a swap file has all batches of the logs that it replaces
     is_deleted: bool = False  # the directory's name ends in -delete: its log is not recovered
     is_tiered: bool = False  # the log may begin in remote storage, below its first local segment
 

@@ -19,6 +19,7 @@ from kcli.log.partition_view import Content, FileRange, PartitionView
 from kcli.log.recovery.apply import INDEXES
 from kcli.log.recovery.coordinator_load import LoadEnd
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
+from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.load_stops import COORDINATORS
 from kcli.log.recovery.loader import Event, EventKind, LoadedOffsets, LoadOptions, LogLoader
 from kcli.log.recovery.metadata_start import fit_to_snapshots
@@ -35,12 +36,15 @@ from kcli.log.recovery.salvage import (
     Salvaged,
     Unread,
     behind_damage,
+    exchanged_within,
     gaps_between,
     is_log,
     leader_epochs,
     missing,
+    put_exchanged_in_place,
     salvage,
     topic_of,
+    without_offsets,
 )
 from kcli.log.recovery.segment import OFFSET_MAX
 from kcli.log.recovery.snapshots import latest_with, lost_markers, unfounded_transactions, wrong_snapshots
@@ -215,6 +219,7 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
         reached=options.reached,
         is_compacted=options.is_compacted,
         log_start_offset=options.log_start_offset,
+        is_tiered=options.is_tiered,
     )
 
 
@@ -262,7 +267,7 @@ def _salvaged(
     view = view_anew()
     unread = _first_unread(view, options, but=more)
     more |= {name: view.size(name) for name in unread}
-    has_wrong = bool(wrong_snapshots(view_anew()))
+    has_wrong = _has_wrong(view_anew())
     while has_wrong or more.keys() - logs.keys():
         has_wrong = False
         logs = more | logs
@@ -278,6 +283,7 @@ def _salvaged(
         if drops_swaps:
             _leave_swaps_out(planned, saved)
         saved.left_out += _without_wrong_snapshots(view)
+        _complete(view, saved)
         kept = dict(_with_epochs(view, anew).files)
         last = replace(_load(directory, view, options, advance), saved=saved)
         if last.ends_below_start and any(content.size for name, content in kept.items() if name.endswith(".log")):
@@ -298,6 +304,18 @@ def _salvaged(
     _add_unused(last, checked)
     events = [*planned.events, *(_not_looked_at(directory, name, position) for name, position in unread.items())]
     return replace(last, events=events, lost=[*planned.lost, *(Lost() for _ in unread)])
+
+
+def _has_wrong(view: PartitionView) -> bool:
+    """Whether salvage has more to mend than what a start would lose. The view is changed."""
+    return bool(exchanged_within(view) or wrong_snapshots(view) or write_end_markers(view))
+
+
+def _complete(view: PartitionView, saved: Salvaged) -> None:
+    """Add the lost end markers, and tell of them and of exchanged logs. Raises UnreadableInput, StartRefused."""
+    saved.renamed += exchanged_within(view)
+    saved.markers = write_end_markers(view)
+    saved.gaps = without_offsets(saved.gaps, (each.offset for each in saved.markers))
 
 
 def _rebuilt(planned: PartitionPlan, checked: Checked) -> set[str]:
@@ -419,6 +437,7 @@ def _view(
         view.put(name, Content((FileRange(path, 0, path.stat().st_size),)))
     for name, log in (before or {}).items():
         view.put(name, log.content)
+    put_exchanged_in_place(view)
     return view
 
 
@@ -562,10 +581,15 @@ def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
     if not planned.replaced or planned.refused is not None or planned.has_losses:
         return planned
     kept = {name: content for name, content in planned.view.files.items() if name.endswith(".log")}
-    found = lost_with_swap(planned.replaced, kept)
+    found = lost_with_swap(planned.replaced, kept, keeps_all=planned.options.keeps_all)
     for at, event in enumerate(planned.events):
         if event.kind is EventKind.REPLACED and event.file in found:
-            reason = f"{event.reason}, which lacks the last values of keys"
+            lacks = (
+                "batches, in a topic that was never compacted"
+                if planned.options.keeps_all
+                else "the last values of keys"
+            )
+            reason = f"{event.reason}, which lacks {lacks}"
             planned.events[at] = replace(event, reason=reason, position=0, content=planned.replaced[event.file])
             planned.lost[at] = found[event.file]
     return planned

@@ -71,6 +71,13 @@ CHECKPOINTS = (FileKind.RECOVERY_POINTS, FileKind.LOG_START_OFFSETS, FileKind.RE
 MENDED = (*CHECKPOINTS, FileKind.CLEANER_OFFSETS)
 
 
+def _has_swap(directory: Path) -> bool:
+    try:
+        return any(path.name.endswith(f"{FileKind.LOG}.swap") for path in directory.iterdir())
+    except OSError:  # the plan reports it
+        return False
+
+
 def no_configs(_: str) -> LogConfig:
     """Kafka's default configuration, for every topic."""
     return LogConfig()
@@ -93,6 +100,7 @@ class Recovery:
     metadata_log the files of the metadata log that salvage makes anew, by name; empty where it does not
     left_out     the files of the log directory that salvage leaves out
     checked      is called for salvage: returns what a check of all files says, by the directory of the partition
+    keeps_all    whether a partition's topic was never compacted, which the metadata log tells
     node         the other log directories of the broker; None where there are none, or they are not known
     refusals     what keeps Kafka from starting
     passed_over  files and directories that do not keep Kafka from starting, but that it does not use as it should
@@ -121,6 +129,7 @@ class Recovery:
     metadata_log: Mapping[str, bytes] = field(default_factory=dict)
     left_out: Collection[str] = ()
     checked: Callable[[], Mapping[Path, Checked]] = dict
+    keeps_all: Callable[[TopicPartition], bool] = lambda _: False
     node: NodeDirectories | None = None
     refusals: list[StartRefused] = field(default_factory=list)
     passed_over: list[StartRefused] = field(default_factory=list)
@@ -251,6 +260,7 @@ class Recovery:
             is_metadata=is_metadata,
             reached=0 if is_metadata or is_set_aside else self._reached(directory.partition),
             is_compacted=config.compact,
+            keeps_all=_has_swap(directory.path) and self.keeps_all(directory.partition),
             is_deleted=directory.name.state == "delete",
             is_tiered=config.remote_storage and not config.compact and directory.name.topic not in NEVER_TIERED,
         )

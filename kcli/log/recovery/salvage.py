@@ -7,6 +7,7 @@ left out   a batch that its readers do not read; a batch with offsets that anoth
            base offset or last offset is wrong, which its neighbours tell; a batch whose offsets leave none for appends;
            all bytes between kept batches. Offsets without a batch are a gap, as in a compacted log: Kafka reads past it
 renamed    a log whose name is above its first offset gets the name of that offset, if the logs before it end below
+exchanged  logs that have each other's names, by the offsets of their first batches, get their own
 removed    a log whose batches are those of another partition
 rebuilt    an index, or a leader-epoch checkpoint, that contradicts the batches
 swap       of the logs that a damaged swap file replaced, the batches behind those of the swap file are kept
@@ -27,6 +28,7 @@ from formats.kernels.columns import BatchRow
 from kcli.errors import StartRefused, UnreadableInput
 from kcli.log.leader_epochs import LeaderEpochCache
 from kcli.log.partition_view import Content, ContentSource, FileRange, InflatedRange, Part, PartitionView
+from kcli.log.recovery.end_markers import EndMarker
 from kcli.log.recovery.foreign import foreign_owner
 from kcli.log.recovery.offset_ranges import OffsetRanges
 from kcli.log.recovery.readable import MAGIC_WITH_HEADER, first_offset, in_place
@@ -164,7 +166,8 @@ class Salvaged:
     log whose offsets were missing: their names lose the suffix .deleted, or another. text_mode: the logs that are again
     as they were before a transfer as text. rebuilt: the names of indexes and
     of the leader-epoch checkpoint that contradict the batches, and that Kafka's start would leave as they are. records:
-    the number of records kept that Kafka would lose. log_start: None where it is not set back. topic_id: the one that
+    the number of records kept that Kafka would lose. markers: the end markers of transactions that are written anew.
+    log_start: None where it is not set back. topic_id: the one that
     is written into partition.metadata; directory: the new name of the directory; each None where it stays as it is.
     """
 
@@ -177,6 +180,7 @@ class Salvaged:
     rebuilt: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     records: int = 0
+    markers: list[EndMarker] = field(default_factory=list)
     log_start: LogStart | None = None
     topic_id: str | None = None
     directory: str | None = None
@@ -314,6 +318,35 @@ def salvage(view: PartitionView, files: Mapping[str, int], replaced: Mapping[str
     return salvaged
 
 
+def put_exchanged_in_place(view: PartitionView) -> None:
+    """Give logs that have each other's names their own: each begins with the offset that another one's name has. Their
+    indexes are removed: a start rebuilds them. Raises UnreadableInput."""
+    logs = {_base_of(name): view.files[name] for name in view.names() if is_log(name)}
+    starts = {base: _first_offset(build(FileName(FileKind.LOG, base)), content) for base, content in logs.items()}
+    right = {base: start for base, start in starts.items() if start is not None and start != base}
+    before = None
+    while before != right:
+        before = right
+        named = list(right.values())
+        right = {base: start for base, start in right.items() if start in right and named.count(base) == 1}
+    for base in right:
+        _remove(view, build(FileName(FileKind.LOG, base)))
+    for base, start in right.items():
+        view.put(build(FileName(FileKind.LOG, start)), logs[base])
+
+
+def exchanged_within(view: PartitionView) -> list[Renamed]:
+    """The logs of a view that have had each other's names."""
+    first_parts = {name: view.files[name].parts[:1] for name in view.names() if is_log(name)}
+    sources = {
+        name: part.path.name
+        for name, parts in first_parts.items()
+        for part in parts
+        if isinstance(part, FileRange) and part.path.parent == view.directory
+    }
+    return [Renamed(source, name) for name, source in sources.items() if source != name and source in first_parts]
+
+
 def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, int]]) -> Iterator[Gap]:
     """Yield a gap of no bytes for each range of lost offsets that no sound batch of the view has, and no other gap.
 
@@ -330,6 +363,22 @@ def missing(view: PartitionView, gaps: Iterable[Gap], lost: Iterable[tuple[int, 
     for first, last in lost:
         for start, end in known.lacking(first, last):
             yield Gap(build(FileName(FileKind.LOG, start)), 0, 0, start, end)
+
+
+def without_offsets(gaps: Iterable[Gap], offsets: Iterable[int]) -> list[Gap]:
+    """The gaps, without offsets that have a batch after all: one is cut, or split by an offset in its middle."""
+    left = list(gaps)
+    for offset in offsets:
+        for at, gap in enumerate(left):
+            if gap.first_offset <= offset and (gap.last_offset is None or offset <= gap.last_offset):
+                behind = Gap(gap.file, gap.position + gap.length, 0, offset + 1, gap.last_offset)
+                before = replace(gap, last_offset=offset - 1)
+                if offset == gap.first_offset:
+                    left[at] = replace(gap, first_offset=offset + 1)
+                else:
+                    left[at : at + 1] = [before] if offset == gap.last_offset else [before, behind]
+                break
+    return left
 
 
 def gaps_between(view: PartitionView, known: Iterable[Gap]) -> Iterator[Gap]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from formats.errors import FormatError
 from formats.file_name import FileKind, parse
+from formats.kernels.columns import BASE_OFFSET
 from formats.kernels.log_check import LogCheck
 from formats.producer_snapshot import ProducerEntry
 from formats.producer_snapshot import parse as parse_snapshot
@@ -129,6 +130,8 @@ def unfounded_transactions(
         for part in segments[base].windows(start or 0) if start is not None else ():
             if isinstance(part, Damage):
                 return []
+            if not check.batch_count and base == begin and part.batches.field(0, BASE_OFFSET) > first:
+                return []  # by a wrong index, behind the batch where the first of them begins
             check.batches(part.batches, part.data)
             check.events()
             check.aborted()

@@ -1,7 +1,9 @@
 """Swap files that lack records of the logs that they replace: compaction drops records, but never a key's last value.
+In a topic that was never compacted a swap file is of a split, and has all batches.
 
-    at fault      swap files, where the last record of a key in the replaced logs has a value, and no log, swap files
-                  included, has a record of that key at or behind its offset: no cleaning has this result
+    at fault      swap files that lack a batch of a topic that was never compacted; in another topic swap files, where
+                  the last record of a key in the replaced logs has a value, and no log, swap files included, has a
+                  record of that key at or behind its offset: no cleaning has this result
     lost          in that case, the batches of the replaced logs that no other log has
     not judged    records without a key, control records, records of transactions (which may be aborted)
 
@@ -23,11 +25,21 @@ ROWS = 4096
 Files = Mapping[str, Content]
 
 
-def lost_with_swap(replaced: Files, kept: Files) -> dict[str, Lost]:
+def lost_with_swap(replaced: Files, kept: Files, *, keeps_all: bool = False) -> dict[str, Lost]:
     """Return the batches that are lost with each of the replaced logs, by name; only logs that lose some.
 
-    kept: the logs after the start, swap files in place. Raises UnreadableInput.
+    kept: the logs after the start, swap files in place. keeps_all: whether the topic was never compacted. Raises
+    UnreadableInput.
     """
+    if not keeps_all and not _lacks_last_values(replaced, kept):
+        return {}
+    bases = {batch.base_offset for name, content in kept.items() for batch in _batches(name, content)}
+    lost = {name: _lost_of(name, content, bases) for name, content in replaced.items()}
+    return {name: one for name, one in lost.items() if one.batches}
+
+
+def _lacks_last_values(replaced: Files, kept: Files) -> bool:
+    """Whether a key of the replaced logs has a last value that no log has after the start."""
     last: dict[bytes, tuple[int, bool]] = {}
     for row, key, has_value in _keyed_records(replaced):
         last[key] = (row.offset, has_value)
@@ -35,11 +47,7 @@ def lost_with_swap(replaced: Files, kept: Files) -> dict[str, Lost]:
         found = last.get(key)
         if found is not None and row.offset >= found[0]:
             del last[key]
-    if not any(has_value for _, has_value in last.values()):  # the cleaner drops tombstones after delete.retention.ms
-        return {}
-    bases = {batch.base_offset for name, content in kept.items() for batch in _batches(name, content)}
-    lost = {name: _lost_of(name, content, bases) for name, content in replaced.items()}
-    return {name: one for name, one in lost.items() if one.batches}
+    return any(has_value for _, has_value in last.values())  # the cleaner drops tombstones after delete.retention.ms
 
 
 def _lost_of(name: str, content: Content, bases: set[int]) -> Lost:

@@ -75,7 +75,11 @@ def test_what_retention_and_compaction_leave(tmp_path: Path) -> None:
     made(directory)
     first, second, _third, *_ = bases(directory)
     delete(directory, first)
+    epochs = directory / "leader-epoch-checkpoint"
+    before = epochs.read_text()
+    epochs.write_text(f"0\n1\n0 {second}\n")  # as retention leaves them
     assert deleted_by(directory, reached=10**6) == []  # retention
+    epochs.write_text(before)
     shutil.copyfile(directory / f"{first:020}.log.deleted", directory / f"{first:020}.log")
     delete(directory, second)
     assert deleted_by(directory, reached=10**6) == []  # the cleaner made one log of two
@@ -83,6 +87,38 @@ def test_what_retention_and_compaction_leave(tmp_path: Path) -> None:
     assert deleted_by(directory, reached=10**6) == [f"{second:020}.log.deleted"]
     shutil.copyfile(directory / f"{second:020}.log.deleted", directory / f"{second:020}.log.swap")
     assert deleted_by(directory, reached=10**6) == []  # the swap file takes its place
+
+
+def test_below_the_first_segment(tmp_path: Path) -> None:
+    """Retention raises the log start offset, and the leader epochs with it: where these begin lower, it was not
+    retention."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    first, second, third, *_ = bases(directory)
+    delete(directory, first)
+    delete(directory, second)
+    names = [f"{first:020}.log.deleted", f"{second:020}.log.deleted"]
+    epochs = directory / "leader-epoch-checkpoint"
+    for start, missed in ((third, []), (second, names[1:]), (first, names)):
+        epochs.write_text(f"0\n1\n0 {start}\n")
+        assert deleted_by(directory) == missed
+        assert deleted_by(directory, is_compacted=True) == missed
+        assert deleted_by(directory, is_tiered=True) == []
+        assert deleted_by(directory, log_start_offset=second) == [each for each in missed if each != names[0]]
+    leaves_after_any_crash(directory, batches)
+    (directory / names[1]).unlink()  # what is below it is not all that is missing
+    assert deleted_by(directory) == []
+
+
+def test_a_log_of_several_segments_has_replaced_it(tmp_path: Path) -> None:
+    """Also where one of these segments is back under its own name."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    first, second, third, *_ = bases(directory)
+    merged = b"".join((directory / f"{each:020}.log").read_bytes() for each in (first, second, third))
+    delete(directory, third)
+    (directory / f"{first:020}.log").write_bytes(merged)
+    assert deleted_by(directory, is_compacted=True) == []
 
 
 def test_commands_for_people(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import pytest
 from formats.kernels.columns import BatchRow
 from formats.kernels.crc import crc32c
 from kcli.log.live.partition_log import PartitionLog
-from kcli.log.recovery.apply import apply_in_place
+from kcli.log.recovery.apply import apply_in_place, write_copy
 from kcli.log.recovery.loader import EventKind, LoadOptions
 from kcli.log.recovery.plan import plan
-from kcli.log.recovery.salvage import Checked, LeftOut, LogStart, Renamed
+from kcli.log.recovery.salvage import Checked, LeftOut, LogStart, Renamed, exchanged_within
 from kcli.log.recovery.segment import OFFSET_MAX
 from kcli.log.segment_reader import Window, read_segment
 from kcli.log.source import FileSource
@@ -326,6 +326,80 @@ def test_a_sound_swap_that_no_cleaner_made(tmp_path: Path, keys: int, is_last: b
     assert [event.file for event in kafkas.events if event.is_loss] == [path.name]
     assert sum(lost.records for lost in kafkas.lost) == len(rows) - 1
     assert done.saved.records == len(rows) - 1
+    assert [each.file for each in done.saved.left_out] == [swap.name]
+    apply_in_place(done.view, CrashDisk())
+    assert batches_of(reopened(directory)) == batches
+
+
+@pytest.mark.parametrize("order", [(1, 0), (2, 0, 1), (1, 2, 0)])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_logs_with_each_others_names(tmp_path: Path, order: tuple[int, ...], is_damaged: bool) -> None:
+    """Each gets its own, by its first batch; nothing is lost, also after a crash while they are exchanged in place."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    logs = sorted(directory.glob("*.log"))[2 : 2 + len(order)]
+    contents = [log.read_bytes() for log in logs]
+    left = batches
+    if is_damaged:
+        start, size = frames(contents[0])[1]
+        contents[0] = contents[0][: start + size - 1] + b"!" + contents[0][start + size :]
+        left = [each for each in batches if each[0] != int(logs[0].stem) + 2]
+    for log, at in zip(logs, order, strict=True):
+        log.write_bytes(contents[at])
+    done = plan(directory, OPTIONS, with_salvage=True)
+    assert {(each.file, each.name) for each in done.saved.renamed} == {
+        (log.name, logs[at].name) for log, at in zip(logs, order, strict=True)
+    }
+    copied = tmp_path / "copy"
+    copied.mkdir()
+    write_copy(done.view.files, CrashDisk(), copied / "p-0")
+    assert batches_of(reopened(copied / "p-0")) == left
+    for dies_at in range(200):
+        crashed = tmp_path / f"crash-{dies_at}" / "p-0"
+        shutil.copytree(directory, crashed)
+        disk = CrashDisk(dies_at)
+        try:
+            apply_in_place(plan(crashed, OPTIONS, with_salvage=True).view, disk)
+        except Crash:
+            stored = b"".join(path.read_bytes() for path in crashed.iterdir() if not path.name.endswith(".cleaned"))
+            assert all(data in stored for _, data in left), dies_at
+        else:
+            assert dies_at == 0 or disk.operations < dies_at
+            break
+        finally:
+            if dies_at:
+                shutil.rmtree(crashed)
+    disk = CrashDisk()
+    apply_in_place(plan(directory, OPTIONS, with_salvage=True).view, disk)
+    assert batches_of(reopened(directory)) == left
+
+
+def test_a_first_batch_with_the_offset_of_another_log(tmp_path: Path) -> None:
+    """One log alone is not exchanged: no other one begins with its offset."""
+    directory = tmp_path / "p-0"
+    made(directory)
+    logs = sorted(directory.glob("*.log"))
+    logs[2].write_bytes(logs[4].read_bytes())
+    assert exchanged_within(plan(directory, OPTIONS, with_salvage=True).view) == []
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_swap_of_a_topic_that_was_never_compacted(tmp_path: Path, is_last: bool) -> None:
+    """It is of a split, and has all batches: one that lacks some is at fault, also where their records have no keys,
+    or keys with later values."""
+    directory = tmp_path / "p-0"
+    batches = made(directory)
+    path = sorted(directory.glob("*.log"))[-1 if is_last else 1]
+    swap = path.with_name(f"{path.name}.swap")
+    rows = rows_of(path)
+    options = replace(OPTIONS, keeps_all=True)
+    swap.write_bytes(path.read_bytes())
+    assert not plan(directory, options).has_losses
+    swap.write_bytes(path.read_bytes()[rows[1].position :])
+    kafkas = plan(directory, options)
+    assert [event.file for event in kafkas.events if event.is_loss] == [path.name]
+    assert [(lost.batches, lost.first_offset) for lost in kafkas.lost if lost.batches] == [(1, rows[0].base_offset)]
+    done = plan(directory, options, with_salvage=True)
     assert [each.file for each in done.saved.left_out] == [swap.name]
     apply_in_place(done.view, CrashDisk())
     assert batches_of(reopened(directory)) == batches
