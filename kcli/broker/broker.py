@@ -6,6 +6,7 @@ from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from formats.kernels.produce import ProduceLanes
 from kcli.broker.authorization import Authorization
 from kcli.broker.client_view.nodes import View
 from kcli.broker.controller.channel import ControllerChannel
@@ -14,6 +15,7 @@ from kcli.broker.coordinators.local_markers import LocalMarkers
 from kcli.broker.coordinators.producer_ids import ProducerIds
 from kcli.broker.coordinators.runtime import Coordinator, Work
 from kcli.broker.network.peers import Network, NoNetwork
+from kcli.broker.partition.long_batches import AT_ONCE_BYTES
 from kcli.broker.process.turns import Turns
 from kcli.broker.replication.manager import ReplicaManager
 from kcli.coordinator.machine import GROUPS_TOPIC, TRANSACTIONS_TOPIC
@@ -50,6 +52,7 @@ class Broker:
 
     advertised: listener -> the host and port in Metadata responses.
     controller: the channel to the active controller, which may be this node.
+    lanes: the partitions to which plain Produce requests are appended by a kernel, see dispatch/routing.py.
     is_alone: this node is the only node of its cluster.
     active: the active controller's state, None where this node is not a controller.
     broker_epoch: returns the epoch of this broker's current registration.
@@ -80,6 +83,7 @@ class Broker:
     certificates: Certificates | None = None
 
     access: Authorization = field(init=False)
+    lanes: ProduceLanes = field(init=False)
     turns: Turns = field(init=False)
     replicas: ReplicaManager = field(init=False)
     producer_ids: ProducerIds = field(init=False)
@@ -91,6 +95,7 @@ class Broker:
         """Build the fields from `access` on."""
         config, controller = self.config, self.controller
         self.access = Authorization(self.authorizer)
+        self.lanes = ProduceLanes(AT_ONCE_BYTES)
         self.turns = Turns()
         self.replicas = ReplicaManager(
             config, self.clock, self.image, self.partitions, network, controller, broker_epoch

@@ -1,4 +1,5 @@
-"""Frames of the wire protocol through formats.kernels.wire, against every schema that the broker checks with."""
+"""Frames of the wire protocol through formats.kernels.wire, against every schema that the broker checks with; plain
+Produce requests through formats.kernels.produce."""
 
 from __future__ import annotations
 
@@ -8,12 +9,21 @@ from functools import cache
 from random import Random
 
 from formats.errors import FormatError
+from formats.kernels.append import Runway
+from formats.kernels.crc import crc32c
+from formats.kernels.indexes import AppendIndexer
+from formats.kernels.produce import ProduceLanes
+from formats.kernels.producers import ProducerTable
 from formats.kernels.wire import check, read_produce
+from formats.varint import uvarint
 from kcli.broker.wire.request_check import ITEMS_MAX, schema
+from kcli.log.producer_state import read_control
 from tests.damage import extreme, varint, wrapped
+from tests.log.batches import NOW_MS, batch
 from tests.sanitize.logs import tight
 
 TOPIC = b"\x00\x05topic"
+NAMES = (b"t", b"topic")
 
 
 @cache
@@ -63,8 +73,92 @@ def produce(random: Random) -> bytes:
     return bytes(data[: random.choice((len(data), random.randrange(len(data) + 1)))])
 
 
+class Led:
+    """A partition that a broker leads, and its log. Every third write fails."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.runway: Runway | None = Runway(
+            ProducerTable(read_control),
+            AppendIndexer(0, random.choice((0, 100)), -1, -1, 0),
+            self._extend,
+            0,
+            next_offset=random.choice((0, 0, 0, 0, 5, 2**31)),
+            position=0,
+            size_max=random.choice((100, *[2**31 - 1] * 5)),
+            offset_max=2**31 - 1,
+            timestamp_max=2**63 - 1,
+            offset_slots=random.choice((0, *[9] * 7)),
+            time_slots=9,
+            keyed=random.random() < 0.1,
+            codec=-1,
+            before_max_ms=2**63 - 1,
+            after_max_ms=2**63 - 1,
+            max_message_bytes=1 << 20,
+            verifications={},
+        )
+
+    def _extend(self, *_: object) -> None:
+        if self._random.random() < 0.3:
+            raise OSError
+
+    def plain_appended(self) -> int:
+        return 0
+
+    def failed(self, _: Exception) -> None:
+        self.runway = None
+
+
+def plain_batch(random: Random) -> bytes:
+    """A batch of any codec, seldom with bytes changed, and then mostly with the CRC of what it has become."""
+    codec = random.choice((0, 0, 1, 2, 3, 4))
+    sequence = {"producer": (5, 0), "sequence": random.choice((0, 2))} if random.random() < 0.3 else {}
+    data = batch(b"a" * random.choice((0, 3, 300)), b"b", codec=codec, **sequence)  # type: ignore[arg-type]
+    for _ in range(random.choice((0, 0, 0, 0, 0, 1, 3))):
+        data[random.randrange(len(data))] = random.choice((0, 1, 127, 128, 255))
+        if random.random() < 0.8:
+            data[17:21] = crc32c(data[21:]).to_bytes(4)
+    return bytes(data)
+
+
+def plain_produce(random: Random) -> bytes:
+    """A Produce request, version 9 to 13, as the kernel answers it; now and then with numbers changed, or cut."""
+    version = random.randrange(9, 14)
+    topics = []
+    for topic in random.sample(NAMES, random.choice((1, 1, 2))):
+        parts = []
+        for index in random.choice(((0,), (1,), (0, 1), (0, 1), (1, 0), (1, 0), (0, 0), (7,))):
+            records = plain_batch(random)
+            parts.append(wrapped(index, 4) + uvarint(len(records) + 1) + records + b"\0")
+        name = bytes(16 - len(topic)) + topic if version >= 13 else uvarint(len(topic) + 1) + topic
+        topics.append(name + uvarint(len(parts) + 1) + b"".join(parts) + b"\0")
+    head = wrapped(0, 2) + wrapped(version, 2) + wrapped(9, 4) + random.choice((b"\xff\xff", b"\0\4test")) + b"\0"
+    body = b"\0" + wrapped(random.choice((-1, 0, 1)), 2) + wrapped(1000, 4)
+    data = bytearray(head + body + uvarint(len(topics) + 1) + b"".join(topics) + b"\0")
+    for _ in range(random.choice((0, 0, 0, 1, 2))):
+        at, size = random.randrange(min(len(data), 60)), random.choice((1, 2, 4))
+        data[at : at + size] = wrapped(extreme(random), size)
+    return bytes(data[: random.choice((*[len(data)] * 5, random.randrange(1, len(data) + 1)))])
+
+
+def answer_plain(random: Random) -> None:
+    """Two requests one after the other, to partitions that take batches."""
+    lanes = ProduceLanes(1 << 20)
+    for topic in NAMES:
+        for index in (0, 1):
+            led = Led(random)
+            lane = lanes.add(topic, bytes(16 - len(topic)) + topic, index, led, led, alone=random.random() < 0.9)
+            if random.random() < 0.05:
+                lane.close()
+    for _ in range(2):
+        lanes.answer(tight(plain_produce(random)), NOW_MS)
+
+
 def run(random: Random) -> None:
     """One frame; a FormatError or UnicodeDecodeError (a ValueError) is what a kernel may say."""
+    if random.random() < 0.5:
+        answer_plain(random)
+        return
     data = frame(random)
     position = random.choice((0, 0, 1, len(data), random.randrange(len(data) + 1), extreme(random)))
     position = max(-(2**63), min(2**63 - 1, position))

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
+from formats.kernels.produce import ProduceLanes
 from kcli.broker.authorization import Authorization
 from kcli.broker.coordinators import transactions
 from kcli.broker.coordinators.context import CoordinatorContext
@@ -29,6 +30,7 @@ from kcli.broker.coordinators.producer_ids import ProducerIds
 from kcli.broker.coordinators.runtime import Coordinator, CoordinatorError, Work
 from kcli.broker.coordinators.transactions import FEATURE
 from kcli.broker.network.peers import NoNetwork
+from kcli.broker.partition.long_batches import AT_ONCE_BYTES
 from kcli.broker.partition.partitions import Partition, Partitions
 from kcli.broker.process.turns import Turns
 from kcli.coordinator.machine import Outcome
@@ -245,6 +247,7 @@ class Node:
         markers, ids = LocalMarkers(context, self.groups), cast("ProducerIds", cluster.producer_ids)
         self.broker: Any = SimpleNamespace(
             access=Authorization(None),
+            lanes=ProduceLanes(AT_ONCE_BYTES),
             authorizer=None,
             image=cluster.image,
             node_id=OWN,

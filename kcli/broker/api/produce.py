@@ -4,6 +4,9 @@ v3 magic 2 batches, transactional id. v5 log start offset in the response. v7 zs
 v9 flexible. v10 the current leader (KIP-951). v11 TRANSACTION_ABORTABLE (KIP-890). v12 transactions without
 AddPartitionsToTxn. v13 topic ids (KIP-516). Versions 0 to 2 are advertised, for old librdkafka, but not served.
 
+Most requests are plain: a kernel (formats/kernels/produce.pyx) answers them, and they never come here. Their batches
+pass all the rules below, of which Runway (formats/kernels/append.pyx) checks 10 to 13.
+
 The rules for a request, from validation to acknowledgement, in Kafka's order. A batch that breaks two rules is
 refused by the first of them. The other batches of the request are appended all the same, except under rules 1 and 4.
 
@@ -90,7 +93,7 @@ from kcli.broker.coordinators.transaction_check import (
 )
 from kcli.broker.partition.long_batches import Batches, Checked, Place, check_apart, long_batches
 from kcli.broker.partition.partitions import Partition
-from kcli.broker.wire.answers import HangUp, Laid, Later
+from kcli.broker.wire.answers import REFUSED_WITHOUT_ACKS, HangUp, Laid, Later
 from kcli.broker.wire.layout import NO_TAGS
 from kcli.broker.wire.produce_layout import PartitionAnswer, lay_out
 from kcli.broker.wire.produce_request import PartitionProduceData, TopicData
@@ -124,7 +127,6 @@ COMMON_REFUSALS = (
 )
 """Refusals by the log that Kafka answers without the log start offset, and does not log."""
 ZERO_ID = UUID(int=0)
-REFUSED_WITHOUT_ACKS = "a batch was refused, which with acks=0 only a closed connection can tell"
 NO_BATCH = "the records of a partition are no batch"
 TWO_PRODUCERS = "Transactional records contained more than one producer ID"
 
@@ -482,6 +484,8 @@ def _append(
     except (OSError, LogFailed) as failure:
         partition.failed(failure)
         return PartitionAnswer(index, ErrorCode.KAFKA_STORAGE_ERROR.value)
+    if topic not in INTERNAL_TOPICS:
+        partition.open_lane(broker.lanes)
     answer = PartitionAnswer(index, 0, done.first_offset, done.log_append_time, done.log_start_offset)
     if opened.high_watermark <= done.last_offset and call.request.acks == ALL_ACKS:
         waits.append((answer, partition, done.last_offset + 1))

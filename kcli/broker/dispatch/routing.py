@@ -1,4 +1,4 @@
-"""Routes a request to its handler on this node, or to the active controller."""
+"""Routes a request to its handler on this node, or to the active controller; a plain Produce request to a kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kcli.broker.broker import Broker
 from kcli.broker.dispatch.handlers import answer, handler
 from kcli.broker.dispatch.kept import KeptAnswers
 from kcli.broker.metadata.errors import NotController
-from kcli.broker.wire.answers import Answer
+from kcli.broker.wire.answers import REFUSED_WITHOUT_ACKS, Answer, HangUp
 from kcli.broker.wire.apis import CONTROLLERS, LOOKED_AT_FIRST, Api
 from kcli.broker.wire.call import Call
 from kcli.broker.wire.failures import failed
@@ -32,8 +32,23 @@ class Router:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.quotas = broker.quotas
+        self.lanes = broker.lanes
         self.now_ms = broker.clock.now_ms
         self.kept = KeptAnswers(broker, self.route)
+
+    def plain(self, frame: memoryview) -> bytes | None:
+        """The response of the kernel to a plain Produce request, b"" with acks=0; None: the request is another one, and
+        `handle` must answer it.
+
+        The kernel checks neither access nor quotas. Raises HangUp with acks=0 where a batch could not be written.
+        """
+        if self.broker.authorizer is not None or self.quotas.is_active:
+            return None
+        lanes = self.lanes
+        response = lanes.answer(frame, self.now_ms())
+        if response == b"" and lanes.has_failed:
+            raise HangUp(REFUSED_WITHOUT_ACKS)
+        return response
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """The response that is kept for such a request, or the one of `route`."""

@@ -81,6 +81,8 @@ TURN_BYTES: Final = 256 << 10
 their requests were taken, or after TURN_BYTES bytes of unsent responses. It takes one request at least."""
 WAITING_APIS: Final = frozenset(api.key for api in APIS.values() if api.name in {"fetch", "join_group", "sync_group"})
 """The APIs whose requests may wait for data or for other clients, up to a time that the client sets."""
+PLAIN_BYTES_MIN: Final = 80
+"""No Produce request with a batch is as short."""
 LATE_MAX: Final = 32
 """The greatest number of Produce requests of one connection that wait for their responses at a time."""
 
@@ -474,6 +476,8 @@ class Connection:
             if step is not None:
                 self._authenticate(step)
                 return
+        if len(frame) > PLAIN_BYTES_MIN and not frame[1] and self._answer_plain(frame):
+            return
         header = read_header(frame)
         api = self._apis.get(header.api_key)
         if api is None or not api.least <= header.version <= api.most:
@@ -490,6 +494,25 @@ class Connection:
             self._enter(HELD_UP)
             return
         self._handle(api, kind, header, read_body(kind, frame, header), len(frame))
+
+    def _answer_plain(self, frame: memoryview) -> bool:
+        """Queue the response to a plain Produce request. False: it is not plain, or other requests wait for their
+        responses, and nothing has been done. Raises HangUp."""
+        plain = self._server.plain
+        if plain is None or self._pending or self._apis is not BROKER_APIS:
+            return False
+        try:
+            response = plain(frame)
+        except HangUp:
+            raise
+        except Exception as error:  # noqa: BLE001  (as in _handle)
+            self._fail(APIS[PRODUCE], error)
+            return True
+        if response is None:
+            return False
+        if response:
+            self._out.add([response])
+        return True
 
     def _request_max_bytes(self) -> int:
         """The size of the largest request that is taken now."""

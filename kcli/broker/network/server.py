@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from kcli.tls.contexts import TlsContext
 
     Handle = Callable[[Api, Call], Answer | Awaitable[Answer]]
+    Plain = Callable[[memoryview], bytes | None]
 
 log = logging.getLogger("kcli.broker")
 SCRATCH_BYTES = 256 << 10
@@ -72,6 +73,10 @@ class Requests(Protocol):
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """The response to a request, or an awaitable of it. wire/answers.py lists the forms of a response besides an
         object of kio's."""
+
+    def plain(self, frame: memoryview) -> bytes | None:
+        """The whole response to a plain Produce request, b"" where it has none; None for any other request, which
+        nothing has been done with. Raises HangUp."""
 
     def load(self, api_key: int) -> None:
         """Import the handler of that API. Called in a thread."""
@@ -119,6 +124,8 @@ class Server:
         """How many connections wait for their next turn."""
         self.handle: Handle
         """Answers a request: `handle` of `requests`, set by `serve`, unless kcli.testing has replaced it."""
+        self.plain: Plain | None = None
+        """Answers plain requests; None: there are none, as kcli.testing looks at every request."""
         self._requests: Requests | None = None
         self._listening: list[tuple[socket.socket, str]] = []
         self.limits = ConnectionLimits(config)
@@ -175,7 +182,7 @@ class Server:
         """Accept connections through those listeners, None: through all of them. Called once for each listener.
         requests: answers the clients' requests."""
         if self._requests is not requests:
-            self._requests, self.handle = requests, requests.handle
+            self._requests, self.handle, self.plain = requests, requests.handle, requests.plain
         for sock, listener in self._listening:
             if listeners is None or listener in listeners:
                 self.loop.add_reader(sock.fileno(), self._accept, sock, listener)

@@ -2,6 +2,7 @@
 
     get, find     the replica by topic name and partition number; find raises the reason where there is none
     log           the replica's log, opened or created at its first use
+    lane          the short way of plain Produce requests to the leader's log, which a kernel goes by itself
     append        as the leader: the high watermark follows at once where this replica is the only one in the ISR, else
                   with the Fetches of its followers (kcli.broker.replication); as a follower
     watch         a callback for every change that lets a consumer read more, and for the end of the replica;
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from formats.kernels.produce import Lane, ProduceLanes
 from formats.kernels.producers import producer_entry
 from formats.producer_snapshot import ProducerEntry
 from kcli.broker.partition.commit_waits import CommitWaits, Outcome, done
@@ -67,6 +69,7 @@ class Partition:
         "_commits",
         "_end_watchers",
         "_key",
+        "_lane",
         "_log",
         "_watchers",
         "directory",
@@ -121,6 +124,7 @@ class Partition:
         self._watchers: dict[Watcher, int] = {}
         self._end_watchers: dict[EndWatcher, None] = {}
         self._commits = CommitWaits()
+        self._lane: Lane | None = None
         self.state = state
 
     def __repr__(self) -> str:
@@ -193,6 +197,7 @@ class Partition:
 
     def moved(self, log: PartitionLog, directory: LogDir) -> None:
         """Replace the log by its copy in another log directory (AlterReplicaLogDirs)."""
+        self._close_lane()
         self._log = self.made = log
         self.directory = directory
         self._active_offset = log.active_base_offset
@@ -207,6 +212,7 @@ class Partition:
 
     def update(self, state: PartitionState) -> None:
         """Apply the partition's state in the metadata: its leader, its replicas, its ISR."""
+        self._close_lane()
         before, self.state = self.state, state
         if before.leader_epoch != state.leader_epoch:
             self.epoch_start_offset = None
@@ -240,6 +246,7 @@ class Partition:
 
     def go_offline(self) -> None:
         """Go offline, as the log directory has failed. Waits for the high watermark end with KAFKA_STORAGE_ERROR."""
+        self._close_lane()
         self.is_offline = True
         self._commits.fail(ErrorCode.KAFKA_STORAGE_ERROR)
         self.host.closed(self)
@@ -247,6 +254,7 @@ class Partition:
 
     def delete(self) -> None:
         """This broker no longer has the replica. Waits for the high watermark end with NOT_LEADER_OR_FOLLOWER."""
+        self._close_lane()
         self.is_deleted = True
         self._commits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.host.closed(self)
@@ -279,6 +287,27 @@ class Partition:
         if not appended.duplicate:
             self._appended(log)
         return appended
+
+    def open_lane(self, lanes: ProduceLanes) -> None:
+        """Let plain Produce requests append to the log of this leader, without this object, until the partition's
+        state changes. The topic is not an internal one."""
+        log = self._log
+        if self._lane is None and log is not None and not (self.is_offline or self.is_deleted) and self.is_leader:
+            alone = self.leadership is None and self.state.isr == (self.node_id,)
+            name, topic_id = self.topic.encode(), self.topic_id.bytes
+            self._lane = lanes.add(name, topic_id, self.number, self, log, alone=alone)
+
+    def _close_lane(self) -> None:
+        if self._lane is not None:
+            self._lane.close()
+            self._lane = None
+
+    def plain_appended(self) -> int:
+        """The kernel has appended a batch by the lane. Returns the log start offset."""
+        log = self._log
+        assert log is not None, "the lane was opened for it"
+        self._appended(log)
+        return log.log_start_offset
 
     def producer(self, producer_id: int) -> ProducerEntry | None:
         """The log's entry of a producer, None for an unknown producer id. Raises LogFailed."""

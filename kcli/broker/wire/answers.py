@@ -22,6 +22,9 @@ T = TypeVar("T", bound=Message)
 Part = bytes | bytearray | memoryview | FileRegion
 
 
+REFUSED_WITHOUT_ACKS = "a batch was refused, which with acks=0 only a closed connection can tell"
+
+
 class HangUp(Exception):
     """Raised by a handler where Kafka answers by closing the connection."""
 

@@ -786,6 +786,7 @@ class PartitionLog:
 
         The descriptors are closed even where an earlier step fails. The log cannot be used any more. Raises OSError.
         """
+        self.runway = None
         try:
             self._abort_compaction(NONE)
             self._write_epochs()
@@ -825,6 +826,7 @@ class PartitionLog:
 
     def close_handles(self) -> None:
         """Close all descriptors and leave the files as they are, as after an OSError."""
+        self.runway = None
         if self._compaction is not None:
             self._compaction.abandon()
         for segment in self._segments.all:

@@ -1,0 +1,320 @@
+"""Plain Produce requests: read, checked, appended and answered without an object for each field.
+
+    lanes = ProduceLanes(at_once_bytes)
+    lane = lanes.add(name, topic_id, index, partition, log, alone=True)
+    lanes.answer(frame, now_ms)             # the response's frame; None: the request is not plain, nothing has changed
+
+A request is plain if it is of version 9 to 13 and flexible in nothing (no transactional id, no tagged field), each of
+its partitions has a lane and comes once, and the Runway of each partition's log takes its batch. All batches are
+checked before the first is appended.
+
+    request    api key int16, version int16, correlation id int32, client id (int16 length), tagged fields,
+               transactional id, acks int16, timeout int32, topics: name (9-12) or id (13), partitions: index int32,
+               records, tagged fields; tagged fields; tagged fields
+    response   see kcli/broker/wire/produce_layout.py
+
+Source: ProduceRequest.json, RequestHeader.json, KIP-482. The rules for a request: kcli/broker/api/produce.py.
+"""
+
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from formats.compression import DEFAULT_LIMIT, most_bytes
+
+from formats.kernels.append cimport Runway
+from formats.kernels.batches cimport V2_HEADER
+from formats.kernels.numbers cimport be16, be32, set_be16, set_be32, set_be64
+
+cdef enum:
+    LEAST_VERSION = 9            # the first flexible one
+    IDS_VERSION = 13             # topics are named by id, KIP-516
+    MOST_VERSION = 13
+    HEADER_BYTES = 10
+    ID_BYTES = 16
+    NAME_MAX = 249               # bytes of a topic's name
+    PARTITIONS_MAX = 256         # of a plain request
+    ALL_ACKS = -1
+    STORAGE_ERROR = 56           # KAFKA_STORAGE_ERROR
+    # index, error, base offset, log append time, log start offset, no errors of records, no message, no tagged fields
+    PARTITION_BYTES = 4 + 2 + 8 + 8 + 8 + 1 + 1 + 1
+
+
+cdef struct Part:
+    int32_t index
+    int32_t topic              # its place in the request
+    int64_t start, size        # of the records in the frame
+
+
+cdef struct TopicParts:
+    int64_t start, size        # of the name or id in the frame
+    int32_t count              # partitions
+
+
+cdef struct Plain:
+    uint32_t correlation_id
+    int version, acks
+    int topics, parts
+
+
+cdef struct Walk:
+    const uint8_t *p
+    const uint8_t *stop
+
+
+cdef inline bint length(Walk *walk, int64_t *found) noexcept nogil:
+    """A length or count, stated as one more than it is; False for null, and where it is longer than what is left."""
+    cdef int64_t value = 0
+    cdef int shift = 0
+    while shift < 28 and walk.p < walk.stop:
+        value |= <int64_t>(walk.p[0] & 0x7f) << shift
+        walk.p += 1
+        if walk.p[-1] < 0x80:
+            found[0] = value - 1
+            return 0 <= found[0] <= walk.stop - walk.p
+        shift += 7
+    return False
+
+
+cdef inline bint zero(Walk *walk) noexcept nogil:
+    """A byte 0: null, or no tagged fields."""
+    if walk.p >= walk.stop or walk.p[0]:
+        return False
+    walk.p += 1
+    return True
+
+
+cdef inline uint8_t *put_length(uint8_t *to, int64_t value) noexcept nogil:
+    cdef uint64_t left = <uint64_t>value + 1
+    while left >= 0x80:
+        to[0] = <uint8_t>(left & 0x7f | 0x80)
+        to += 1
+        left >>= 7
+    to[0] = <uint8_t>left
+    return to + 1
+
+
+cdef inline int64_t length_bytes(int64_t value) noexcept nogil:
+    return 1 if value < 0x7f else 2 if value < 0x3fff else 3
+
+
+cdef class Lane:
+    """The place of a partition among the lanes: that its plain batches may be appended. `close` ends it."""
+
+    cdef ProduceLanes lanes
+    cdef object partition, log
+    cdef bytes by_name, by_id
+    cdef bint alone
+    cdef int64_t request         # the number of the last request that has named it
+
+    def close(self):
+        """Take the partition out of the lanes."""
+        if self.lanes is not None:
+            if self.lanes.by_name.get(self.by_name) is self:
+                del self.lanes.by_name[self.by_name]
+            if self.lanes.by_id.get(self.by_id) is self:
+                del self.lanes.by_id[self.by_id]
+            self.lanes = self.partition = self.log = None
+
+
+cdef class ProduceLanes:
+    """The partitions to which plain requests are appended. at_once_bytes: to so many bytes all batches of a plain
+    request decompress at most.
+
+    has_failed: whether a batch of the last plain request could not be written.
+    """
+
+    cdef dict by_name, by_id     # name or id, then the index -> Lane
+    cdef int64_t at_once_bytes, requests
+    cdef readonly bint has_failed
+    cdef Part[PARTITIONS_MAX] parts
+    cdef TopicParts[PARTITIONS_MAX] topics
+
+    def __init__(self, int64_t at_once_bytes):
+        self.by_name, self.by_id = {}, {}
+        self.at_once_bytes = at_once_bytes
+
+    def __len__(self):
+        return len(self.by_name)
+
+    def add(self, bytes name not None, bytes topic_id not None, int32_t index, partition, log, *, bint alone):
+        """Open the lane of a partition, until its `close`.
+
+        partition.plain_appended(): called after an append, returns the log start offset; partition.failed(error): with
+        the error of a write. log.runway: the log's Runway, None where the next batch needs all checks. alone: no other
+        replica has to have a batch before it is acknowledged with acks=-1.
+        """
+        cdef Lane lane = Lane.__new__(Lane)
+        cdef bytes at = index.to_bytes(4, "big", signed=True)
+        lane.lanes, lane.partition, lane.log, lane.alone = self, partition, log, alone
+        lane.by_name, lane.by_id = name + at, topic_id + at
+        self.by_name[lane.by_name] = self.by_id[lane.by_id] = lane
+        return lane
+
+    def answer(self, frame not None, int64_t now_ms):
+        """Answer a plain request. frame: without the size in front; writable, offsets are written into its batches.
+
+        Returns the response with its size in front, b"" for a request with acks=0; None for a request that is not
+        plain, and nothing has changed.
+        """
+        cdef Py_buffer view
+        cdef Plain plain
+        PyObject_GetBuffer(frame, &view, PyBUF_WRITABLE)
+        try:
+            if not self._read(<const uint8_t *>view.buf, view.len, &plain):
+                return None
+            return self._append(<uint8_t *>view.buf, frame, &plain, now_ms)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef bint _read(self, const uint8_t *data, int64_t size, Plain *plain) noexcept nogil:
+        """Find topics, partitions and records. False for a request that is not plain."""
+        cdef Walk walk
+        cdef int64_t count, items, found
+        cdef int client_id
+        cdef int t
+        if size < HEADER_BYTES or be16(data):
+            return False
+        plain.version = <int16_t>be16(data + 2)
+        plain.correlation_id = be32(data + 4)
+        client_id = <int16_t>be16(data + 8)
+        if not LEAST_VERSION <= plain.version <= MOST_VERSION or client_id < -1 or client_id > size - HEADER_BYTES:
+            return False
+        walk.p, walk.stop = data + HEADER_BYTES + max(client_id, 0), data + size
+        if not zero(&walk) or not zero(&walk) or walk.stop - walk.p < 6:     # tagged fields, transactional id
+            return False
+        plain.acks = <int16_t>be16(walk.p)
+        walk.p += 6                                                          # acks and timeout
+        if not -1 <= plain.acks <= 1 or not length(&walk, &count) or not 0 < count <= PARTITIONS_MAX:
+            return False
+        plain.topics, plain.parts = <int>count, 0
+        for t in range(plain.topics):
+            if plain.version >= IDS_VERSION:
+                found = ID_BYTES
+                if walk.stop - walk.p < ID_BYTES:
+                    return False
+            elif not length(&walk, &found) or found > NAME_MAX:
+                return False
+            self.topics[t].start, self.topics[t].size = walk.p - data, found
+            walk.p += found
+            if not length(&walk, &items) or not 0 < items <= PARTITIONS_MAX - plain.parts:
+                return False
+            self.topics[t].count = <int32_t>items
+            while items > 0:
+                items -= 1
+                if walk.stop - walk.p < 4:
+                    return False
+                self.parts[plain.parts].index = <int32_t>be32(walk.p)
+                walk.p += 4
+                if not length(&walk, &found):
+                    return False
+                self.parts[plain.parts].topic = t
+                self.parts[plain.parts].start, self.parts[plain.parts].size = walk.p - data, found
+                walk.p += found
+                plain.parts += 1
+                if not zero(&walk):
+                    return False
+            if not zero(&walk):
+                return False
+        return zero(&walk) and walk.p == walk.stop
+
+    cdef object _append(self, uint8_t *data, object frame, Plain *plain, int64_t now_ms):
+        """Check all batches, then append them."""
+        cdef list taken = []
+        cdef list batches = []
+        cdef Lane lane
+        cdef Runway runway
+        cdef Part *part
+        cdef int i
+        cdef int64_t work_bytes = 0
+        cdef bytes response
+        cdef uint8_t *to
+        self.requests += 1
+        for i in range(plain.parts):
+            part = &self.parts[i]
+            lane = self._lane(data, part, plain.version)
+            if lane is None or lane.request == self.requests or (plain.acks == ALL_ACKS and not lane.alone):
+                return None
+            lane.request = self.requests
+            if lane.log.runway is None or part.size < V2_HEADER:
+                return None
+            runway = lane.log.runway
+            batch = frame[part.start:part.start + part.size]
+            if data[part.start + 22] & 7:
+                work_bytes += min(most_bytes(data[part.start + 22] & 7, batch[V2_HEADER:]), DEFAULT_LIMIT)
+                if work_bytes > self.at_once_bytes:
+                    return None
+            if not runway.takes(data + part.start, part.size, batch, now_ms):
+                return None
+            taken.append((lane, runway))
+            batches.append(batch)
+        response = PyBytes_FromStringAndSize(NULL, self._response_bytes(plain))
+        to = self._begin(<uint8_t *>PyBytes_AS_STRING(response), len(response), plain)
+        self.has_failed = False
+        for i in range(plain.parts):
+            lane, runway = taken[i]
+            to = self._one(to, data, plain, i, lane, runway, batches[i])
+        set_be32(to, 0)                                                      # throttle time
+        to[4] = 0
+        return b"" if plain.acks == 0 else response
+
+    cdef Lane _lane(self, const uint8_t *data, Part *part, int version):
+        cdef TopicParts *topic = &self.topics[part.topic]
+        cdef uint8_t[NAME_MAX + 4] key
+        memcpy(key, data + topic.start, topic.size)
+        set_be32(key + topic.size, <uint32_t>part.index)
+        found = PyBytes_FromStringAndSize(<char *>key, topic.size + 4)
+        return (self.by_id if version >= IDS_VERSION else self.by_name).get(found)
+
+    cdef int64_t _response_bytes(self, Plain *plain) noexcept nogil:
+        cdef int64_t size = 4 + 4 + 1 + length_bytes(plain.topics) + <int64_t>plain.parts * PARTITION_BYTES + 4 + 1
+        cdef int t
+        for t in range(plain.topics):
+            size += self.topics[t].size + length_bytes(self.topics[t].count) + 1
+            if plain.version < IDS_VERSION:
+                size += length_bytes(self.topics[t].size)
+        return size
+
+    cdef uint8_t *_begin(self, uint8_t *to, int64_t size, Plain *plain) noexcept nogil:
+        set_be32(to, <uint32_t>(size - 4))
+        set_be32(to + 4, plain.correlation_id)
+        to[8] = 0
+        return put_length(to + 9, plain.topics)
+
+    cdef uint8_t *_one(self, uint8_t *to, uint8_t *data, Plain *plain, int i, Lane lane, Runway runway,
+                       object batch) except NULL:
+        """Append a batch, and write its part of the response; with the topic around it, if it is the first or the last
+        of its topic."""
+        cdef Part *part = &self.parts[i]
+        cdef TopicParts *topic = &self.topics[part.topic]
+        cdef int64_t first_offset = -1, log_start_offset = -1
+        cdef int error = STORAGE_ERROR
+        if i == 0 or self.parts[i - 1].topic != part.topic:
+            if plain.version < IDS_VERSION:
+                to = put_length(to, topic.size)
+            memcpy(to, data + topic.start, topic.size)
+            to = put_length(to + topic.size, topic.count)
+        if lane.log is not None and lane.log.runway is runway:               # else its log directory has just failed
+            partition = lane.partition
+            try:
+                first_offset = runway.next_offset
+                runway.run(data + part.start, batch)
+                log_start_offset = partition.plain_appended()
+                error = 0
+            except OSError as failure:
+                partition.failed(failure)
+                first_offset = -1
+        if error:
+            self.has_failed = True
+        set_be32(to, <uint32_t>part.index)
+        set_be16(to + 4, <uint32_t>error)
+        set_be64(to + 6, <uint64_t>first_offset)
+        set_be64(to + 14, <uint64_t>-1)
+        set_be64(to + 22, <uint64_t>log_start_offset)
+        to[30], to[31], to[32] = 1, 0, 0
+        to += PARTITION_BYTES
+        if i + 1 == plain.parts or self.parts[i + 1].topic != part.topic:
+            to[0] = 0
+            to += 1
+        return to

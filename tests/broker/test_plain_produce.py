@@ -1,0 +1,347 @@
+"""Plain Produce requests, which a kernel answers by itself, get the answers and make the logs that all others do.
+
+Two brokers get the same requests: one has the short way, the other has not. Answers, offsets, producers and files are
+equal after any stream of requests, whatever changes in between.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from formats.kernels.crc import crc32c
+from kcli.broker.partition.partitions import Partition
+from kcli.log.config import LogConfig
+from kcli.log.live.partition_log import PartitionLog
+from kcli.protocol.error_code import ErrorCode
+from tests.broker.full_disk import FullDisk
+from tests.broker.running import Client, Closed, RunningNode, running_node
+from tests.conftest import examples
+from tests.log.batches import NOW_MS, batch
+
+CONFIGS: tuple[dict[str, str], ...] = (
+    {},
+    {"index.interval.bytes": "100"},
+    {"flush.messages": "7"},
+    {"cleanup.policy": "compact"},
+    {"message.timestamp.type": "LogAppendTime"},
+    {"compression.type": "lz4"},
+    {"message.timestamp.before.max.ms": "30", "message.timestamp.after.max.ms": "30"},
+    {"max.message.bytes": "400"},
+    {"segment.ms": "40"},
+)
+PARTITIONS = 3
+VERSIONS = (3, 8, *range(9, 14), *range(9, 14))
+SYNC = bytes.fromhex("0000000a 0012 0000 7fffffff ffff".replace(" ", ""))
+"""An ApiVersions request, whose answer shows that the requests before it are answered."""
+SYNC_ID = 0x7FFFFFFF
+
+
+class Broker:
+    """A broker, with a clock that the test moves. plain: requests that the kernel has answered."""
+
+    def __init__(self, node: RunningNode, *, is_short: bool) -> None:
+        self.node = node
+        self.now_ms, self.plain = NOW_MS, 0
+        self.client = node.client()
+        router, server = node.node.router, node.node.server
+        router.now_ms = lambda: self.now_ms
+
+        def counted(frame: memoryview) -> bytes | None:
+            found = router.plain(frame)
+            self.plain += found is not None
+            return found
+
+        server.plain = counted if is_short else None
+
+    def create(self, topic: str, config: dict[str, str]) -> bytes:
+        """Make a topic; its id."""
+        self.client.create_topic(topic, PARTITIONS, config)
+        return self.partition(topic, 0).topic_id.bytes
+
+    def send(self, frame: bytes) -> list[bytes]:
+        """The answers to a request; one of no bytes where the broker closes the connection instead."""
+        found = []
+        self.client.socket.sendall(frame + SYNC)
+        try:
+            while int.from_bytes((answer := self.client.read_frame())[:4]) != SYNC_ID:
+                found.append(answer)
+        except Closed:
+            self.client.socket.close()
+            self.client = self.node.client()
+            found.append(b"")
+        return found
+
+    def partition(self, topic: str, index: int) -> Partition:
+        found = self.node.node.broker.partitions.get(topic, index)
+        assert found is not None, "created"
+        return found
+
+    def state(self, topic: str) -> list[Any]:
+        """All that the logs of a topic's partitions know."""
+        found = []
+        for index in range(PARTITIONS):
+            log = self.partition(topic, index).log
+            offsets = log.log_start_offset, log.high_watermark, log.last_stable_offset, log.log_end_offset
+            found.append((offsets, log.base_offsets, log.size, log.producers.table.entries()))
+        return found
+
+    def files(self, topic: str) -> dict[str, bytes]:
+        """The files of a topic's rolled segments."""
+        found = {}
+        for index in range(PARTITIONS):
+            log = self.partition(topic, index).log
+            log.roll(self.now_ms)
+            for path in sorted(log.directory.iterdir()):
+                if path.name != "partition.metadata":  # the topic's id
+                    found[f"{index}/{path.name}"] = path.read_bytes()
+        return found
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
+    home = tmp_path_factory.mktemp("brokers")
+    # no cleaner and no retention: they look at the real time
+    options = {"log_cleaner_enable": "false", "log_retention_check_interval_ms": "100000000"}
+    with (
+        running_node(home / "short", None, **options) as short,
+        running_node(home / "long", None, **options) as long,
+    ):
+        yield [Broker(short, is_short=True), Broker(long, is_short=False)]
+        for node in (short, long):
+            node.close_clients()
+
+
+class Requests:
+    """Requests of a few producers for two topics."""
+
+    def __init__(self, draw: st.DataObject, topics: list[str]) -> None:
+        self.draw, self.topics = draw, topics
+        self.next_sequence: dict[Any, int] = {}
+
+    def pick(self, *values: Any) -> Any:
+        return self.draw.draw(st.sampled_from(values))
+
+    def batch(self, place: tuple[str, int], now_ms: int) -> bytes:
+        """A batch, mostly one that continues where its producer was, seldom damaged."""
+        values = self.draw.draw(st.lists(st.binary(max_size=60), min_size=1, max_size=5))
+        producer = self.pick((-1, -1), (-1, -1), (5, 0), (5, 0), (5, 1), (6, 0))
+        sequence = -1
+        if producer[0] >= 0:
+            known = self.next_sequence.get((place, producer), 0)
+            sequence = max(0, known + self.pick(0, 0, 0, 0, 0, 1, -len(values)))
+            if sequence == known:
+                self.next_sequence[place, producer] = known + len(values)
+        at_ms = now_ms + self.pick(0, 0, 0, 0, -10, -50, 50)
+        codec = self.pick(0, 0, 0, 1, 2, 3, 4)
+        data = batch(*values, producer=producer, sequence=sequence, timestamp_ms=at_ms, codec=codec)
+        if self.pick(*range(12)) == 0:
+            data[self.draw.draw(st.integers(0, len(data) - 1))] ^= 1 << self.pick(*range(8))
+            if self.pick(0, 1):
+                data[17:21] = crc32c(data[21:]).to_bytes(4)
+        return bytes(data)
+
+    def request(self, now_ms: int) -> tuple[int, dict[str, list[dict[str, Any]]], int]:
+        """Version, partitions by topic, acks."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for _ in range(self.pick(1, 1, 1, 2, 3, 6)):
+            place = self.pick(*self.topics), self.draw.draw(st.integers(0, PARTITIONS - self.pick(1, 1, 1, 1, 0)))
+            records = self.batch(place, now_ms) if self.pick(*range(30)) else None
+            found.setdefault(place[0], []).append({"index": place[1], "records": records})
+        return self.pick(*VERSIONS), found, self.pick(-1, -1, 1, 0, 0, 5)
+
+
+def frame_of(
+    client: Client, ids: dict[str, bytes], version: int, found: dict[str, list[dict[str, Any]]], acks: int
+) -> bytes:
+    data = [
+        {"topic_id": UUID(bytes=ids[topic])} | {"partition_data": each}
+        if version >= 13
+        else {"name": topic, "partition_data": each}
+        for topic, each in found.items()
+    ]
+    client.correlation_id = 7
+    return client.frame(
+        "produce", version, {"acks": acks, "timeout": 100, "transactional_id": None, "topic_data": data}
+    )
+
+
+def between(requests: Requests, brokers: list[Broker], topics: list[str]) -> None:
+    """Something else happens to a partition of both brokers."""
+    kind = requests.pick("roll", "config", "delete", "flush", "expire", "quota", "state")
+    topic, index = requests.pick(*topics), requests.draw.draw(st.integers(0, PARTITIONS - 1))
+    config = LogConfig(requests.pick(*CONFIGS))
+    now_ms = brokers[0].now_ms
+
+    def change(partition: Partition, log: PartitionLog) -> None:
+        if kind == "roll" and log.log_end_offset:
+            log.roll(now_ms)
+        elif kind == "config":
+            log.set_config(config)
+        elif kind == "delete":
+            partition.delete_records(log.high_watermark)
+        elif kind == "flush":
+            log.flush(now_ms)
+        elif kind == "expire":
+            log.expire_producers(now_ms + 10**9)
+        elif kind == "state":
+            partition.update(partition.state)
+
+    for each in brokers:
+        partition = each.partition(topic, index)
+        each.node.run(partial(change, partition, partition.log))
+        if kind == "quota":
+            quotas = each.node.node.router.quotas
+            quotas.is_active = not quotas.is_active
+
+
+TOPIC_NUMBERS = itertools.count()
+
+
+@examples(15, soak=2_000)
+@given(st.data())
+def test_both_ways_answer_and_write_the_same(brokers: list[Broker], draw: st.DataObject) -> None:
+    topics = [f"topic-{next(TOPIC_NUMBERS)}" for _ in range(2)]
+    ids: list[dict[str, bytes]] = [{}, {}]
+    for topic in topics:
+        config = draw.draw(st.sampled_from(CONFIGS))
+        for each, known in zip(brokers, ids, strict=True):
+            known[topic] = each.create(topic, config)
+            each.now_ms = NOW_MS
+            each.node.node.router.quotas.is_active = False
+    requests = Requests(draw, topics)
+    for _ in range(draw.draw(st.integers(1, 30))):
+        for each in brokers:
+            each.now_ms += 5
+        if requests.pick(*range(12)) == 0:
+            between(requests, brokers, topics)
+        request = requests.request(brokers[0].now_ms)
+        change = (
+            (requests.draw.draw(st.integers(7, 60)), 1 << requests.pick(*range(8)))
+            if requests.pick(*range(8)) == 0
+            else None
+        )
+        answers = []
+        for each, known in zip(brokers, ids, strict=True):
+            frame = bytearray(frame_of(each.client, known, *request))
+            if change is not None and request[0] < 13:
+                frame[min(change[0], len(frame) - 1)] ^= change[1]
+            found = b"|".join(each.send(bytes(frame)))
+            for topic_id in known.values():
+                found = found.replace(topic_id, b"a topic's own id")
+            answers.append(found)
+        assert answers[0] == answers[1]
+        for topic in topics:
+            states = [each.node.run(partial(each.state, topic)) for each in brokers]
+            assert states[0] == states[1]
+    for topic in topics:
+        files = [each.node.run(partial(each.files, topic)) for each in brokers]
+        assert files[0] == files[1]
+
+
+def usual(brokers: list[Broker], topic: str, version: int, acks: int, **fields: Any) -> int:
+    """Send ten requests for all partitions to the broker with the short way; how many of them the kernel answers."""
+    broker = brokers[0]
+    broker.now_ms = NOW_MS
+    broker.node.node.router.quotas.is_active = False
+    ids = {topic: broker.create(topic, {})}
+    before = broker.plain
+    for i in range(10):
+        sequence = 2 * i if "producer" in fields else -1
+        data = bytes(batch(b"a", b"b" * 1000, sequence=sequence, **fields))
+        found = {topic: [{"index": index, "records": data} for index in range(PARTITIONS)]}
+        answers = broker.send(frame_of(broker.client, ids, version, found, acks))
+        assert len(answers) == (acks != 0)
+    assert [each[0][3] for each in broker.node.run(lambda: broker.state(topic))] == [20] * PARTITIONS
+    return broker.plain - before
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_usual_requests_are_plain(brokers: list[Broker], version: int, acks: int) -> None:
+    assert usual(brokers, f"usual-{version}-{acks}", version, acks) == 9
+
+
+@pytest.mark.parametrize("codec", range(1, 5))
+def test_compressed_batches_are_plain(brokers: list[Broker], codec: int) -> None:
+    assert usual(brokers, f"compressed-{codec}", 9, -1, codec=codec) == 9
+
+
+def test_idempotent_producers_are_plain(brokers: list[Broker]) -> None:
+    assert usual(brokers, "idempotent", 10, -1, producer=(5, 0)) == 9
+
+
+def test_old_versions_are_not_plain(brokers: list[Broker]) -> None:
+    assert usual(brokers, "old", 8, -1) == 0
+
+
+def test_a_topic_that_is_gone_has_no_lanes(brokers: list[Broker]) -> None:
+    broker = brokers[0]
+    lanes = broker.node.node.broker.lanes
+    before = len(lanes)
+    usual(brokers, "gone", 9, 1)
+    assert len(lanes) == before + PARTITIONS
+    broker.client.call("delete_topics", 6, topics=[{"name": "gone", "topic_id": None}], timeout=1000)
+    assert len(lanes) == before
+    found = {"gone": [{"index": 0, "records": bytes(batch(b"a"))}]}
+    (answer,) = broker.send(frame_of(broker.client, {}, 9, found, 1))
+    assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value.to_bytes(2) in answer
+
+
+def test_a_long_payload_is_not_plain(brokers: list[Broker]) -> None:
+    """It is decompressed in a thread."""
+    broker = brokers[0]
+    usual(brokers, "long", 9, 1)
+    before = broker.plain
+    data = bytes(batch(bytes(5 << 20), codec=4))
+    broker.send(frame_of(broker.client, {}, 9, {"long": [{"index": 0, "records": data}]}, 1))
+    assert broker.plain == before
+    assert broker.partition("long", 0).log.log_end_offset == 21
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_write_that_fails(tmp_path: Path, acks: int) -> None:
+    """KAFKA_STORAGE_ERROR for each partition of the directory, or a closed connection."""
+    sign = tmp_path / "full"
+    with running_node(tmp_path / "data", FullDisk(sign)) as node:
+        broker = Broker(node, is_short=True)
+        usual([broker], "full", 9, 1)
+        before = broker.plain
+        found = {"full": [{"index": index, "records": bytes(batch(b"a"))} for index in range(PARTITIONS)]}
+        sign.write_text("full-*/*.log")
+        (answer,) = broker.send(frame_of(broker.client, {}, 9, found, acks))
+        node.close_clients()
+        if acks:
+            assert answer.count(b"\0" + ErrorCode.KAFKA_STORAGE_ERROR.value.to_bytes() + b"\xff" * 24) == PARTITIONS
+            assert broker.plain == before + 1
+        else:
+            assert answer == b""
+
+
+def test_frames_of_any_bytes(brokers: list[Broker]) -> None:
+    """A frame cut at every byte, and with every byte changed, goes through the kernel."""
+    usual(brokers, "bytes", 9, 1)
+    router = brokers[0].node.node.router
+    data = bytes(batch(b"value"))
+    found = {"bytes": [{"index": 0, "records": data}, {"index": 1, "records": data}]}
+    frame = frame_of(brokers[0].client, {}, 9, found, 1)[4:]
+    random = Random(1)
+
+    def try_all() -> None:
+        for size in range(len(frame)):
+            assert router.lanes.answer(memoryview(bytearray(frame[:size])), NOW_MS) is None
+            changed = bytearray(frame)
+            changed[size] ^= 1 << random.randrange(8)
+            router.lanes.answer(memoryview(changed), NOW_MS)
+
+    brokers[0].node.run(try_all)
+    assert router.lanes.answer(memoryview(bytearray(frame + b"\0")), NOW_MS) is None
