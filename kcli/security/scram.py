@@ -22,7 +22,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -148,13 +147,17 @@ def base36(random_bytes: bytes) -> str:
 
 def new_nonce() -> str:
     """Return a nonce, or a salt, that was never used: 130 random bits."""
-    return base36(os.urandom(_RANDOM_BYTES))
+    import secrets
+
+    return base36(secrets.token_bytes(_RANDOM_BYTES))
 
 
 def server_nonce() -> str:
     """Return a server's part of a nonce, at a tenth of the cost: 26 letters and digits, of five random bits or more
     each."""
-    return os.urandom(_NONCE_CHARACTERS).translate(_CHARACTERS).decode()
+    import secrets
+
+    return secrets.token_bytes(_NONCE_CHARACTERS).translate(_CHARACTERS).decode()
 
 
 def sasl_name(name: str) -> str:
