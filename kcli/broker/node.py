@@ -45,7 +45,7 @@ from kcli.broker.network.addresses import Addresses, bind
 from kcli.broker.network.certificates import Certificates
 from kcli.broker.network.outbound import Outbound, outbound
 from kcli.broker.network.peers import Network, NoNetwork
-from kcli.broker.network.secured import SecuredListener, Users, secured_listeners
+from kcli.broker.network.secured import SecuredListener, Users, cluster_key, secured_listeners
 from kcli.broker.network.server import Server
 from kcli.broker.partition.partitions import Partitions
 from kcli.broker.process.clock import Clock
@@ -236,7 +236,7 @@ class Node:
             check_partition_metadata(dirs)
         journal = self._new_lone_log(dirs) if alone else self._new_replicated_log(dirs, controllers, controller_network)
         self._users.credentials = lambda: journal.image.scram_credentials
-        self._users.decoy_key = dirs.metadata.id.bytes
+        self._users.decoy_key = cluster_key(dirs.cluster_id, str(config.get("delegation.token.secret.key") or ""))
         self._users.tokens = tokens = _delegation_tokens(config, journal)
         journal.on_failure = lambda error: self._must_stop(f"the metadata log has failed: {error_text(error)}")
         self._take_dynamic_config(journal)

@@ -76,6 +76,17 @@ DataDirs = Annotated[
 DEFAULT_TIMEOUT_S = 10.0
 
 
+def written_config(data_dir: Path | None, command_config: Path | None) -> Path | None:
+    """Return the file of --command-config; without it the admin's client.properties that `kcli serve --secure` has
+    written beside the directory of a cluster, None where there is none."""
+    if command_config is not None or data_dir is None:
+        return command_config
+    from kcli.broker.startup.secure import client_beside
+
+    found = client_beside(data_dir.absolute())
+    return found if found.is_file() else None
+
+
 def client_properties(command_config: Path | None, properties: list[str] | None) -> dict[str, str]:
     """Return librdkafka's properties, from the file of --command-config and from the options -X, which override it.
     Raises UsageError, UnreadableInput."""

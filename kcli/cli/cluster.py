@@ -15,6 +15,7 @@ from kcli.cli.client_options import (
     Properties,
     client_properties,
     with_options,
+    written_config,
 )
 from kcli.cli.cluster_status import status
 from kcli.cli.options import Format
@@ -117,12 +118,13 @@ def restart(
     """Stop nodes in order and start them, one after the other; without a node: all of them.
 
     The next one waits until the one before is ready and every partition has all its replicas in sync, for at most a
-    minute. --command-config and -X have what the brokers' listener asks a client for.
+    minute. --command-config and -X have what the brokers' listener asks a client for; of a cluster of --secure it is
+    the admin's, which lies beside the data.
     """
     from kcli.client.security import security_of
     from kcli.launcher.control_client import ask
 
-    security = security_of(client_properties(command_config, properties))
+    security = security_of(client_properties(written_config(data_dir, command_config), properties))
     status = ask(data_dir, "status")
     node_ids = nodes or [each["id"] for each in status["nodes"]]
     for node in node_ids:

@@ -19,6 +19,7 @@ from kcli.cli.client_options import (
     Properties,
     Timeout,
     client_properties,
+    written_config,
 )
 from kcli.cli.error_report import cell
 from kcli.cli.options import Format
@@ -55,10 +56,12 @@ def status(
 ) -> None:
     """Show how a cluster is: nodes, quorum, partitions under-replicated, offline, under min ISR.
 
-    With --data-dir also what its launcher knows: processes, since when they run, memory. Exit status 1 where something
-    is not as it should be.
+    With --data-dir also what its launcher knows: processes, since when they run, memory; of a cluster of --secure it
+    asks as the admin, whose login lies beside the data. Exit status 1 where something is not as it should be.
     """
-    source = _Source(data_dir, bootstrap, client_properties(command_config, properties), timeout)
+    source = _Source(
+        data_dir, bootstrap, client_properties(written_config(data_dir, command_config), properties), timeout
+    )
     while True:
         found = source.look()
         text = json_line(found) if output is Format.JSONL else _text(found)

@@ -54,7 +54,7 @@ def launch(
     forks = ForkServer(main)
     ports, disk = Ports(), Disk()
     try:
-        with _locked(path, disk):
+        with _locked(path, disk, secure=request.secure):
             cluster = open_cluster(path, request, ports, disk)
             asyncio.run(_run(cluster, forks, ready, restart=restart, json_lines=json_lines))
     finally:
@@ -63,9 +63,14 @@ def launch(
 
 
 @contextmanager
-def _locked(path: Path, disk: Disk) -> Iterator[None]:
-    """Lock the directory, created if need be; a new one that stays empty is removed at the end."""
+def _locked(path: Path, disk: Disk, *, secure: bool) -> Iterator[None]:
+    """Lock the directory, created if need be; a new one that stays empty is removed at the end. secure: a new one is
+    its owner's alone."""
     is_new = not path.exists()
+    if secure:
+        from kcli.broker.startup.secure import make_private
+
+        make_private(path)
     disk.make_directory(path)
     with DirectoryLock(disk, path):
         try:

@@ -90,6 +90,7 @@ class JwtKeys:
                 and (curve is None or fields.get("crv") == curve)
                 and fields.get("alg", algorithm) == algorithm
                 and (key_id is None or fields.get("kid") == key_id)
+                and (kind != "oct" or len(base64.urlsafe_b64decode(f"{fields['k']}==")) * 8 >= int(algorithm[2:]))
             ):
                 return key
         raise UnknownKey(key_id if isinstance(key_id, str) else None)
@@ -103,18 +104,36 @@ def _key(fields: dict[str, Any]) -> Key | None:
     if fields.get("use", "sig") != "sig" or fields.get("kty") not in {kind for kind, _ in _ALGORITHMS.values()}:
         return None
     public = {name: value for name, value in fields.items() if name not in ("use", "key_ops", "alg")}
-    if fields["kty"] == "RSA" and len(str(fields.get("n", ""))) * 6 < _RSA_BITS_MIN:
-        return None
     try:
+        if fields["kty"] == "RSA" and _bits(fields["n"]) < _RSA_BITS_MIN:
+            return None
         return import_key(public)
     except (JoseError, ValueError, TypeError, KeyError):
         return None
 
 
+def _bits(number: str) -> int:
+    """The bits of a number of a JWK, whatever zeros are in front. Raises ValueError, TypeError."""
+    return int.from_bytes(base64.urlsafe_b64decode(number + "==")).bit_length()
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names are unique, as jose4j demands it: which of two values counts is told differently."""
+    found = dict(members)
+    if len(found) != len(members):
+        raise ValueError("a name twice")
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")  # NaN and Infinity, which Python takes
+
+
 def json_part(part: str) -> dict[str, Any]:
     """Return the JSON object of one part of a token. Raises InvalidToken."""
     try:
-        value = json.loads(base64.b64decode(part + "=" * (-len(part) % 4), b"-_", validate=True))
+        text = base64.b64decode(part + "=" * (-len(part) % 4), b"-_", validate=True).decode()
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_refuse)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):

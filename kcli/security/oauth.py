@@ -10,24 +10,25 @@ KIP-255, KIP-768.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from string import ascii_letters, digits
+from string import ascii_letters
 from typing import Any, Final
 
 from kcli.errors import KcliError
 from kcli.java.values import java_trim
 from kcli.security.sasl import AuthenticationFailed, Login
+from kcli.security.scram import is_sasl_name
 
 MECHANISM: Final = "OAUTHBEARER"
 _SEPARATOR: Final = "\x01"
 _LETTERS: Final = frozenset(ascii_letters)
 _VALUE: Final = frozenset(map(chr, range(0x20, 0x7F))) | frozenset("\t\r\n")
-_WORD: Final = frozenset(ascii_letters + digits + "_")
-_TOKEN: Final = frozenset(ascii_letters + digits + "-_~+/.")
-_NAME: Final = frozenset(map(chr, range(1, 0x80))) - {","}
-_FIELDS_MIN: Final = 3
-"""Between separators, without a key: before the first, between both, behind the last."""
+_TOKEN: Final = re.compile(r"[A-Za-z0-9\-_~+/.]+=*")
+_FIRST_MESSAGE: Final = re.compile(r"n,(?:a=([\x01-\x2b\x2d-\x7f]+))?,((?:\x01[A-Za-z]+=[\x20-\x7e\t\r\n]+)*)\x01\x01")
+"""authorization id, and the pairs of key and value. A message of sasl.server.max.receive.size takes some
+milliseconds."""
 _SECONDS_MAX: Final = (2**63 - 1) // 1_000
 _REFUSED: Final = '{"status":"invalid_token"}'
 
@@ -157,35 +158,18 @@ def _first_message(message: bytes) -> tuple[str, str]:
 
     Raises AuthenticationFailed.
     """
-    flag, authorization, rest = (*message.decode("ascii", "replace").split(",", 2), "", "")[:3]
-    if flag != "n" or not (authorization == "" or _is_authorization(authorization)):
+    found = _FIRST_MESSAGE.fullmatch(message.decode("ascii", "replace"))
+    if found is None:
         raise _invalid()
-    fields = rest.split(_SEPARATOR)
-    pairs = [field.partition("=") for field in fields[1:-2]]
-    if (
-        len(fields) < _FIELDS_MIN
-        or any((fields[0], *fields[-2:]))
-        or not all(equals and is_extension(key, value) for key, equals, value in pairs)
-    ):
+    authorization_id, pairs = found.groups("")
+    if authorization_id and not is_sasl_name(authorization_id):
         raise _invalid()
-    scheme, space, token = {key: value for key, _, value in pairs}.get("auth", "").partition(" ")
+    auth = pairs.rpartition("\x01auth=")[2].partition(_SEPARATOR)[0] if "\x01auth=" in pairs else ""
+    scheme, space, token = auth.partition(" ")
     token = token.lstrip(" ")
-    stripped = token.rstrip("=")
-    if not scheme or not space or not _WORD.issuperset(scheme) or not stripped or not _TOKEN.issuperset(stripped):
+    if scheme.lower() != "bearer" or not space or not _TOKEN.fullmatch(token):
         raise _invalid()
-    if scheme.lower() != "bearer":
-        raise _invalid()
-    return authorization[2:], token
-
-
-def _is_authorization(text: str) -> bool:
-    name = text[2:]
-    return (
-        text[:2] == "a="
-        and bool(name)
-        and _NAME.issuperset(name)
-        and all(part[:2] in ("2C", "3D") for part in name.split("=")[1:])
-    )
+    return authorization_id, token
 
 
 def is_extension(name: str, value: str) -> bool:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -36,10 +37,10 @@ _BASE36: Final = digits + ascii_lowercase
 _BASE36_PAIRS: Final = [one + other for one in _BASE36 for other in _BASE36]
 _NONCE_BITS: Final = 130
 _RANDOM_BYTES: Final = 17
+_NONCE_CHARACTERS: Final = 26
+_CHARACTERS: Final = (_BASE36 * 8)[:256].encode()
+"""Byte -> a letter or a digit."""
 _BASE64: Final = frozenset(ascii_letters + digits + "+/")
-_VALUE: Final = frozenset(map(chr, range(1, 0x80)))
-_PRINTABLE: Final = frozenset(map(chr, range(0x21, 0x7F)))
-_LETTERS: Final = frozenset(ascii_letters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class ScramMechanism:
     algorithm: str
     iterations_min: int = 4096
     iterations_max: int = 16_384
+
+    @property
+    def digest_bytes(self) -> int:
+        """The size of a hash."""
+        return self.code * 32
 
     def hash(self, data: bytes) -> bytes:
         """Return H(data)."""
@@ -111,19 +117,22 @@ class ScramUsers:
 
     of_user: name -> credential. of_token: token id -> credential; None where there is none. decoy_key: a secret from
     which the salts of names without a credential are made, the same on all nodes of a cluster and after a restart, as
-    a name must have one salt.
+    a name must have one salt. usual_iterations: returns those of most users, which names without a credential have
+    too; None for the least.
     """
 
     mechanism: ScramMechanism
     of_user: Callable[[str], ScramCredential | None]
     of_token: Callable[[str], TokenCredential | None]
     decoy_key: bytes = field(repr=False)
+    usual_iterations: Callable[[], int] | None = None
 
     def decoy(self, name: str) -> ScramCredential:
         """Return a credential for a name that has none; no password belongs to it."""
         bits = hmac.digest(self.decoy_key, name.encode("utf-8", "surrogatepass"), "sha256")
-        size = hashlib.new(self.mechanism.algorithm).digest_size
-        return ScramCredential(base36(bits).encode(), bytes(size), bytes(size), self.mechanism.iterations_min)
+        salt, nothing = base36(bits).encode(), bytes(self.mechanism.digest_bytes)
+        usual = self.mechanism.iterations_min if self.usual_iterations is None else self.usual_iterations()
+        return ScramCredential(salt, nothing, nothing, usual)
 
 
 def base36(random_bytes: bytes) -> str:
@@ -143,9 +152,25 @@ def new_nonce() -> str:
     return base36(secrets.token_bytes(_RANDOM_BYTES))
 
 
+def server_nonce() -> str:
+    """Return a server's part of a nonce, at a tenth of the cost: 26 letters and digits, of five random bits or more
+    each."""
+    import secrets
+
+    return secrets.token_bytes(_NONCE_CHARACTERS).translate(_CHARACTERS).decode()
+
+
 def sasl_name(name: str) -> str:
     """Return the name as messages have it."""
     return name.replace("=", "=3D").replace(",", "=2C")
+
+
+_CLIENT_FIRST: Final = re.compile(
+    r"(n,(?:a=([^,\0]+))?,)((?:m=[^,\0]+,)?n=([^,\0]+),r=([\x21-\x2b\x2d-\x7e]+)((?:,[A-Za-z]+=[^,\0]+)*))"
+)
+"""header, authorization id, the rest, name, nonce, extensions: of a text in ASCII. A message of
+sasl.server.max.receive.size takes some milliseconds."""
+_EXTENSIONS: Final = re.compile(r"(?:,[A-Za-z]+=[^,\0]+)*")
 
 
 class _State(Enum):
@@ -222,8 +247,9 @@ class ScramServer:
 
     def _final(self, message: str) -> str:
         without_proof, _, proof_text = message.rpartition(",p=")
-        channel, nonce, *extensions = without_proof.split(",") if without_proof.count(",") else ("", "")
-        if channel[:2] != "c=" or nonce[:2] != "r=" or not all(map(_is_extension, extensions)):
+        channel, _, rest = without_proof.partition(",")
+        nonce, comma, extensions = rest.partition(",")
+        if channel[:2] != "c=" or nonce[:2] != "r=" or not _EXTENSIONS.fullmatch(comma + extensions):
             raise AuthenticationFailed("SCRAM client final message of an invalid format")
         if _decoded(channel[2:]) != self._header.encode():
             raise AuthenticationFailed("SCRAM client final message with another header than the first one")
@@ -252,43 +278,31 @@ def _ascii(message: bytes) -> str:
 
 
 def _client_first(message: str) -> _ClientFirst:
-    """Raises AuthenticationFailed."""
-    flag, comma, rest = message.partition(",")
-    authorization, second_comma, bare = rest.partition(",")
-    fields = bare.split(",")
-    if fields[0][:2] == "m=" and _is_value(fields[0][2:]):
-        fields = fields[1:]
-    name, nonce = (*fields, "", "")[:2]
-    if (
-        (flag, comma, second_comma) != ("n", ",", ",")
-        or not (authorization == "" or (authorization[:2] == "a=" and _is_sasl_name(authorization[2:])))
-        or not (name[:2] == "n=" and _is_sasl_name(name[2:]))
-        or not (nonce[:2] == "r=" and nonce[2:] and _PRINTABLE.issuperset(nonce[2:]))
-        or not all(map(_is_extension, fields[2:]))
-    ):
+    """message: ASCII. Raises AuthenticationFailed."""
+    found = _CLIENT_FIRST.fullmatch(message)
+    if found is None:
         raise AuthenticationFailed("SCRAM client first message of an invalid format")
-    extensions = dict(each.split("=", 1) for each in fields[2:])
+    header, authorization_id, bare, name, nonce, extensions = found.groups("")
+    if not (is_sasl_name(name) and (not authorization_id or is_sasl_name(authorization_id))):
+        raise AuthenticationFailed("SCRAM client first message of an invalid format")
     return _ClientFirst(
-        header=f"{flag},{authorization},",
+        header=header,
         bare=bare,
-        authorization_id=authorization[2:],
-        name=name[2:].replace("=2C", ",").replace("=3D", "="),
-        nonce=nonce[2:],
-        with_token=extensions.get(EXTENSION, "").lower() == "true",
+        authorization_id=authorization_id,
+        name=name.replace("=2C", ",").replace("=3D", "="),
+        nonce=nonce,
+        with_token=_last_value(extensions, EXTENSION).lower() == "true",
     )
 
 
-def _is_value(text: str) -> bool:
-    return bool(text) and _VALUE.issuperset(text)
+def is_sasl_name(text: str) -> bool:
+    """Return whether an ASCII text without "," is a name as messages have it: "=" only in "=2C" and "=3D"."""
+    return bool(text) and "=" not in text.replace("=2C", ",").replace("=3D", ",")
 
 
-def _is_sasl_name(text: str) -> bool:
-    return _is_value(text) and all(part[:2] in ("2C", "3D") for part in text.split("=")[1:])
-
-
-def _is_extension(text: str) -> bool:
-    name, equals, value = text.partition("=")
-    return bool(name and equals) and _LETTERS.issuperset(name) and _is_value(value)
+def _last_value(extensions: str, name: str) -> str:
+    """The value of the last extension of that name, "" where there is none. extensions: each with a "," in front."""
+    return f"{extensions},".rpartition(f",{name}=")[2].partition(",")[0] if f",{name}=" in extensions else ""
 
 
 def _decoded(text: str) -> bytes:

@@ -80,7 +80,7 @@ def test_a_second_start_uses_them_again(tmp_path: Path) -> None:
     (tmp_path / "data-secure.part").mkdir()  # a start that was killed
     with secure_node(data) as node:
         node.run("topics", "create", "orders")
-    assert secrets.stat().st_mode & 0o777 == 0o700
+    assert secrets.stat().st_mode & 0o777 == data.stat().st_mode & 0o777 == 0o700
     files = {path.name: path for path in secrets.iterdir()}
     modes = {name: path.stat().st_mode & 0o777 for name, path in files.items()}
     assert modes == {
@@ -161,9 +161,11 @@ def test_a_cluster(tmp_path: Path) -> None:
         nodes.run("produce", "orders", *admin, input=b"one\n")
         assert nodes.run("users", "list", *admin).stdout.split()[-3:] == ["admin", "SCRAM-SHA-512", "4096"]
         nodes.run("tokens", "create", *admin)
-        status = json.loads(nodes.cluster("status", "--format", "jsonl", *admin).stdout)
-        assert status["healthy"], status
-        restarted = nodes.cluster("restart", "1", "2", *admin)
+        assert directory.stat().st_mode & 0o777 == 0o700
+        for options in (admin, ()):  # without them: as the admin, whose login is beside the data
+            status = json.loads(nodes.cluster("status", "--format", "jsonl", *options).stdout)
+            assert status["healthy"], status
+        restarted = nodes.cluster("restart", "1", "2")
         assert (restarted.stdout, restarted.status) == ("node 1 restarted\nnode 2 restarted\n", 0), restarted
         for properties in directory.glob("node-*/server.properties"):
             assert properties.stat().st_mode & 0o777 == 0o600

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+
 import pytest
 
 from kcli.security.oauth import InvalidToken, OAuthConfig, OAuthServer, OAuthToken, check_claims
@@ -103,3 +106,29 @@ def test_an_invalid_token(answer: bytes) -> None:
     assert served.login is None
     with pytest.raises(AuthenticationFailed):
         served.step(message(GOOD))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"n,," + b"\x01" * 500_000,
+        b"n,,\x01" + b"a=b\x01" * 120_000 + b"auth=Bearer x.y.z\x01\x01",
+        b"n,a=" + b"=2C" * 160_000 + b",\x01auth=Bearer x.y.z\x01\x01",
+        b"n,,\x01auth=Bearer " + b"x" * 500_000 + b"=!\x01\x01",
+    ],
+    ids=lambda message: repr(message[:8]),
+)
+def test_the_longest_messages_are_read_in_a_moment(message: bytes) -> None:
+    """They came from somebody who had not logged in, and held the event loop for 500 ms."""
+    took_s = min(_cpu_s(message) for _ in range(3))
+    assert took_s < 0.06
+
+
+def _cpu_s(message: bytes) -> float:
+    def refuse(_: str) -> OAuthToken:
+        raise InvalidToken("no token")
+
+    served, began_s = OAuthServer(refuse), time.thread_time()
+    with contextlib.suppress(AuthenticationFailed):
+        served.step(message)
+    return time.thread_time() - began_s

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import time
 
 import pytest
 
+from kcli.broker.network.secured import COUNTED_EVERY_MS, Users, cluster_key
 from kcli.security.sasl import AuthenticationFailed, Login, NotTrusted, generic_failure
 from kcli.security.scram import (
     SCRAM_SHA_256,
@@ -18,6 +20,7 @@ from kcli.security.scram import (
     TokenCredential,
     base36,
     new_nonce,
+    server_nonce,
 )
 from kcli.security.scram_client import converse
 
@@ -308,9 +311,10 @@ def test_another_name_than_the_proved_one() -> None:
 
 
 def test_nonces() -> None:
-    nonces = {new_nonce() for _ in range(10_000)}
-    assert len(nonces) == 10_000
-    assert {each for nonce in nonces for each in nonce} == set("0123456789abcdefghijklmnopqrstuvwxyz")
+    for new in (new_nonce, server_nonce):
+        nonces = {new() for _ in range(10_000)}
+        assert len(nonces) == 10_000
+        assert {each for nonce in nonces for each in nonce} == set("0123456789abcdefghijklmnopqrstuvwxyz")
     assert (base36(b""), base36(bytes([35])), base36(b"\xff" * 17)) == ("0", "z", int_base36((1 << 130) - 1))
 
 
@@ -330,3 +334,56 @@ def test_what_a_client_is_told() -> None:
     assert generic_failure("SCRAM-SHA-256") == (
         "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
     )
+
+
+LONG = 500_000
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"n,,n=alice,r={'x' * 9}{',a=b' * (LONG // 4)}",
+        f"n,,n=alice,r=x{',' * LONG}",
+        f"n,,n={'=2C' * (LONG // 3)},r=x",
+        f"n,a={'=2C' * (LONG // 3)},n=alice,r=x",
+        f"n,a={'=3D2C' * (LONG // 5)}=,n=alice,r=x",
+        f"n,,{'m=a,' * (LONG // 4)}n=alice,r=x",
+    ],
+    ids=lambda message: message[:16],
+)
+def test_the_longest_messages_are_read_in_a_moment(message: str) -> None:
+    """They came from somebody who had not logged in, and held the event loop for 200 ms."""
+    took_s = min(_cpu_s(message) for _ in range(3))
+    assert took_s < 0.06
+
+
+def _cpu_s(message: str) -> float:
+    began_s = time.thread_time()
+    with contextlib.suppress(AuthenticationFailed):
+        server().step(message.encode())
+    return time.thread_time() - began_s
+
+
+def test_decoys_have_the_iterations_of_most_users() -> None:
+    records = {(1, f"u{i}"): {"iterations": 8192 if i else 4096} for i in range(3)}
+    records |= {(2, f"v{i}"): {"iterations": 10_000} for i in range(9)}
+    now_ms = 0
+    found = Users(lambda: now_ms, lambda: records)
+    assert found.of(SCRAM_SHA_256).decoy("nobody").iterations == 8192
+    assert found.of(SCRAM_SHA_512).decoy("nobody").iterations == 10_000
+    records.clear()
+    now_ms += COUNTED_EVERY_MS
+    assert found.of(SCRAM_SHA_256).decoy("nobody").iterations == SCRAM_SHA_256.iterations_min
+
+
+def test_the_salts_of_decoys_are_a_clusters_own() -> None:
+    """On all its nodes, and after a restart."""
+
+    def salt(cluster_id: str, secret_key: str) -> bytes:
+        found = Users(lambda: 0)
+        found.of(SCRAM_SHA_256)
+        found.decoy_key = cluster_key(cluster_id, secret_key)
+        return found.of(SCRAM_SHA_256).decoy("nobody").salt
+
+    assert salt("a", "s") == salt("a", "s")
+    assert len({salt("a", "s"), salt("b", "s"), salt("a", "t"), salt("a", "")}) == 4

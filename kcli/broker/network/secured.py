@@ -6,8 +6,10 @@ Made before a byte is written, from config/security.py: files that cannot be use
 from __future__ import annotations
 
 import datetime as dt
+import hmac
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +26,7 @@ from kcli.security.plain import PlainServer, passwords_of
 from kcli.security.principal_mapping import PrincipalMapping
 from kcli.security.principals import ANONYMOUS, user
 from kcli.security.sasl import SaslServer
-from kcli.security.scram import ScramCredential, ScramServer, ScramUsers, TokenCredential, new_nonce
+from kcli.security.scram import ScramCredential, ScramServer, ScramUsers, TokenCredential, server_nonce
 from kcli.tls.contexts import TlsContext, check_among_nodes, listener_context
 from kcli.tls.settings import InvalidTlsSetting
 
@@ -35,21 +37,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kcli.broker")
 _RANDOM_BYTES: Final = 32
+COUNTED_EVERY_MS: Final = 1000
 
 
 @dataclass(slots=True)
 class Users:
     """What the mechanisms ask the node. credentials: returns the UserScramCredentialRecords of the metadata image, by
     mechanism's code and name; nobody's until the image is there. tokens: the delegation tokens, None where there are
-    none. decoy_key: see ScramUsers."""
+    none. decoy_key: see ScramUsers; `cluster_key` makes it."""
 
     now_ms: Callable[[], int]
     credentials: Callable[[], Mapping[tuple[int, str], Mapping[str, Any]]] = dict
     tokens: DelegationTokens | None = None
     decoy_key: bytes = field(default_factory=lambda: os.urandom(_RANDOM_BYTES), repr=False)
+    _users: dict[str, ScramUsers] = field(default_factory=dict, init=False, repr=False)
+    _usual: dict[str, tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, mechanism: scram.ScramMechanism) -> ScramUsers:
         """Return who may log in with a mechanism now."""
+        users = self._users.get(mechanism.name)
+        if users is None or users.decoy_key is not self.decoy_key:
+            users = self._users[mechanism.name] = self._new(mechanism)
+        return users
+
+    def _new(self, mechanism: scram.ScramMechanism) -> ScramUsers:
 
         def credential(name: str) -> ScramCredential | None:
             record = self.credentials().get((mechanism.code, name))
@@ -58,7 +69,32 @@ class Users:
         def of_token(token_id: str) -> TokenCredential | None:
             return None if self.tokens is None else self.tokens.credential(token_id, mechanism, self.now_ms())
 
-        return ScramUsers(mechanism=mechanism, of_user=credential, of_token=of_token, decoy_key=self.decoy_key)
+        return ScramUsers(
+            mechanism=mechanism,
+            of_user=credential,
+            of_token=of_token,
+            decoy_key=self.decoy_key,
+            usual_iterations=lambda: self._usual_iterations(mechanism),
+        )
+
+    def _usual_iterations(self, mechanism: scram.ScramMechanism) -> int:
+        """Those of most users with that mechanism, counted once a second at most; the least where there are none."""
+        now_ms = self.now_ms()
+        counted_ms, usual = self._usual.get(mechanism.name, (None, 0))
+        if counted_ms is None or abs(now_ms - counted_ms) >= COUNTED_EVERY_MS:
+            counts = Counter(
+                each["iterations"] for (code, _), each in self.credentials().items() if code == mechanism.code
+            )
+            usual = min(counts, key=lambda each: (-counts[each], each), default=mechanism.iterations_min)
+            self._usual[mechanism.name] = now_ms, usual
+        return usual
+
+
+def cluster_key(cluster_id: str, secret_key: str) -> bytes:
+    """Return the key of salts that are the same on all nodes of a cluster. secret_key: delegation.token.secret.key, ""
+    where there is none: then whoever knows the cluster id, which nobody is told before he has logged in, can tell such
+    a salt from a user's."""
+    return hmac.digest(secret_key.encode(), f"salts of {cluster_id}".encode(), "sha256")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +173,4 @@ def _new_server(
         assert keys is not None, "a listener of tokens has keys"
         known, config = keys, security.oauth()
         return lambda: OAuthServer(lambda token: check_claims(known.claims(token), config, users.now_ms()))
-    return lambda: ScramServer(users.of(scram.MECHANISMS[mechanism]), new_nonce())
+    return lambda: ScramServer(users.of(scram.MECHANISMS[mechanism]), server_nonce())

@@ -76,6 +76,7 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
     directory = SecureDirectory.open(path, {_SERVER: hosts}, now)
     users = [directory.admin()]
     if not is_formatted:
+        make_private(data_dir)
         milliseconds = int(now.timestamp() * 1000)
         format_directories([data_dir], now_ms=milliseconds, node_id=node_id, users=users)
     properties = {
@@ -87,9 +88,22 @@ def secure(data_dir: Path, hosts: Sequence[str], node_id: int | None, now: dt.da
     return Secured(directory.client, {**directory.properties(_SERVER), **properties}, users)
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory that its owner alone may read, unless it is there: a log has what its topics' ACLs hide, and the
+    metadata log the credentials of users. Raises OSError."""
+    if not directory.exists():
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700)
+
+
 def beside(data: Path) -> Path:
     """Return the directory with the secrets of the log directory, or of the cluster, `data`."""
     return data.with_name(f"{data.name}-secure")
+
+
+def client_beside(data: Path) -> Path:
+    """Return the admin's client.properties of the log directory, or of the cluster, `data`, where there is one."""
+    return SecureDirectory(beside(data)).client
 
 
 def new_password() -> str:

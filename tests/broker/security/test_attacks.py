@@ -24,6 +24,7 @@ import pytest
 from cryptography.x509 import Name, NameAttribute
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from formats.varint import uvarint
 from kcli.broker.process.descriptors import limit, raise_limit
 from kcli.broker.process.turns import LONG_BYTES
 from kcli.broker.wire.apis import APIS, BROKER_APIS, Api
@@ -40,7 +41,7 @@ from kcli.security.scram_client import converse
 from kcli.testing.wire import plain
 from kcli.tls.certificates import Authority, Identity, make_authority
 from kcli.tls.contexts import client_context
-from tests.broker.rounds import rounds_of
+from tests.broker.rounds import SHORT_MS, rounds_of
 from tests.broker.running import Client, Closed, served_node
 from tests.broker.security.sasl_cases import ALICE, LOGINS
 from tests.broker.security.secured import NOW, Secured, SecuredBroker, secured_node, unused_port
@@ -406,6 +407,35 @@ def test_an_answer_in_front_of_an_illegal_request_is_sent(secured: Secured) -> N
             client.socket.sendall(versions + metadata)
             assert client.read_frame()
             assert client.is_closed()
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_tagged_fields_of_a_login(behind: bool, secured: Secured) -> None:
+    """As many as fit into sasl.server.max.receive.size are passed over in a moment."""
+    tags = uvarint(120_000) + b"".join(uvarint(100 + i) + b"\0" for i in range(120_000))
+    message = uvarint(len(ALICE) + 1) + ALICE
+    header = struct.pack(">hhih", 36, 2, 5, 1) + b"c"
+    frame = header + (b"\0" + message + tags if behind else tags + message + b"\0")
+    with secured.connect("SASL") as client:
+        begin(client, "PLAIN")
+        with rounds_of(secured.node) as rounds:
+            client.socket.sendall(struct.pack(">i", len(frame)) + frame)
+            assert client.read_frame()[:7] == struct.pack(">ixh", 5, 0)
+        assert rounds.longest_ms < SHORT_MS, rounds
+        assert is_in(client)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_malformed_logins(version: int, secured: Secured, handled: list[tuple[str, str]]) -> None:
+    """Lengths that are not true close the connection."""
+    with secured.connect("SASL") as client:
+        whole = client.frame("sasl_authenticate", version, {"auth_bytes": ALICE})[4:]
+    for broken in (*(whole[:size] for size in range(10, len(whole))), whole[:14] + b"\xff" * 9):
+        with secured.connect("SASL") as client:
+            begin(client, "PLAIN")
+            client.socket.sendall(struct.pack(">i", len(broken)) + broken)
+            assert client.is_closed()
+    assert handled == []
 
 
 def test_requests_behind_a_failing_login(secured: Secured, handled: list[tuple[str, str]]) -> None:
