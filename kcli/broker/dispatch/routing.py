@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Final, cast
 
 from kcli.broker.authorization import Denied
 from kcli.broker.broker import Broker
-from kcli.broker.dispatch.handlers import answer, handler
+from kcli.broker.dispatch.handlers import answer, handler, plain_of, state_of
 from kcli.broker.dispatch.kept import KeptAnswers
 from kcli.broker.metadata.errors import NotController
-from kcli.broker.wire.answers import Answer
+from kcli.broker.wire.answers import Answer, Laid
 from kcli.broker.wire.apis import CONTROLLERS, LOOKED_AT_FIRST, Api
-from kcli.broker.wire.call import Call
+from kcli.broker.wire.call import Call, Client
 from kcli.broker.wire.failures import failed
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
@@ -34,9 +34,31 @@ class Router:
         self.quotas = broker.quotas
         self.now_ms = broker.clock.now_ms
         self.kept = KeptAnswers(broker, self.route)
+        self._controllers = frozenset(broker.config.controller_listener_names)
+        self._at_once: dict[int, Callable[[memoryview, Client], Laid | None] | None] = {}
+
+    def at_once(self, frame: memoryview, client: Client) -> Laid | None:
+        """The response to a plain request, made of its bytes alone; None, with nothing changed, where it has to be
+        decoded and handled: also where there are client quotas, as the time of every request is counted then."""
+        if self.quotas.is_active or client.listener in self._controllers:
+            return None
+        find = self._at_once.get(int.from_bytes(frame[:2]))
+        return None if find is None else find(frame, client)
+
+    def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | None] | None:
+        """The function that answers an API's plain requests; None for an API that has none. An API is looked up once a
+        request was handled, as its modules are imported then."""
+        if state_of(api_key) is not None:
+            return self.kept.at_once
+        broker, answer_plain = self.broker, plain_of(api_key)
+        if answer_plain is None or broker.is_read_only or broker.authorizer is not None:
+            return None
+        return lambda frame, _: answer_plain(broker, frame)
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """The response that is kept for such a request, or the one of `route`."""
+        if api.key not in self._at_once:
+            self._at_once[api.key] = self._finder(api.key)
         return self.kept.answer(api, call)
 
     def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:

@@ -472,13 +472,18 @@ class Connection:
             if step is not None:
                 self._authenticate(step)
                 return
+        if not self._pending:
+            answer = self._server.at_once(frame, self)
+            if answer is not None:
+                self._out.add(answer)
+                return
         header = read_header(frame)
         api = self._apis.get(header.api_key)
         if api is None or not api.least <= header.version <= api.most:
             if header.api_key != API_VERSIONS:
                 raise BadRequest(f"API key {header.api_key} version {header.version}, which this broker does not speak")
             header = header._replace(version=0)
-            self._handle(APIS[API_VERSIONS], messages(API_VERSIONS, 0), header, None, len(frame))
+            self._handle(APIS[API_VERSIONS], messages(API_VERSIONS, 0), header, None, frame)
             return
         kind = imported(header.api_key, header.version)
         if kind is None or (len(frame) > LONG_BYTES and header.api_key != PRODUCE):
@@ -487,7 +492,7 @@ class Connection:
             self._pending.append(read)
             self._enter(HELD_UP)
             return
-        self._handle(api, kind, header, read_body(kind, frame, header), len(frame))
+        self._handle(api, kind, header, read_body(kind, frame, header), frame)
 
     def _request_max_bytes(self) -> int:
         """The size of the largest request that is taken now."""
@@ -531,17 +536,22 @@ class Connection:
             self._fail(api, error)
             return
         decoded = self._pending.pop()  # the place of the decoded request, the last in the queue
-        self._handle(api, kind, header, request, len(frame))
+        self._handle(api, kind, header, request, frame)
         self._pass_on(decoded.size_bytes)
         self._flush()
         self._go_on(ANSWERED)
 
     def _handle(
-        self, api: Api, kind: Messages, header: RequestHeader, request: Message | None, size_bytes: int
+        self,
+        api: Api,
+        kind: Messages,
+        header: RequestHeader,
+        request: Message | None,
+        frame: memoryview | bytearray,
     ) -> None:
         """Call the handler of a request, then send its response, or queue it behind the pending responses. request
-        None: ApiVersions of a version above the newest known one, which is answered in version 0. size_bytes: of the
-        request's frame."""
+        None: ApiVersions of a version above the newest known one, which is answered in version 0. frame: the
+        bytes of the request."""
         now_ms = self._server.requests.now_ms()
         call = Call(
             kind,
@@ -552,11 +562,13 @@ class Connection:
             self.listener,
             principal=self.principal,
             with_token=self._with_token,
-            size_bytes=size_bytes,
+            size_bytes=len(frame),
+            frame=frame,
         )
         began_ns = perf_counter_ns()
         try:
             answer = self._server.handle(api, call)
+            call.frame = None
             if isinstance(answer, Later):
                 self._pending.append(_Pending(call, answer, began_ns))
                 answer.future.add_done_callback(self._answer_pending)
