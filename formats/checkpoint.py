@@ -23,6 +23,8 @@ from typing import NamedTuple, TypeVar
 from formats.errors import BadCount, BadNumber, BadValue, UnknownVersion
 
 VERSION = 0
+NULS_SHOWN = 4
+"""A run of so many NULs ends what an error shows of a line."""
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _WHITE = re.compile(r"[ \t\v\f]+")
@@ -108,9 +110,9 @@ def _parse(data: bytes, entry: Callable[[Sequence[str]], T]) -> tuple[T, ...]:
                 entries.append(entry(_WHITE.split(line.rstrip(" \t\v\f"))))
         except _NotANumberError:
             kind = BadNumber if number > 2 else BadValue
-            raise kind(f"line {number} is malformed: {line[:100]!r}", position) from None
+            raise kind(f"line {number} is malformed: {_shown(line)}", position) from None
         except ValueError:
-            raise BadValue(f"line {number} is malformed: {line[:100]!r}", position) from None
+            raise BadValue(f"line {number} is malformed: {_shown(line)}", position) from None
     if len(entries) != expected:
         raise BadCount(f"line 2: a count of {expected:,}, but {len(entries):,} entries", count_at)
     return tuple(entries)
@@ -125,3 +127,12 @@ def _integer(text: str, bits: int) -> int:
 def _build(entries: Sequence[EpochEntry] | Sequence[OffsetEntry]) -> bytes:
     lines = [str(VERSION), str(len(entries)), *(" ".join(map(str, entry)) for entry in entries)]
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _shown(line: str) -> str:
+    """A line in an error: its begin, with a run of NULs, as a crash or a full disk leaves it, as their number."""
+    if line and not line.strip("\0"):
+        return f"{len(line):,} NUL {'byte' if len(line) == 1 else 'bytes'}"
+    begin, _, _ = line.partition("\0" * NULS_SHOWN)
+    rest = f", then {len(line) - len(begin):,} bytes from a NUL on" if len(begin) < len(line) else ""
+    return f"{begin[:100]!r}{rest}"

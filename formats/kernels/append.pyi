@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from typing_extensions import Buffer
@@ -35,8 +35,10 @@ class Runway:
         self,
         producers: ProducerTable,
         indexer: AppendIndexer,
+        extend: Callable[[bytearray | memoryview, int, int, bytes, bytes], object],
         leader_epoch: int,
         *,
+        next_offset: int,
         position: int,
         size_max: int,
         offset_max: int,
@@ -44,17 +46,13 @@ class Runway:
         offset_slots: int,
         time_slots: int,
         keyed: bool,
+        codec: int,
         before_max_ms: int,
         after_max_ms: int,
         max_message_bytes: int,
+        verifications: Mapping[int, object],
     ) -> None: ...
-    def append(
-        self,
-        batch: bytearray | memoryview,
-        write: Callable[[tuple[bytearray | memoryview, ...], int], object],
-        next_offset: int,
-        now_ms: int,
-    ) -> tuple[int, int, bytes, bytes] | None: ...
+    def append(self, batch: bytearray | memoryview, now_ms: int) -> tuple[int, int, int] | None: ...
 
 def survey_batches(table: BatchTable, leader_epoch_max: int) -> tuple[int, int, bool, int, list[tuple[int, int]]]: ...
 def accept_plain(

@@ -6,6 +6,9 @@ Source: LogValidator, UnifiedLog.analyzeAndValidateRecords.
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 
+from formats.compression import decompress
+from formats.errors import FormatError
+
 from formats.kernels.batches cimport FAULT_BAD_CRC, FAULT_SHORT_HEADER, V2_HEADER, Batch, BatchTable, lies_in
 from formats.kernels.buffer cimport TextBuffer, put_be32, put_text
 from formats.kernels.indexes cimport AppendIndexer
@@ -213,62 +216,58 @@ def check_plain_records(const uint8_t[::1] data not None, BatchTable table not N
     invalid.
     """
     cdef Batch *b
-    cdef const uint8_t *p
-    cdef const uint8_t *stop
-    cdef Record r
-    cdef int64_t delta, timestamp, soft = 0, seen = 0, newest = -1
-    cdef bint sound, consecutive = True
+    cdef PlainRecords found
+    cdef bint sound
     if table.count != 1:
         raise ValueError(f"{table.count} batches, not one")
     b = table.at(0)
-    sound = not b.attributes & 15 and lies_in(b, data.shape[0]) and b.size >= V2_HEADER
-    if not sound:
+    if b.attributes & 15 or not lies_in(b, data.shape[0]) or b.size < V2_HEADER:
         return None
     with nogil:
-        p = &data[b.start] + V2_HEADER
-        stop = &data[b.start] + b.size
-        while p < stop and seen <= b.count:
-            if read_record(&data[0], &p, stop, &r, &delta, &soft):
-                sound = False
-                break
-            timestamp = plus(b.base_timestamp, r.timestamp)
-            if (keyed and r.key_length < 0) or (
-                    create_time and timestamp != -1 and (timestamp < earliest or timestamp > latest)):
-                sound = False
-                break
-            newest = max(newest, timestamp)
-            consecutive = consecutive and delta == seen
-            seen += 1
-    if not sound or p != stop or seen != b.count:
-        return None
-    return seen, consecutive, newest
+        sound = plain_records(&data[b.start] + V2_HEADER, &data[b.start] + b.size, b, keyed, create_time, earliest,
+                              latest, &found)
+    return (found.count, found.consecutive, found.max_timestamp) if sound else None
 
 
-cdef bint plain_batch(const uint8_t[::1] data, BatchTable table, bint keyed, int64_t earliest, int64_t latest,
-                      int64_t max_bytes) except -1:
-    """Whether `data` is one plain batch: uncompressed, CreateTime, valid. Sets its row in `table`."""
+cdef bint plain_records(const uint8_t *p, const uint8_t *stop, Batch *b, bint keyed, bint create_time, int64_t earliest,
+                        int64_t latest, PlainRecords *found) noexcept nogil:
+    """Whether the bytes from p to stop are exactly the records of a batch, and each of them is valid."""
+    cdef const uint8_t *base = p
+    cdef Record r
+    cdef int64_t delta, timestamp, soft = 0
+    found.count, found.max_timestamp, found.consecutive = 0, -1, True
+    while p < stop and found.count <= b.count:
+        if read_record(base, &p, stop, &r, &delta, &soft):
+            return False
+        timestamp = plus(b.base_timestamp, r.timestamp)
+        if (keyed and r.key_length < 0) or (
+                create_time and timestamp != -1 and (timestamp < earliest or timestamp > latest)):
+            return False
+        found.max_timestamp = max(found.max_timestamp, timestamp)
+        found.consecutive = found.consecutive and delta == found.count
+        found.count += 1
+    return p == stop and found.count == b.count
+
+
+cdef bint plain_header(const uint8_t *data, int64_t size, BatchTable table, int64_t max_bytes) except -1 nogil:
+    """Whether the bytes are one batch of magic 2 with a valid header and the right CRC, with CreateTime, and not a
+    control batch. Sets its row in `table`."""
     cdef Batch *b
     cdef int64_t next_start = 0, needed = 0
-    cdef int how
-    table.clear()
-    if data.shape[0] < V2_HEADER or data.shape[0] > max_bytes or data[16] != 2 or data[21] or data[22] & ~16:
+    table.count = 0
+    if size < V2_HEADER or size > max_bytes or data[16] != 2 or data[21] or data[22] & ~23:
         return False
-    with nogil:
-        how = scan_window(&data[0], 0, data.shape[0], 0, table, True, False, &next_start, &needed)
-    if how != SCAN_END or table.count != 1:
+    if scan_window(data, 0, size, 0, table, True, False, &next_start, &needed) != SCAN_END or table.count != 1:
         return False
     b = table.at(0)
-    if (b.faults or b.base_offset != 0 or b.count <= 0 or b.last_offset + 1 != b.count
-            or (b.producer_id >= 0 and b.base_sequence < 0)):
-        return False
-    checked = check_plain_records(data, table, keyed=keyed, create_time=True, earliest=earliest, latest=latest)
-    return checked is not None and <int64_t>checked[2] == b.max_timestamp
+    return not (b.faults or b.base_offset != 0 or b.count <= 0 or b.last_offset + 1 != b.count
+                or (b.producer_id >= 0 and b.base_sequence < 0))
 
 
-cdef void lead_batch(uint8_t[::1] data, Batch *b, int64_t next_offset, int32_t leader_epoch) noexcept:
+cdef void lead_batch(uint8_t *data, Batch *b, int64_t next_offset, int32_t leader_epoch) noexcept nogil:
     """Set base offset and leader epoch in the batch's bytes and its row."""
-    set_be64(&data[0], <uint64_t>next_offset)
-    set_be32(&data[12], <uint32_t>leader_epoch)
+    set_be64(data, <uint64_t>next_offset)
+    set_be32(data + 12, <uint32_t>leader_epoch)
     b.base_offset = next_offset
     b.last_offset = plus(next_offset, b.count - 1)
     b.leader_epoch = leader_epoch
@@ -281,81 +280,130 @@ def accept_plain(uint8_t[::1] data not None, BatchTable table not None, int64_t 
     Sets base offset and leader epoch in `data`, and the batch's row in `table`. Returns False, with `data` unchanged,
     for any other batch, which needs the full validation.
     """
-    if not plain_batch(data, table, keyed, earliest, latest, max_bytes):
+    cdef PlainRecords found
+    cdef Batch *b
+    cdef bint sound
+    table.clear()
+    if data.shape[0] < V2_HEADER or data[22] & 7 or next_offset < 0:
         return False
-    if next_offset < 0 or table.at(0).count > INT64_MAX - next_offset:
+    with nogil:
+        sound = plain_header(&data[0], data.shape[0], table, max_bytes) and plain_records(
+            &data[0] + V2_HEADER, &data[0] + data.shape[0], table.at(0), keyed, True, earliest, latest, &found)
+    b = table.at(0)
+    if not sound or found.max_timestamp != b.max_timestamp or b.count > INT64_MAX - next_offset:
         return False
-    lead_batch(data, table.at(0), next_offset, leader_epoch)
+    lead_batch(&data[0], b, next_offset, leader_epoch)
     return True
 
 
 cdef class Runway:
     """The fast append of plain batches to a segment, with all limits of the segment computed beforehand.
 
-        runway = Runway(producers, indexer, leader_epoch, position, ...)
-        found = runway.append(data, write, next_offset, now_ms)
+        runway = Runway(producers, indexer, extend, leader_epoch, next_offset=..., position=..., ...)
+        found = runway.append(data, now_ms)
 
-    It takes a batch that `accept_plain` accepts, that is not transactional, and whose producer is new or continues its
-    sequence; and that fits the segment: its end within size_max bytes, its last offset up to offset_max, its timestamp
-    up to timestamp_max, and a free slot in both indexes. position: the byte where the next batch is appended. Any other
-    append to the segment, and any change of the arguments, needs a new Runway.
+    It takes one batch that the full validation would append as it is: of magic 2, with CreateTime, valid, with the
+    topic's codec, in a compressed one with offsets that count up by one; that is not transactional, and whose producer
+    is new or continues its sequence; and that fits the segment: its end within size_max bytes, its last offset up to
+    offset_max, its timestamp up to timestamp_max, and a free slot in both indexes.
+
+    codec: the topic's, -1 for the producer's. next_offset, position: the offset and the byte of the next batch.
+    verifications: the producers whose transactions a coordinator verifies; while there is one, no batch is taken.
+    extend(batch, position, last offset, new entries of the offset index, of the time index): writes the batch, and
+    advances the log. Any other append to the segment, and any change of the arguments, needs a new Runway.
     """
 
-    cdef ProducerTable producers
-    cdef AppendIndexer indexer
-    cdef BatchTable table
-    cdef bint keyed
-    cdef readonly int32_t leader_epoch
-    cdef int64_t position, size_max, offset_max, timestamp_max, offset_slots, time_slots
-    cdef int64_t before_max_ms, after_max_ms, max_message_bytes
-
-    def __init__(self, ProducerTable producers not None, AppendIndexer indexer not None, int32_t leader_epoch, *,
-                 int64_t position, int64_t size_max, int64_t offset_max, int64_t timestamp_max, int64_t offset_slots,
-                 int64_t time_slots, bint keyed, int64_t before_max_ms, int64_t after_max_ms, int64_t max_message_bytes):
+    def __init__(self, ProducerTable producers not None, AppendIndexer indexer not None, extend, int32_t leader_epoch, *,
+                 int64_t next_offset, int64_t position, int64_t size_max, int64_t offset_max, int64_t timestamp_max,
+                 int64_t offset_slots, int64_t time_slots, bint keyed, int codec, int64_t before_max_ms,
+                 int64_t after_max_ms, int64_t max_message_bytes, dict verifications not None):
         if position < 0 or before_max_ms < 0 or after_max_ms < 0:
             raise ValueError((position, before_max_ms, after_max_ms))
         self.producers, self.indexer, self.table = producers, indexer, BatchTable()
-        self.leader_epoch, self.position = leader_epoch, position
+        self.extend, self.verifications = extend, verifications
+        self.leader_epoch, self.next_offset, self.position = leader_epoch, next_offset, position
         self.size_max, self.offset_max, self.timestamp_max = size_max, offset_max, timestamp_max
         self.offset_slots, self.time_slots = offset_slots, time_slots
-        self.keyed, self.before_max_ms, self.after_max_ms = keyed, before_max_ms, after_max_ms
+        self.keyed, self.codec = keyed, codec
+        self.before_max_ms, self.after_max_ms = before_max_ms, after_max_ms
         self.max_message_bytes = max_message_bytes
 
-    def append(self, batch not None, write not None, int64_t next_offset, int64_t now_ms):
-        """Append a batch: update the producer, call write((batch,), position), make the index entries.
+    def append(self, batch not None, int64_t now_ms):
+        """Append a batch: update the producer, make the index entries, call `extend`.
 
-        Returns (last offset, max timestamp, new entries of the offset index, of the time index); None, with nothing
-        changed, for a batch that needs the full append. Errors of `write` are raised; the producer's state is then
-        ahead.
+        Returns (first offset, last offset, max timestamp); None, with nothing changed, for a batch that needs the full
+        append. Errors of `extend` are raised; the producer's state is then ahead.
         """
         cdef uint8_t[::1] data = batch
         cdef Batch *b
-        cdef int64_t size = data.shape[0]
-        cdef int64_t now = max(now_ms, <int64_t>0)
-        cdef int64_t latest = now + self.after_max_ms if self.after_max_ms <= INT64_MAX - now else INT64_MAX
-        if size < V2_HEADER or data[22] or self.position > self.size_max or size > self.size_max - self.position:
-            return None
-        if not self.offset_slots or not self.time_slots:
-            return None
-        if not plain_batch(data, self.table, self.keyed, now - self.before_max_ms, latest, self.max_message_bytes):
+        if data.shape[0] < V2_HEADER or not self.takes(&data[0], data.shape[0], batch, now_ms):
             return None
         b = self.table.at(0)
-        if not 0 <= next_offset <= self.offset_max or b.count - 1 > self.offset_max - next_offset:
-            return None
-        if b.max_timestamp > self.timestamp_max or not self.indexer.takes(self.position, next_offset, b.count):
-            return None
-        if b.producer_id >= 0 and not comes_next(self.producers._find(b.producer_id), b):
-            return None
-        lead_batch(data, b, next_offset, self.leader_epoch)
+        self.run(&data[0], batch)
+        return b.base_offset, b.last_offset, b.max_timestamp
+
+    cdef bint takes(self, const uint8_t *data, int64_t size, object batch, int64_t now_ms) except -1:
+        """Whether the batch can be appended by `run`, which must be next. batch: the object whose bytes these are.
+        Nothing is changed but the row in `table`."""
+        cdef Batch *b
+        cdef PlainRecords found
+        cdef int64_t now = max(now_ms, <int64_t>0)
+        cdef int64_t earliest = now - self.before_max_ms
+        cdef int64_t latest = now + self.after_max_ms if self.after_max_ms <= INT64_MAX - now else INT64_MAX
+        cdef bint sound
+        cdef int codec
+        if self.verifications or size < V2_HEADER or size > self.size_max - self.position or not (
+                self.offset_slots and self.time_slots):
+            return False
+        codec = data[22] & 7
+        if data[22] & ~7 or (codec != self.codec and self.codec >= 0):
+            return False
+        with nogil:
+            sound = plain_header(data, size, self.table, self.max_message_bytes) and self._fits(self.table.at(0))
+            if sound and not codec:
+                sound = plain_records(data + V2_HEADER, data + size, self.table.at(0), self.keyed, True, earliest,
+                                      latest, &found)
+        if sound and codec:
+            sound = self._takes_payload(codec, batch, earliest, latest, &found)
+        return sound and found.max_timestamp == self.table.at(0).max_timestamp
+
+    cdef bint _fits(self, Batch *b) noexcept nogil:
+        """Whether the batch fits the segment, and comes next from its producer."""
+        return (0 <= self.next_offset <= self.offset_max and b.count - 1 <= self.offset_max - self.next_offset
+                and b.max_timestamp <= self.timestamp_max
+                and self.indexer.takes(self.position, self.next_offset, b.count)
+                and (b.producer_id < 0 or comes_next(self.producers._find(b.producer_id), b)))
+
+    cdef bint _takes_payload(self, int codec, object batch, int64_t earliest, int64_t latest,
+                             PlainRecords *found) except -1:
+        """Whether the records of a compressed batch are valid, and their offsets count up by one."""
+        cdef const uint8_t[::1] payload
+        cdef bint sound
+        try:
+            payload = decompress(codec, memoryview(batch)[V2_HEADER:])
+        except FormatError:
+            return False
+        if not payload.shape[0]:
+            return False
+        with nogil:
+            sound = plain_records(&payload[0], &payload[0] + payload.shape[0], self.table.at(0), self.keyed, True,
+                                  earliest, latest, found)
+        return sound and found.consecutive
+
+    cdef int run(self, uint8_t *data, object batch) except -1:
+        """Append the batch that `takes` has just taken. Raises what `extend` raises."""
+        cdef Batch *b = self.table.at(0)
+        cdef int64_t position = self.position
+        lead_batch(data, b, self.next_offset, self.leader_epoch)
         if b.producer_id >= 0:
-            self.producers._batch(b, &data[0])
-        write((batch,), self.position)
-        offset_entries, time_entries = self.indexer.append(
-            self.table, self.position, self.offset_slots, self.time_slots)
-        self.position += size
+            self.producers._batch(b, data)
+        offset_entries, time_entries = self.indexer.append(self.table, position, self.offset_slots, self.time_slots)
+        self.next_offset = plus(b.last_offset, 1)
+        self.position += b.size
         self.offset_slots -= len(offset_entries) // 8
         self.time_slots -= len(time_entries) // 12
-        return b.last_offset, b.max_timestamp, offset_entries, time_entries
+        self.extend(batch, position, b.last_offset, offset_entries, time_entries)
+        return 0
 
 
 cdef inline bint comes_next(ProducerState *producer, Batch *b) noexcept nogil:

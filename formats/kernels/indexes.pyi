@@ -23,3 +23,9 @@ class AppendIndexer:
     ) -> None: ...
     def append(self, table: BatchTable, position: int, offset_slots: int, time_slots: int) -> tuple[bytes, bytes]: ...
     def last_time_entry(self) -> bytes: ...
+
+def entries_up_to(entries: Buffer, count: int, value: int, *, of_positions: bool) -> int:
+    """How many of the first `count` entries of an offset index come before or at a value, by binary search.
+
+    of_positions: compare the entries' positions, else their relative offsets. Raises ValueError where the bytes hold
+    fewer entries."""

@@ -142,3 +142,23 @@ cdef class SegmentIndexes:
             self.times.size += 12
             self.last_time = self.max_timestamp
         return 0
+
+
+def entries_up_to(const uint8_t[::1] entries not None, Py_ssize_t count, int64_t value, *, bint of_positions):
+    """How many of the first `count` entries of an offset index come before or at a value, by binary search.
+
+    of_positions: compare the entries' positions, else their relative offsets. Raises ValueError where the bytes hold
+    fewer entries.
+    """
+    cdef Py_ssize_t least = 0, most = count, middle
+    cdef const uint8_t *at
+    if not 0 <= count <= entries.shape[0] // 8:
+        raise ValueError(f"{count} entries in {entries.shape[0]} bytes")
+    while least < most:
+        middle = (least + most) // 2
+        at = &entries[0] + 8 * middle + (4 if of_positions else 0)
+        if <int32_t>be32(at) > value:
+            most = middle
+        else:
+            least = middle + 1
+    return least

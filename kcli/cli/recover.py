@@ -70,6 +70,7 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
     or that Kafka would not start, or where something could not be recovered.
     """
     from kcli.cli.settings import Settings
+    from kcli.inspector.verify.next_steps import move
     from kcli.inspector.verify.salvageable import checked, misplaced
     from kcli.log.recovery.run import Recovery
 
@@ -85,6 +86,9 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         note(f"kcli: topics taken as Kafka's defaults have them: {settings.metadata_error}")
     progress = _Progress(directory)
     metadata = _metadata(directory, settings.server, now_ms, salvage=salvage)
+    if metadata.renamed_log is not None and (salvage or out is not None or in_place):
+        command = move([(metadata.renamed_log, metadata.directory / METADATA_DIRECTORY)])
+        raise UnreadableInput(str(metadata.renamed_log), f"the metadata log; give it its name back first: {command}")
     recovery = Recovery(
         directory,
         now_ms,
@@ -98,6 +102,8 @@ def recover(  # noqa: PLR0913, PLR0917 (one parameter an option)
         in_the_place=metadata.in_the_place,
         node_id=metadata.mended_node_id,
         directory_id=metadata.mended_directory_id,
+        properties=_properties(metadata),
+        metadata_log=metadata.begin_anew(),
         left_out=metadata.left_out,
         checked=partial(checked, directory, settings.server),
         node=metadata.node,
@@ -125,6 +131,15 @@ def _metadata(directory: Path, server: Mapping[str, str], now_ms: int, *, salvag
 
     is_the_log = directory.absolute().name == METADATA_DIRECTORY
     return MetadataRecovery(directory.absolute().parent if is_the_log else directory, server, now_ms, salvage)
+
+
+def _properties(metadata: MetadataRecovery) -> str | None:
+    """The meta.properties that salvage writes in place of a missing or damaged one; None where there is none."""
+    from kcli.broker.metadata.format import random_id
+    from kcli.metadata_log.known_properties import text_of
+
+    known = metadata.known_properties
+    return None if known is None else text_of(known, known.cluster_id or random_id())
 
 
 class _Show:
@@ -217,7 +232,8 @@ class _Show:
     def _of_directory(self, *, changes: bool) -> None:
         recovery = self._recovery
         self._refuse(recovery.refusals, partial(recovery.mended_by, in_place=self._in_place), changes=changes)
-        self._has_next = any(map(recovery.could_mend, [*recovery.refusals, *recovery.failures]))
+        found = (*recovery.refusals, *recovery.failures, *recovery.passed_over)
+        self._has_next = any(map(recovery.could_mend, found))
         self._pass_over(recovery.passed_over)
         if recovery.node_id is not None:
             row = {"partition": "", "kind": "node-id", "file": str(FileKind.META_PROPERTIES)}
@@ -258,7 +274,7 @@ class _Show:
         from kcli.cli.recover_metadata import metadata_rows, metadata_text
 
         metadata, recovery = self._metadata, self._recovery
-        if not recovery.is_partition and metadata.is_elsewhere:
+        if not recovery.is_partition and metadata.is_elsewhere and not metadata.has_looked:
             metadata.look_elsewhere()
         self._refuse(metadata.refusals, metadata.mended_by, changes=changes)
         self._has_next = self._has_next or metadata.can_do_without_bootstrap
@@ -268,7 +284,8 @@ class _Show:
         misplaced = metadata.misplaced
         self._pass_over([*metadata.passed_over, *misplaced])
         if not recovery.is_partition:
-            self._of_missing(metadata.missing)
+            blocked = {each.file for each in metadata.blocked}
+            self._of_missing([each for each in metadata.missing if each.directory_name not in blocked])
         if metadata.passed_over or any(each.file == FileKind.META_PROPERTIES for each in recovery.refusals):
             registered = metadata.registered_node_id, metadata.registered_directory_id
             self._has_next = self._has_next or registered != (None, None)
@@ -327,9 +344,17 @@ class _Show:
     def _write_next(self) -> None:
         """Show the command that salvages, where salvage would change something; else, where Kafka would not start, the
         one that tells what is to be done by hand."""
+        from kcli.inspector.verify.next_steps import move
+
         recovery, metadata = self._recovery, self._metadata
         is_shown = metadata.lost is not None and metadata.salvage is not None and not metadata.is_salvaged
         totals = self._totals
+        if metadata.renamed_log is not None and not recovery.is_partition:
+            command = move([(metadata.renamed_log, metadata.directory / METADATA_DIRECTORY)])
+            write_text(
+                _text_line("next", command, "gives the metadata log its name back, without which Kafka knows no topic")
+            )
+            return
         if is_shown:
             return
         if not (self._has_next or totals.losses or totals.refused_partitions or totals.is_salvaged):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from formats import offset_index, producer_snapshot, time_index, txn_index
@@ -51,17 +52,15 @@ def print_offset_index(path: Path, name: str, options: IndexTextOptions, notes: 
     if options.index_sanity_check:
         yield from _sanity(name, base_offset, base_offset + entries[-1].relative_offset, len(data), entry.size, notes)
         return
-    log = _open_log(path, notes)
-    for i, (relative_offset, position) in enumerate(entries):
-        if relative_offset == 0 and i > 0:
-            break
-        offset = base_offset + relative_offset
-        if log is not None:
-            _check_position(log, offset, position, path, options.max_message_bytes, notes)
-        if not options.verify_index_only:
-            yield f"offset: {offset} position: {position}"
-    if log is not None:
-        log.close()
+    with _opened_log(path, notes) as log:
+        for i, (relative_offset, position) in enumerate(entries):
+            if relative_offset == 0 and i > 0:
+                break
+            offset = base_offset + relative_offset
+            if log is not None:
+                _check_position(log, offset, position, path, options.max_message_bytes, notes)
+            if not options.verify_index_only:
+                yield f"offset: {offset} position: {position}"
 
 
 def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_size: int, notes: Notes) -> Iterator[str]:
@@ -74,14 +73,20 @@ def _sanity(name: str, base_offset: int, last_offset: int, length: int, entry_si
         yield f"{name} passed sanity check."
 
 
-def _open_log(path: Path, notes: Notes) -> FileSource | None:
-    if path == STDIN:
-        return None  # stdin has no .log file beside it
+@contextmanager
+def _opened_log(path: Path, notes: Notes) -> Iterator[FileSource | None]:
+    """The log beside an index; None where it cannot be read. Standard input has none beside it."""
+    log = None
+    if path != STDIN:
+        try:
+            log = FileSource(_sibling(path, ".log"))
+        except UnreadableInput as error:
+            notes.errors.append(error)
     try:
-        return FileSource(_sibling(path, ".log"))
-    except UnreadableInput as error:
-        notes.errors.append(error)
-        return None
+        yield log
+    finally:
+        if log is not None:
+            log.close()
 
 
 def _check_position(
@@ -117,24 +122,25 @@ def print_time_index(path: Path, name: str, options: IndexTextOptions, notes: No
             return
         yield from _sanity(name, base_offset, base_offset + last.relative_offset, len(data), entry.size, notes)
         return
-    check = _TimeCheck(path, base_offset, notes)
-    for i, (timestamp, relative_offset) in enumerate(entries):
-        if relative_offset == 0 and i > 0:
-            break
-        check.entry(timestamp, base_offset + relative_offset)
-        if not options.verify_index_only:
-            yield f"timestamp: {timestamp} offset: {base_offset + relative_offset}"
+    with _opened_log(path, notes) as log:
+        check = _TimeCheck(path, base_offset, log, notes)
+        for i, (timestamp, relative_offset) in enumerate(entries):
+            if relative_offset == 0 and i > 0:
+                break
+            check.entry(timestamp, base_offset + relative_offset)
+            if not options.verify_index_only:
+                yield f"timestamp: {timestamp} offset: {base_offset + relative_offset}"
 
 
 class _TimeCheck:
     """Checks time index entries against the log: the batch that ends at an entry's offset must have the entry's
     timestamp as its largest."""
 
-    def __init__(self, path: Path, base_offset: int, notes: Notes) -> None:
+    def __init__(self, path: Path, base_offset: int, log: FileSource | None, notes: Notes) -> None:
         self._name = str(path.absolute())
         self._notes = notes
         self._previous = -1
-        self._log = _open_log(path, notes)
+        self._log = log
         self._index: list[tuple[int, int]] = []
         if path == STDIN:
             return

@@ -88,23 +88,30 @@ class ContentSource:
         self.name = name
         self._size = content.size
         self._parts: list[tuple[int, int, Source | None, int, bytes]] = []
+        self._opened: dict[tuple[Path, int, bool], Source] = {}
         begin = 0
-        inflated: dict[Path, Source] = {}  # one for all ranges of a file, which is then inflated once
-        for part in content.parts:
+        try:
+            for part in content.parts:
+                if isinstance(part, bytes):
+                    self._parts.append((begin, begin + len(part), None, 0, part))
+                    begin += len(part)
+                else:
+                    self._parts.append((begin, begin + part.length, self._open(part), part.start, b""))
+                    begin += part.length
+        except UnreadableInput:
+            self.close()
+            raise
+
+    def _open(self, part: FileRange) -> Source:
+        """The source of a range. All ranges of a file share one: it is inflated once, and open once."""
+        key = part.path, part.codec if isinstance(part, InflatedRange) else 0, part.is_before_text_mode
+        if key not in self._opened:
             if isinstance(part, InflatedRange):
-                if part.path not in inflated:
-                    inflated[part.path] = InflatedSource(part.path, part.codec)
-                source = inflated[part.path]
-                self._parts.append((begin, begin + part.length, source, part.start, b""))
-                begin += part.length
-            elif isinstance(part, FileRange):
-                file = FileSource(part.path)
-                source = BeforeTextMode(file) if part.is_before_text_mode else file
-                self._parts.append((begin, begin + part.length, source, part.start, b""))
-                begin += part.length
+                self._opened[key] = InflatedSource(part.path, part.codec)
             else:
-                self._parts.append((begin, begin + len(part), None, 0, part))
-                begin += len(part)
+                file = FileSource(part.path)
+                self._opened[key] = BeforeTextMode(file) if part.is_before_text_mode else file
+        return self._opened[key]
 
     def size(self) -> int:
         """Bytes in all."""
@@ -129,7 +136,7 @@ class ContentSource:
 
     def close(self) -> None:
         """Close the files that the parts lie in."""
-        for source in {id(source): source for _, _, source, _, _ in self._parts if source is not None}.values():
+        for source in self._opened.values():
             source.close()
 
 

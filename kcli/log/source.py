@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Protocol
 
@@ -40,7 +41,10 @@ class FileSource:
 
     Its size is taken once, so that a growing file is read up to where it ended when it was opened. Raises
     UnreadableInput where the file cannot be opened or read, or is a pipe or a device. /dev/null is an empty file.
+    Python gives a ResourceWarning where nobody closed it.
     """
+
+    _fd = -1
 
     def __init__(self, path: Path, *, fd: int | None = None) -> None:
         self.name = str(path)
@@ -50,7 +54,7 @@ class FileSource:
         except OSError as error:
             raise UnreadableInput.of(self.name, error) from error
         if not (stat.S_ISREG(found.st_mode) or _is_null(found)):
-            os.close(self._fd)
+            self.close()
             reason = os.strerror(errno.EISDIR) if stat.S_ISDIR(found.st_mode) else "not a regular file"
             raise UnreadableInput(self.name, reason)
         self._size = found.st_size
@@ -72,7 +76,14 @@ class FileSource:
         return done
 
     def close(self) -> None:
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            warnings.warn(f"unclosed {self.name}", ResourceWarning, source=self, stacklevel=1)
+            self.close()
 
 
 class BytesSource:

@@ -17,22 +17,32 @@ from typing import TYPE_CHECKING
 from formats import quorum_state
 from formats.errors import FormatError
 from formats.file_name import METADATA_DIRECTORY, METADATA_TOPIC, FileKind
+from formats.properties import MetaProperties
 from kcli.errors import StartRefused, UnreadableInput
-from kcli.log.log_directory import LogDirectory, PartitionDirectory, unusable
+from kcli.log.log_directory import LogDirectory, PartitionDirectory, is_log_directory, unusable
 from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.exchanged_names import ExchangedNames, exchanged_names
 from kcli.log.recovery.identity import Identity, mended_identities
 from kcli.log.recovery.loader import LoadOptions
-from kcli.log.recovery.node_directories import NodeDirectories, log_directories_of, meta_of, metadata_home_of, same_path
+from kcli.log.recovery.node_directories import (
+    GOES_OFFLINE,
+    NodeDirectories,
+    log_directories_of,
+    meta_of,
+    metadata_home_of,
+    same_path,
+)
 from kcli.log.recovery.plan import PartitionPlan, plan, with_view
 from kcli.log.source import read_whole
 from kcli.metadata.difference import differences
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.partition import from_uuid, to_uuid
 from kcli.metadata_log.bootstrap import bootstrap_refusal
+from kcli.metadata_log.known_properties import known_properties, voters_of
 from kcli.metadata_log.last_used import newer_than
 from kcli.metadata_log.lost import LostMetadata, Stray, is_left_out, why_stray
 from kcli.metadata_log.placement import MissingPartition, Placement, futures_in
+from kcli.metadata_log.renamed_log import renamed_metadata_log
 from kcli.metadata_log.replay import replay
 from kcli.protocol.topic_partition import TopicPartition
 
@@ -43,6 +53,7 @@ UNDECIDED = (
     "nothing tells whether the directories have exchanged their names or their partition.metadata: salvage leaves them "
     "as they are, and kcli verify shows both ways out"
 )
+BLOCKED = "Kafka cannot make the partition's directory, and takes the log directory for failed"
 SUSPICION = "no record has the topics of partitions here, and the broker was not shut down in order"
 
 
@@ -65,6 +76,7 @@ class MetadataRecovery:
     refusals           what keeps Kafka from starting
     salvaged           those of `refusals` in the metadata log, where this run salvages it
     passed_over        what does not keep Kafka from starting, but makes its partitions strays
+    has_looked         whether `look` has set these attributes
     """
 
     directory: Path
@@ -83,6 +95,7 @@ class MetadataRecovery:
     refusals: list[StartRefused] = field(default_factory=list)
     salvaged: list[StartRefused] = field(default_factory=list)
     passed_over: list[StartRefused] = field(default_factory=list)
+    has_looked: bool = False
     _removed: set[str] = field(default_factory=set, init=False)
     """The ids of topics that have a RemoveTopicRecord in the log; filled at the first use of `_readable`."""
 
@@ -135,8 +148,8 @@ class MetadataRecovery:
 
     @property
     def is_log_directory(self) -> bool:
-        """Whether `directory` belongs to a node: it has meta.properties."""
-        return (self.directory / FileKind.META_PROPERTIES).is_file()
+        """Whether `directory` belongs to a node: it has meta.properties, or another file of a log directory."""
+        return is_log_directory(self.directory)
 
     @property
     def is_missing(self) -> bool:
@@ -227,7 +240,17 @@ class MetadataRecovery:
     @property
     def mended_directory_id(self) -> str | None:
         """The directory.id that salvage writes into meta.properties; None where it leaves it as it is."""
-        return self.registered_directory_id if self.wants_salvage else None
+        return self.registered_directory_id if self.wants_salvage and self.known_properties is None else None
+
+    @cached_property
+    def known_properties(self) -> MetaProperties | None:
+        """What meta.properties should have, where it is missing or damaged; None where Kafka can use it, or where its
+        ids are not known. Raises UnreadableInput."""
+        if not self.is_log_directory:
+            return None
+        registered = self._placement(None).registered_directory_id(self.node.ids_elsewhere)
+        alone = [each for each in voters(self.home / METADATA_DIRECTORY) if each != self._node_id()]
+        return known_properties(self.node, self.server, self._readable, registered, alone)
 
     @cached_property
     def missing(self) -> Sequence[MissingPartition]:
@@ -298,8 +321,26 @@ class MetadataRecovery:
     def left_out(self) -> Sequence[str]:
         """The files of `directory` that salvage leaves out; none where salvage is not wanted. Use it first before files
         change. Raises UnreadableInput."""
-        is_mended = self.wants_salvage and same_path(self.home, self.directory) and self.can_do_without_bootstrap
-        return (FileKind.BOOTSTRAP,) if is_mended and (self.directory / FileKind.BOOTSTRAP).is_file() else ()
+        if not self.wants_salvage:
+            return ()
+        is_mended = same_path(self.home, self.directory) and self.can_do_without_bootstrap
+        bootstrap = (FileKind.BOOTSTRAP,) if is_mended and (self.directory / FileKind.BOOTSTRAP).is_file() else ()
+        return (*bootstrap, *(each.file for each in self.blocked if (self.directory / each.file).is_file()))
+
+    @property
+    def blocked(self) -> list[StartRefused]:
+        """The files, and the links to nothing, in the places where Kafka makes the directories of `missing`. Raises
+        UnreadableInput."""
+        found = []
+        for each in self.missing:
+            path = self.directory / each.directory_name
+            if path.is_symlink() and not path.exists():
+                found.append(
+                    StartRefused(path.name, f"a symbolic link to {path.readlink()}, where nothing is: {BLOCKED}")
+                )
+            elif path.is_file():
+                found.append(StartRefused(path.name, f"a file: {BLOCKED}"))
+        return found
 
     def mended_by(self, refused: StartRefused) -> str | None:
         """A text on how this recovery changes the file that `refused` names, so that Kafka starts; None where it does
@@ -309,7 +350,8 @@ class MetadataRecovery:
             is_anew = path.name == FileKind.PARTITION_METADATA
             return "written anew" if is_anew else "left out: the metadata is kept in a snapshot"
         if refused.file in self.left_out:
-            return "left out: the metadata log has what it is for"
+            is_bootstrap = refused.file == FileKind.BOOTSTRAP
+            return "left out: the metadata log has what it is for" if is_bootstrap else "left out"
         is_mended = path.name == FileKind.PARTITION_METADATA and path.parent in self.identities
         return "written anew" if is_mended else None
 
@@ -332,10 +374,15 @@ class MetadataRecovery:
 
         planned: None where the log is missing. Raises UnreadableInput.
         """
+        self.has_looked = True
         node_id = self._node_id()
         self._look_at_directory_id()
         if self.bootstrap_refusal is not None:
             self.refusals.append(self.bootstrap_refusal)
+        if self.node.may_fail:
+            self.passed_over += [StartRefused(each.file, f"{each.reason}: {GOES_OFFLINE}") for each in self.blocked]
+        else:
+            self.refusals += self.blocked
         self.other_voters = [each for each in voters(self.home / METADATA_DIRECTORY) if each != node_id]
         lost = LostMetadata(self.home, planned)
         if self.other_voters:
@@ -360,7 +407,8 @@ class MetadataRecovery:
         self.is_loss, self.starts = is_refused or bool(newer) or self._is_loss(lost), not is_refused
         self.signs = lost.contradicted + ([] if lost.cuts else lost.evidence) + newer
         is_suspect = not self.is_loss and self._is_suspect
-        if (self.is_loss or is_suspect) and planned is not None and node_id is not None:
+        is_known = planned is not None or self._can_begin_anew
+        if (self.is_loss or is_suspect) and is_known and node_id is not None:
             from kcli.metadata_log.salvage import MetadataSalvage
 
             directories = [each for path in self._all_directories for each in LogDirectory(path).partitions()]
@@ -373,6 +421,32 @@ class MetadataRecovery:
                 self.signs = [SUSPICION]
             else:
                 self.salvage = None
+
+    @cached_property
+    def renamed_log(self) -> Path | None:
+        """The metadata log under another name in `directory`, where it is missing; None where there is none. Raises
+        UnreadableInput."""
+        is_here = same_path(self.home, self.directory) and not (self.directory / METADATA_DIRECTORY).exists()
+        return renamed_metadata_log(self.directory) if is_here and self.is_log_directory else None
+
+    @property
+    def _can_begin_anew(self) -> bool:
+        """Whether salvage can make a metadata log from the partitions' directories: the configuration says that this
+        node is the only voter, and that the log belongs in `directory`."""
+        is_controller = "controller" in self.server.get("process.roles", "")
+        is_here = is_controller and self.is_missing and same_path(self.home, self.directory)
+        return is_here and self.renamed_log is None and voters_of(self.server) == {self._node_id()}
+
+    def begin_anew(self) -> Mapping[str, bytes]:
+        """The files of the metadata log that this salvage makes from the partitions' directories, by name; empty where
+        it makes none. Raises UnreadableInput."""
+        if not self.wants_salvage or not self._can_begin_anew:
+            return {}
+        self.look_elsewhere()
+        if self.salvage is None or self.lost is None:
+            return {}
+        self.is_salvaged = True
+        return self.salvage.new_log(self.lost, self.now_ms)
 
     def _newer_partitions(self, lost: LostMetadata, node_id: int | None) -> list[str]:
         """How partitions are newer than the metadata log, where no other controller has its records: see
@@ -475,7 +549,10 @@ class MetadataRecovery:
         if text.isascii() and text.isdecimal():
             return int(text)
         meta = meta_of(self.directory)
-        return None if meta is None else meta.node_id
+        if meta is not None and meta.node_id is not None:
+            return meta.node_id
+        brokers = self._readable.brokers
+        return next(iter(brokers)) if len(brokers) == 1 else None
 
 
 def _is_of_log(refused: StartRefused) -> bool:

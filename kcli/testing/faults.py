@@ -214,10 +214,10 @@ def _whole_fetch(sessions: FetchSessions, call: FetchCall) -> Message:
     partition_type = item_of(hints(topic_type)["partitions"])
     by_id = "topic_id" in topic_type.__slots__
     topics = list(request.topics)
-    for topic, index in session.partitions if session is not None else ():
-        if (topic, index) not in requested:
-            partition = partition_type(partition=index, fetch_offset=0, partition_max_bytes=0)
-            topics.append(topic_type(**{"topic_id" if by_id else "topic": topic}, partitions=(partition,)))
+    for each in session.partitions.values() if session is not None else ():
+        if (each.topic, each.index) not in requested:
+            partition = partition_type(partition=each.index, fetch_offset=0, partition_max_bytes=0)
+            topics.append(topic_type(**{"topic_id" if by_id else "topic": each.topic}, partitions=(partition,)))
     return replace(request, topics=tuple(topics))
 
 

@@ -151,10 +151,10 @@ def _targets(broker: Broker, call: Call) -> Iterable[tuple[str, int | None]]:
 def _session_targets(broker: Broker, call: FetchCall) -> Iterator[tuple[str, int | None]]:
     """Yield the partitions of the fetch session of a Fetch."""
     session = broker.sessions.find(call.request.session_id)
-    for topic, index in session.partitions if session is not None else ():
-        name = _topic_name(broker.image, topic)
+    for each in session.partitions.values() if session is not None else ():
+        name = _topic_name(broker.image, each.topic)
         if name is not None:
-            yield name, index
+            yield name, each.index
 
 
 def _topic_name(image: MetadataImage, topic: str | UUID | None) -> str | None:

@@ -19,7 +19,7 @@ EVICTION_MS = 120_000
 
 
 def partitions(count: int) -> dict[Key, FetchedPartition]:
-    return {("t", i): FetchedPartition("t", i, 0, 0) for i in range(count)}
+    return {("t", i): FetchedPartition("t", i, 0, 0, ("t", i)) for i in range(count)}
 
 
 def test_room_is_limited() -> None:
@@ -63,7 +63,7 @@ def test_epochs_count_on_from_one() -> None:
 
 
 def test_news() -> None:
-    fetched = FetchedPartition("t", 0, 0, 0)
+    fetched = FetchedPartition("t", 0, 0, 0, ("t", 0))
 
     def is_news(error_code: int, high_watermark: int, log_start_offset: int, region: FileRegion | None = None) -> bool:
         answer = PartitionAnswer(0, error_code, high_watermark, UNKNOWN, log_start_offset, region=region)

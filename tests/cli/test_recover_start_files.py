@@ -251,8 +251,8 @@ def test_a_log_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_what_salvage_does_not_mend_is_for_verify_to_tell(tmp_path: Path) -> None:
-    """An emptied meta.properties: the cluster's id is nowhere else in the directory."""
-    directory = copied(tmp_path)
+    """An emptied meta.properties: the id of the cluster, which has other nodes, is nowhere else in the directory."""
+    directory = copied(tmp_path, "kraft/controller-100")
     (directory / "meta.properties").write_bytes(b"")
     ended = kcli("recover", "--salvage", directory)
     assert ended.status == 1

@@ -48,6 +48,8 @@ def test_checkpoints_that_kafka_reads(data: bytes, entries: tuple[EpochEntry, ..
         (b"\n0\n", BadValue, 0, "line 1"),
         (b"7\n0\n", UnknownVersion, 0, "version 7"),
         (b"0\nabc\n", BadValue, 2, "line 2 is malformed: 'abc'"),
+        (bytes(567), BadValue, 0, "line 1 is malformed: 567 NUL bytes"),
+        (b"0\n1" + bytes(50), BadValue, 2, "line 2 is malformed: '1', then 50 bytes from a NUL on"),
         (b"0\n-1\n", BadNumber, 2, "a count of -1"),
         (b"0\n2\n1 2\n", BadCount, 2, "a count of 2, but 1 entries"),
         (b"0\n1\n1 2\n\n", BadValue, 8, "line 4"),

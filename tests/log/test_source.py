@@ -1,6 +1,7 @@
 """Sources of bytes: files and what cannot be read."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,4 +62,5 @@ def test_a_pipe_that_nobody_writes_to_does_not_hold_up(tmp_path: Path) -> None:
         FileSource(tmp_path / "pipe")
     with pytest.raises(UnreadableInput, match="Is a directory"):
         FileSource(tmp_path)
-    assert FileSource(Path("/dev/null")).size() == 0
+    with closing(FileSource(Path("/dev/null"))) as nothing:
+        assert nothing.size() == 0

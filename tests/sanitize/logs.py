@@ -392,7 +392,9 @@ def appending(given: LogInput) -> None:
         runway = Runway(
             ProducerTable(read_control),
             indexer,
+            lambda *_: None,
             0,
+            next_offset=int64(random, near),
             position=random.choice((0, 2**31 - 100, INT64 - 10)),
             size_max=random.choice((2**31 - 1, INT64)),
             offset_max=int64(random, near),
@@ -400,13 +402,15 @@ def appending(given: LogInput) -> None:
             offset_slots=random.choice((0, 1, 100)),
             time_slots=random.choice((1, 100)),
             keyed=False,
+            codec=random.choice((-1, -1, 0, 3)),
             before_max_ms=INT64,
             after_max_ms=INT64,
             max_message_bytes=1 << 20,
+            verifications={},
         )
         with suppress(ValueError):
             for _ in range(2):
-                runway.append(copy, lambda *_: None, int64(random, near), int64(random))
+                runway.append(copy, int64(random))
 
 
 def building(given: LogInput) -> None:

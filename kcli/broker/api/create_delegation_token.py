@@ -5,7 +5,7 @@ v1 as v0. v2 flexible. v3 for another owner (KIP-373). KIP-48.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from kcli.broker.broker import Broker
 from kcli.broker.controller.token_admin import NO_TIME_MS, time_of
@@ -21,12 +21,16 @@ from kcli.security.principals import USER, parts_of
 if TYPE_CHECKING:
     from kcli.broker.wire.types import create_delegation_token as types
 
+RENEWERS_MAX: Final = 1000
+"""The number of a token's renewers: each of them is in the memory of every node, and in each answer about the token."""
+
 
 async def create_delegation_token(
     broker: Broker, call: types.CreateDelegationTokenCall
 ) -> types.CreateDelegationTokenResponse:
     """Errors: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTHORIZATION_FAILED,
-    DELEGATION_TOKEN_AUTH_DISABLED, INVALID_PRINCIPAL_TYPE, UNSUPPORTED_VERSION."""
+    DELEGATION_TOKEN_AUTH_DISABLED, INVALID_PRINCIPAL_TYPE, UNSUPPORTED_VERSION; RECORD_LIST_TOO_LARGE beyond
+    RENEWERS_MAX, as Kafka beyond what a batch of the metadata log takes."""
     name = call.get("owner_principal_name", None)
     owner = f"{call.get('owner_principal_type', None)}:{name}" if name else call.principal
     admin = broker.token_admin
@@ -37,6 +41,8 @@ async def create_delegation_token(
     tokens = admin.tokens
     if tokens is None:
         return _refused(call, owner, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    if len(call.request.renewers) > RENEWERS_MAX:
+        return _refused(call, owner, ErrorCode.RECORD_LIST_TOO_LARGE)
     renewers = [(each.principal_type, each.principal_name) for each in call.request.renewers]
     if any(kind != USER for kind, _ in renewers):
         return _refused(call, owner, ErrorCode.INVALID_PRINCIPAL_TYPE)

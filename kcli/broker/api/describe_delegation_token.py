@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kcli.broker.broker import Broker
+from kcli.broker.process.turns import STEPS_AT_ONCE
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
 from kcli.security.delegation_tokens import may_describe
@@ -29,19 +30,26 @@ async def describe_delegation_token(
     if tokens is None:
         return call.respond(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, tokens=())
     asked = call.request.owners
-    owners = None if asked is None else {f"{each.principal_type}:{each.principal_name}" for each in asked}
+    owners = None
+    if asked is not None:
+        owners = {f"{each.principal_type}:{each.principal_name}" async for each in broker.turns.over(asked)}
     records = [] if owners is not None and not owners else list(broker.image.delegation_tokens.values())
-    found = [
-        _token(call, tokens, each) async for each in broker.turns.over(records) if _may_know(broker, call, owners, each)
-    ]
+    found, count = [], 0
+    async for each in broker.turns.over(records):
+        if may_know(broker, call, owners, each):
+            found.append(_token(call, tokens, each))
+            count += len(each["renewers"])
+            if count > STEPS_AT_ONCE:
+                await broker.turns.next()
+                count = 0
     return call.respond(error_code=ErrorCode.NONE, tokens=tuple(found))
 
 
-def _may_know(
+def may_know(
     broker: Broker, call: types.DescribeDelegationTokenCall, owners: set[str] | None, record: dict[str, Any]
 ) -> bool:
-    """Whether the request asks for the token, and may know of it."""
-    if owners is not None and not any(may_describe(record, owner) for owner in owners):
+    """Return whether the request asks for the token, and may know of it. owners: None for all."""
+    if owners is not None and owners.isdisjoint((record["owner"], record["requester"], *record["renewers"])):
         return False
     access = broker.access
     return (

@@ -43,10 +43,13 @@ async def describe_topic_partitions(
     view = broker.view(call.listener)
     describable = broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC)
     if describable is not EVERYTHING:
-        if requested:
-            denied = [name for name in names if name not in describable]
-            topics += (_failed(call, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in denied)
-        names = [name for name in names if name in describable]
+        shown: list[str] = []
+        async for name in broker.turns.over(names):
+            if name in describable:
+                shown.append(name)
+            elif requested:
+                topics.append(_failed(call, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        names = shown
     async for name in broker.turns.over(names):
         if not left:
             return call.respond(topics=tuple(topics), next_cursor=_cursor(call, name, 0))

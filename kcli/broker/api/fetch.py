@@ -30,10 +30,11 @@ from kcli.broker.fetching.sessions import (
     NO_SESSION,
     FetchedPartition,
     Session,
+    topic_in_key,
     topic_key,
 )
 from kcli.broker.fetching.tracker import Key, Tracker
-from kcli.broker.partition.partitions import Partition
+from kcli.broker.partition.partitions import Partition, Watcher
 from kcli.broker.process.turns import LONG_ITEMS, Parts, at_once
 from kcli.broker.wire.answers import Laid, Later
 from kcli.broker.wire.fetch_layout import UNKNOWN, FetchFrame, PartitionAnswer, lay_out
@@ -132,7 +133,9 @@ def fetch(broker: Broker, call: types.FetchCall) -> Laid | Later | Awaitable[Lai
     if _is_long(broker, call):
         return _in_turns(broker, work)
     found = at_once(work)
-    return _wait(found) if isinstance(found, _Fetch) else found
+    if not isinstance(found, _Fetch):
+        return found
+    return _Waiting(found).answer()
 
 
 def _is_long(broker: Broker, call: types.FetchCall) -> bool:
@@ -160,7 +163,7 @@ def _has_many(topics: Iterable[types.FetchTopic] | Iterable[types.ForgottenTopic
 async def _in_turns(broker: Broker, work: Parts[Laid | Later | _Fetch]) -> Laid:
     found = await broker.turns.run(work)
     if isinstance(found, _Fetch):
-        return await _wait(found)
+        return await _wait(found, found.max_wait_s)
     if isinstance(found, Later):
         laid: Laid = await found
         return laid
@@ -281,13 +284,15 @@ def _partitions_of(call: types.FetchCall) -> Parts[dict[Key, FetchedPartition]]:
     count = 0
     for number, topic in enumerate(call.request.topics, 1):
         name = topic_key(topic)
+        in_key = topic_in_key(name)
         if not number % LONG_ITEMS:
             yield
         for partition in topic.partitions:
             count += 1
             if not count % LONG_ITEMS:
                 yield
-            fetched = partitions[name, partition.partition] = FetchedPartition(name, partition.partition, 0, 0)
+            key = in_key, partition.partition
+            fetched = partitions[key] = FetchedPartition(name, partition.partition, 0, 0, key)
             fetched.update(partition)
             fetched.max_bytes = shared.setdefault(fetched.max_bytes, fetched.max_bytes)
     return partitions
@@ -328,7 +333,7 @@ class _Reading:
     def _read(self, fetched: FetchedPartition, partition: Partition | ErrorCode) -> PartitionAnswer:
         one, tracker = self._one, self._one.tracker
         if tracker is not None and isinstance(partition, Partition):
-            tracker.watch((fetched.topic, fetched.index), partition)
+            tracker.watch(fetched.key, partition)
         left = max(one.max_bytes - self.size, 0) if self._full < FULL_MAX else 0
         answer = _read_partition(one, fetched, partition, min(fetched.max_bytes, left), first=not self._full)
         if answer.size:
@@ -337,7 +342,7 @@ class _Reading:
         if answer.error_code or answer.diverging is not None or answer.preferred_replica != UNKNOWN:
             self.is_due = True
         if tracker is not None and one.is_at_end(fetched, answer) and not one.has_news(fetched, answer):
-            tracker.dirty.pop((fetched.topic, fetched.index), None)
+            tracker.dirty.pop(fetched.key, None)
         return answer
 
 
@@ -430,11 +435,108 @@ def _divergence(partition: Partition, fetched: FetchedPartition) -> tuple[int, i
 # waiting
 
 
-async def _wait(one: _Fetch) -> Laid:
+class _Waiting:
+    """A Fetch of few partitions that waits. Its answer follows from a future: no task waits for it. The partitions that
+    have changed are read in the next round of the event loop."""
+
+    def __init__(self, one: _Fetch) -> None:
+        self._one, self._loop = one, asyncio.get_running_loop()
+        partitions = {} if one.session is not None else {each.key: each for each in one.requested}
+        self._partitions = partitions
+        self._held = len(partitions) if one.broker.sessions.hold(len(partitions)) else None
+        one.forget_request()
+        if one.tracker is None:
+            one.tracker = Tracker(partitions)
+            at_once(_watch(one))
+        self._tracker = one.tracker
+        self._is_due = False  # whether the changed partitions are about to be read
+        self._task: asyncio.Task[None] | None = None
+        self._future: asyncio.Future[Laid | None] = self._loop.create_future()
+        self._future.add_done_callback(self._ended)
+        self._wake: Watcher = self._changed
+        self._tracker.wake = self._wake
+        self._timer = self._loop.call_later(0 if self._held is None else one.max_wait_s, self._end)
+
+    def answer(self) -> Later:
+        """The response, once there are min_bytes of records or an error, or max_wait is over."""
+        return Later(self._future, self._finish)
+
+    def _changed(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._read_changed)
+
+    def _read_changed(self) -> None:
+        """End the wait, where the changed partitions have enough. They are read again for the answer: an open file
+        must not be closed before it is sent."""
+        self._is_due = False
+        if self._future.done() or self._is_for_turns(max(self._timer.when() - self._loop.time(), 0)):
+            return
+        one, changed = self._one, self._to_read()
+        try:
+            if _has_any(one, changed) or at_once(_read(one, changed)).is_enough:
+                self._future.set_result(None)
+        except Exception as error:  # noqa: BLE001  (whoever awaits the answer gets it)
+            self._future.set_exception(error)
+
+    def _to_read(self) -> list[FetchedPartition]:
+        one = self._one
+        return one.to_read() if one.session is not None else one.of(self._partitions)
+
+    def _end(self) -> None:
+        if not (self._future.done() or self._is_for_turns(0)):
+            self._future.set_result(None)
+
+    def _is_for_turns(self, left_s: float) -> bool:
+        """Whether a task reads the changed partitions in turns, and waits on, as they are many. left_s: of max_wait."""
+        if self._task is None and len(self._tracker.dirty) > AT_ONCE_MAX:
+            self._timer.cancel()
+            self._task = self._loop.create_task(self._wait_on(left_s))
+        return self._task is not None
+
+    async def _wait_on(self, left_s: float) -> None:
+        try:
+            self._future.set_result(await _wait(self._one, left_s))
+        except Exception as error:  # noqa: BLE001  (as in _read_changed)
+            self._future.set_exception(error)
+
+    def _ended(self, _: object) -> None:
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+        if self._tracker.wake is self._wake:
+            self._tracker.wake = None
+        if self._one.session is None:
+            self._one.broker.sessions.release(self._held or 0, self._tracker)
+
+    def _finish(self, future: asyncio.Future[Laid | None]) -> Laid:
+        laid = future.result()
+        if laid is None:
+            one = self._one
+            partitions = one.requested if one.session is None else one.to_read()
+            laid = at_once(_answer(one, partitions, at_once(_read(one, partitions))))
+        return laid
+
+
+def _has_any(one: _Fetch, changed: Iterable[FetchedPartition]) -> bool:
+    """Whether any record is enough, and a partition has one behind the offset that the Fetch reads from. False: the
+    partitions have to be read to know."""
+    if one.min_bytes > 1 or one.isolation is Isolation.LOG_END:
+        return False
+    is_committed = one.isolation is Isolation.TXN_COMMITTED
+    for fetched in changed:
+        partition = one.broker.partitions.look_up(fetched.topic, fetched.index)
+        log = partition.opened_log if isinstance(partition, Partition) else None
+        if log is not None and fetched.offset < (log.last_stable_offset if is_committed else log.high_watermark):
+            return True
+    return False
+
+
+async def _wait(one: _Fetch, max_wait_s: float) -> Laid:
     """Read the changed partitions again at each change, until the response has min_bytes or the time is over; return
     it. Where waiting Fetches hold too many partitions already, the time is over at once."""
     sessions, loop = one.broker.sessions, asyncio.get_running_loop()
-    partitions = {} if one.session is not None else {(each.topic, each.index): each for each in one.requested}
+    partitions = {} if one.session is not None else {each.key: each for each in one.requested}
     held = len(partitions) if sessions.hold(len(partitions)) else None
     one.forget_request()
     if one.tracker is None:
@@ -448,7 +550,7 @@ async def _wait(one: _Fetch) -> Laid:
 
     wake = tracker.wake = woken.set
     # the timer sets is_over: it may fire a moment early by the clock
-    timer = loop.call_later(0 if held is None else one.max_wait_s, end)
+    timer = loop.call_later(0 if held is None else max_wait_s, end)
     try:
         if one.session is None:
             await _run(one, _watch(one), len(partitions))
@@ -491,7 +593,7 @@ def _watch(one: _Fetch) -> Parts[None]:
             yield
         partition = one.broker.partitions.look_up(fetched.topic, fetched.index)
         if isinstance(partition, Partition):
-            one.tracker.watch((fetched.topic, fetched.index), partition)
+            one.tracker.watch(fetched.key, partition)
 
 
 # answering
@@ -548,12 +650,11 @@ class _Response:
                     continue
                 fetched.note_sent(answer)
                 if answer.region is not None and one.tracker is not None:
-                    key = fetched.topic, fetched.index
-                    one.tracker.dirty.pop(key, None)
-                    one.tracker.dirty[key] = None
+                    one.tracker.dirty.pop(fetched.key, None)
+                    one.tracker.dirty[fetched.key] = None
             if answer.error_code in MOVED and one.call.version >= LEADERS_VERSION:
                 self._name_leader(fetched, answer)
-            self.frame.add(fetched.topic, answer)
+            self.frame.add(fetched.key[0], answer)
 
     def _name_leader(self, fetched: FetchedPartition, answer: PartitionAnswer) -> None:
         image = self._one.broker.image

@@ -56,6 +56,7 @@ class BrokerConfig:
     queued_max_request_bytes = Setting[int]()
     socket_listen_backlog_size = Setting[int]()
     socket_request_max_bytes = Setting[int]()
+    socket_send_buffer_bytes = Setting[int]()
     # requests
     fetch_max_bytes = Setting[int]()
     max_incremental_fetch_session_cache_slots = Setting[int]()

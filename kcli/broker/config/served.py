@@ -103,7 +103,7 @@ _ALSO_SERVED: Final[Mapping[str, object]] = {
 
 _POOLS = "the event loop is one thread, and no work waits for a pool of that name"
 _BUFFERS = "buffers grow and shrink with what they hold"
-_SOCKETS = "the system sizes a socket's buffers"
+_SOCKETS = "the system sizes a socket's receive buffer"
 _NO_PURGATORY = "a request that waits is woken by what it waits for, there is nothing to purge"
 _AT_ONCE = "what is appended is written at once, together with all that waits"
 _NO_METRICS = "no metrics are kept, and none are taken from clients"
@@ -133,9 +133,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         ),
         _BUFFERS,
     ),
-    **dict.fromkeys(
-        ("replica.socket.receive.buffer.bytes", "socket.receive.buffer.bytes", "socket.send.buffer.bytes"), _SOCKETS
-    ),
+    **dict.fromkeys(("replica.socket.receive.buffer.bytes", "socket.receive.buffer.bytes"), _SOCKETS),
     **dict.fromkeys(
         (
             "controller.socket.timeout.ms",

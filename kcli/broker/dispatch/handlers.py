@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from inspect import isawaitable
-from types import ModuleType
+from types import CoroutineType, ModuleType
 from typing import TYPE_CHECKING
 
 from kcli.broker.authorization import Denied
 from kcli.broker.dispatch.parts import PARTS, in_parts
+from kcli.broker.metadata.errors import RecordTooLarge
+from kcli.broker.process.turns import LONG_BYTES, apart, apart_if
 from kcli.broker.wire.apis import APIS
 from kcli.broker.wire.failures import failed
 from kcli.protocol.error_code import ErrorCode
@@ -60,15 +62,21 @@ def _module(api_key: int) -> ModuleType:
 
 
 def answer(broker: Broker, call: Call) -> Answer | Awaitable[Answer]:
-    """The response of the API's handler, or an awaitable of it; where the handler raises Denied, that error."""
+    """The response of the API's handler, or an awaitable of it; where the handler raises Denied, that error, and where
+    its records are too large for the metadata log, RECORD_LIST_TOO_LARGE."""
     found = handler(call.messages.api_key)
-    return found(broker, call) if broker.authorizer is None else _unless_denied(found, broker, call)
+    if broker.authorizer is not None:
+        return _unless_denied(found, broker, call)
+    response = found(broker, call)
+    return _awaited(call, response) if type(response) is CoroutineType else response
 
 
 def _unless_denied(found: Handler, broker: Broker, call: Call) -> Answer | Awaitable[Answer]:
     try:
         response = found(broker, call)
     except (Denied, AuthorizerNotReady) as denied:
+        if call.size_bytes > LONG_BYTES:
+            return apart(_refused, call, denied)
         return _refused(call, denied)
     return _awaited(call, response) if isawaitable(response) else response
 
@@ -77,7 +85,9 @@ async def _awaited(call: Call, response: Awaitable[Answer]) -> Answer:
     try:
         return await response
     except (Denied, AuthorizerNotReady) as denied:
-        return _refused(call, denied)
+        return await apart_if(call.size_bytes > LONG_BYTES, _refused, call, denied)
+    except RecordTooLarge as error:
+        return failed(call, ErrorCode.RECORD_LIST_TOO_LARGE, str(error))
 
 
 def _refused(call: Call, denied: Denied | AuthorizerNotReady) -> Message:

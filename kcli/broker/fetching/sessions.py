@@ -43,13 +43,14 @@ RETIRED_AT_ONCE: Final = 1000
 
 @dataclass(slots=True)
 class FetchedPartition:
-    """A partition of a Fetch; within a session also the high watermark and log start offset of the last response, -1
-    for none."""
+    """A partition of a Fetch, and its key there; within a session also the high watermark and log start offset of the
+    last response, -1 for none."""
 
     topic: TopicKey
     index: int
     offset: int
     max_bytes: int
+    key: Key
     leader_epoch: int = UNKNOWN
     last_fetched_epoch: int = UNKNOWN
     log_start: int = UNKNOWN  # the log start offset of a follower's log
@@ -102,30 +103,31 @@ class Session:
         count = 0
         for number, topic in enumerate(topics, 1):
             name = topic_key(topic)
+            in_key = topic_in_key(name)
             if not number % LONG_ITEMS:
                 yield
             for partition in topic.partitions:
                 count += 1
                 if not count % LONG_ITEMS:
                     yield
-                key = name, partition.partition
+                key = in_key, partition.partition
                 fetched = self.partitions.get(key)
                 if fetched is None:
-                    fetched = self.partitions[key] = FetchedPartition(name, partition.partition, 0, 0)
+                    fetched = self.partitions[key] = FetchedPartition(name, partition.partition, 0, 0, key)
                 fetched.update(partition)
                 if self.tracker is not None:
                     self.tracker.dirty[key] = None
         for number, removed in enumerate(forgotten, 1):
-            name = topic_key(removed)
+            in_key = topic_in_key(topic_key(removed))
             if not number % LONG_ITEMS:
                 yield
             for index in removed.partitions:
                 count += 1
                 if not count % LONG_ITEMS:
                     yield
-                self.partitions.pop((name, index), None)
+                self.partitions.pop((in_key, index), None)
                 if self.tracker is not None:
-                    self.tracker.forget((name, index))
+                    self.tracker.forget((in_key, index))
 
 
 def topic_key(topic: FetchTopic | ForgottenTopic) -> TopicKey:
@@ -134,6 +136,11 @@ def topic_key(topic: FetchTopic | ForgottenTopic) -> TopicKey:
         return UUID(int=0) if topic.topic_id is None else topic.topic_id
     name: str = topic.topic
     return name
+
+
+def topic_in_key(topic: TopicKey) -> str | bytes:
+    """Return a topic as the keys of partitions have it."""
+    return topic.bytes if isinstance(topic, UUID) else topic
 
 
 class FetchSessions:

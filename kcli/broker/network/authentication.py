@@ -180,7 +180,7 @@ class Authentication:
 
     def _look_at_versions(self, frame: memoryview, header: RequestHeader) -> None:
         """An ApiVersions that is answered with an error may be followed by another one."""
-        if header.version <= APIS[API_VERSIONS].most and names_software(
+        if APIS[API_VERSIONS].least <= header.version <= APIS[API_VERSIONS].most and names_software(
             read_body(messages(API_VERSIONS, header.version), frame, header)
         ):
             self._state = VERSIONS

@@ -417,6 +417,8 @@ class Connection:
             except (BadRequest, HangUp) as error:
                 self._flush()  # the requests in front of it have their answers
                 self._fail(None, error)
+            except Exception as error:  # noqa: BLE001  (as in _handle: a connection that stays open is never answered)
+                self._fail(None, error)
             self._pass_on(taken_bytes)
         if self.is_closed:
             return

@@ -75,7 +75,7 @@ class _Fetch:
         self.max_wait_s = request.max_wait.total_seconds()
         self.throttle = replicas.leader_throttle
         if session is None:
-            self.partitions = {(each.topic, each.index): each for each in requested}
+            self.partitions = {each.key: each for each in requested}
             self.tracker = FollowerTracker(dirty=self.partitions)
         else:
             self.partitions = session.partitions

@@ -43,8 +43,10 @@ def failed(call: Call, code: ErrorCode, reason: str | None = None) -> Message:
     if place is not None:
         field, items = place
         item = item_of(hints(cls)[field])
+        nothing = empty(item, error_code=code, error_message=reason)
+        known = hints(item).keys()
         values[field] = tuple(
-            item(**(empty(item, error_code=code, error_message=reason) | _known(item, each)))
+            item(**nothing | {name: value for name, value in each.items() if name in known})
             for each in items(call, code, reason)
         )
     response: Message = cls(**values)

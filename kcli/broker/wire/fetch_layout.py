@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from uuid import UUID
 
 from formats.txn_index import AbortedTxn
 from formats.varint import uvarint
@@ -26,6 +25,7 @@ from kcli.log.live.segments import FileRegion
 START_OFFSET, SESSIONS, PREFERRED_REPLICA, FLEXIBLE, TOPIC_IDS = 5, 7, 11, 12, 13
 UNKNOWN = -1
 _PARTITION = struct.Struct(">ihqq")
+_PLAIN = struct.Struct(">ihqqqbi")
 _ABORTED = struct.Struct(">qq")
 _DIVERGING = struct.Struct(">iq")
 
@@ -65,12 +65,12 @@ class FetchFrame:
         self._is_flexible = kind.version >= FLEXIBLE
         self._topics: list[Part] = [bytearray()]  # the last part is always a bytearray, here and in _partitions
         self._topic_count = 0
-        self._topic: str | UUID = ""
+        self._topic: str | bytes = ""
         self._partitions: list[Part] = [bytearray()]
         self._partition_count = 0
 
-    def add(self, topic: str | UUID, answer: PartitionAnswer) -> None:
-        """Add a partition."""
+    def add(self, topic: str | bytes, answer: PartitionAnswer) -> None:
+        """Add a partition. topic: its name, or from version 13 on the bytes of its id."""
         if self._partition_count and topic != self._topic:
             self._end_topic()
         self._topic = topic
@@ -78,7 +78,19 @@ class FetchFrame:
         flexible = self._is_flexible
         part = self._partitions[-1]
         assert isinstance(part, bytearray), "regions have a part behind them"
-        _head_of(answer, self._kind.version, part)
+        if flexible and not answer.aborted:
+            aborted = 0 if answer.aborted is None else 1  # null, or an empty array
+            part += _PLAIN.pack(
+                answer.index,
+                answer.error_code,
+                answer.high_watermark,
+                answer.last_stable_offset,
+                answer.log_start_offset,
+                aborted,
+                answer.preferred_replica,
+            )
+        else:
+            _head_of(answer, self._kind.version, part)
         part += length(answer.size, flexible=flexible)
         if answer.region is not None:
             part = bytearray()
@@ -92,7 +104,7 @@ class FetchFrame:
         assert isinstance(part, bytearray), "regions have a part behind them"
         assert isinstance(first, bytearray), "regions have a part before them"
         assert isinstance(last, bytearray), "regions have a part behind them"
-        part += topic.bytes if isinstance(topic, UUID) else string(topic, flexible=flexible)
+        part += topic if isinstance(topic, bytes) else string(topic, flexible=flexible)
         part += length(self._partition_count, flexible=flexible)
         if flexible:
             last += NO_TAGS

@@ -1,5 +1,6 @@
 """Checks a log directory beside the others of its broker.
 
+    no meta.properties in another       a start ends; its disk is not mounted, or lost
     one partition in two                a start ends with "Duplicate log directories"
     cluster.id, node.id, directory.id   a start ends where two disagree, or have the same directory.id
     a second __cluster_metadata-0       a start ends, unless it lies in the directory of the metadata log
@@ -12,13 +13,47 @@ Source: kcli.log.recovery.node_directories.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from formats.file_name import METADATA_DIRECTORY, FileKind
 from kcli.inspector.verify import next_steps
 from kcli.inspector.verify.findings import Finding
 from kcli.inspector.verify.surroundings import Surroundings
+from kcli.log.log_directory import is_log_directory, partition_named
 from kcli.log.recovery.node_directories import Copy
+from kcli.metadata_log.known_properties import text_of
+
+NAMES_SHOWN = 4
+"""The largest number of partitions that a finding names."""
+
+
+def metadata_log_elsewhere(around: Surroundings) -> Iterator[Finding]:
+    """Yield the finding of a metadata log that is under another name, or that is missing in the log directory where the
+    configuration has it, of a node that is a controller."""
+    path, other = around.path / METADATA_DIRECTORY, around.renamed_metadata_log
+    finding = Finding(
+        path=str(path),
+        kind="partition-missing",
+        severity="error",
+        expected="the metadata log",
+        found="no such directory: Kafka starts, knows no topic, and renames all partitions to -stray",
+        action="do not start the broker: look for the directory, also in backups; salvage makes a new one from the "
+        "directories of the partitions, without configurations, ACLs and users",
+        command=next_steps.salvage_log_directory(around.path),
+    )
+    if other is not None:
+        refuses = partition_named(other.name) is None
+        outcome = "does not start" if refuses else "starts, knows no topic, and renames all partitions to -stray"
+        yield replace(
+            finding,
+            found=f"no such directory: it has the name {other.name}, with which Kafka {outcome}",
+            action="stop the broker, and give the directory its name back: without it Kafka knows no topic",
+            command=next_steps.move([(other, path)]),
+            refuses_start=refuses,
+        )
+    elif around.lacks_metadata_log:
+        yield finding
 
 
 def across_directories(around: Surroundings) -> Iterator[Finding]:
@@ -29,6 +64,9 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
     for copy in around.node.copies:
         if not copy.is_kept or not around.is_given(copy.other):
             yield _duplicate(copy)
+    for each in around.node.unformatted:
+        if not (around.is_given(each) and each.is_dir() and is_log_directory(each)):  # its own checks report it
+            yield _unformatted(around, each)
     yield from _meta_properties(around)
     if around.node.has_second_metadata_log:
         path = around.path / METADATA_DIRECTORY
@@ -43,6 +81,35 @@ def across_directories(around: Surroundings) -> Iterator[Finding]:
             refuses_start=True,
         )
     yield from _moved(around)
+
+
+def _unformatted(around: Surroundings, directory: Path) -> Finding:
+    """Return the finding of another log directory without meta.properties: lost, not mounted or not formatted."""
+    path = directory / FileKind.META_PROPERTIES
+    state = "it has none" if directory.is_dir() else "no such directory"
+    state = "it is empty" if directory.is_dir() and not any(directory.iterdir()) else state
+    placed = around.placed_in_unknown()
+    names = ", ".join(f"{each}" for each in placed[:NAMES_SHOWN])
+    more = f" and {len(placed) - NAMES_SHOWN:,} more" if len(placed) > NAMES_SHOWN else ""
+    lost = f"; the metadata log places {names}{more} in a log directory that is not here" if placed else ""
+    action = "mount its disk, or restore it from a backup; or take it out of log.dirs"
+    known, command = around.properties_of_unknown(), next_steps.look(directory)
+    if known is not None and len(around.node.unformatted) == 1:
+        action += (
+            "; where it is lost, write the file with the id that the metadata log has: Kafka makes its partitions "
+        )
+        action += "empty (with a new id, as kafka-storage format gives it, they would stay offline)"
+        command = next_steps.make_and_write(path, text_of(known))
+    return Finding(
+        path=str(path),
+        kind="meta-properties-missing",
+        severity="error",
+        expected="a file, as log.dirs names the directory",
+        found=f"{state}: Kafka does not start{lost}",
+        action=action,
+        command=command,
+        refuses_start=True,
+    )
 
 
 def _is_first(one: Path, other: Path) -> bool:

@@ -39,6 +39,7 @@ from kcli.log.partition_view import PartitionView
 from kcli.log.recovery.identity import Exchanged, what_was_exchanged
 from kcli.log.source import read_whole
 from kcli.metadata.topic_names import fault
+from kcli.metadata_log.known_properties import NEW_CLUSTER_ID, text_of
 from kcli.metadata_log.lost import has_replica, other_topic, why_stray
 from kcli.metadata_log.recovery import voters
 from kcli.protocol.topic_partition import TopicPartition
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 WRITE_ANEW = "stop the broker, and write the file anew"
 OFFSETS_LEAST = 3
 """The least number of offsets by which a checkpoint is called wrong, and not its partitions' logs too short."""
+UNUSABLE = ("meta-properties-missing", "meta-properties-version", "meta-properties-content")
+"""The kinds of findings about a meta.properties that Kafka cannot use."""
 NOT_PUBLISHED = (
     "Kafka starts, and stops at it when it takes over the partitions of the metadata log (metadata publishing fault): "
     "partitions of any topic then answer NOT_LEADER_OR_FOLLOWER"
@@ -150,7 +153,8 @@ def broken_link(path: Path) -> Finding:
         kind="directory-link",
         severity="error",
         expected="a directory",
-        found=f"a symbolic link to {path.readlink()}, where nothing is",
+        found=f"a symbolic link to {path.readlink()}, where nothing is: Kafka cannot make the directory, and "
+        "takes the log directory for failed",
         action="mount the disk that it leads to: without it the partition is not in this log directory",
         command=f"ls -ld {next_steps.quoted(path)}",
     )
@@ -297,8 +301,10 @@ class BrokerDirectory:
             return
         if properties is not None and properties.node_id is None:
             found = "version 0, or no version line, which is read as version 0: that has broker.id for node.id"
-            is_empty = path.stat().st_size == 0
-            yield _meta("version", path, "version=1", f"{'an empty file' if is_empty else found}: Kafka does not start")
+            data = read_whole(path)
+            if not data.strip(b"\0"):
+                found = f"{len(data):,} bytes, all NUL" if data else "an empty file"
+            yield _meta("version", path, "version=1", f"{found}: Kafka does not start")
             return
         if properties is None or image is None or not self._is_metadata_sound or not image.brokers:
             return
@@ -510,6 +516,8 @@ class BrokerDirectory:
     def _missing(self, missing: MissingPartition) -> Finding:
         reached, path = missing.reached, self._around.path / missing.directory_name
         expected = "a directory: the metadata log places the partition here"
+        if path.is_file():
+            return _blocked(path, reached, expected)
         if missing.future is not None and missing.future_end:
             return _future_finding(path, missing.future.path, missing.future_end, reached, expected)
         if missing.renamed is not None:
@@ -578,6 +586,45 @@ def _meta(fault: str, path: Path, expected: str, found: str) -> Finding:
         "directory.id of this directory; another node's meta.properties has the cluster.id, the metadata log the rest",
         command=next_steps.dump_metadata(path.parent),
         refuses_start=fault in ("missing", "version"),
+    )
+
+
+def with_known_properties(finding: Finding, around: Surroundings) -> Finding:
+    """The finding of a meta.properties that is missing or damaged, with the command that writes it anew, where other
+    files have its ids."""
+    path = around.path / FileKind.META_PROPERTIES
+    if finding.path != str(path) or finding.kind not in UNUSABLE or around.known_properties is None:
+        return finding
+    if around.lacks_metadata_log:
+        action = "do not start the broker: the metadata log is missing, too; salvage makes both anew"
+        return replace(finding, action=action, command=next_steps.salvage_log_directory(around.path))
+    known = around.known_properties
+    is_new = known.cluster_id == NEW_CLUSTER_ID
+    if is_new and any(each != path.absolute() for each in path.absolute().parent.parent.glob(f"*/{path.name}")):
+        return finding  # one of these may be of the same cluster
+    whose = "a new cluster.id, as no file has it and the node is alone in its cluster" if is_new else "the cluster.id"
+    return replace(
+        finding,
+        action=f"restore the file from a backup, or write it anew, with {whose}, and the node's other ids",
+        command=next_steps.write_with_random_id(path, text_of(known, "%s"))
+        if is_new
+        else next_steps.write(path, text_of(known)),
+    )
+
+
+def _blocked(path: Path, reached: int, expected: str) -> Finding:
+    """Return the finding of a file in the place of a partition's directory."""
+    lost = f"; {offsets_text(0, reached - 1)} lost with the directory" if reached else ""
+    return Finding(
+        path=str(path),
+        kind="partition-missing",
+        severity="error",
+        expected=expected,
+        found=f"a file: Kafka cannot make the partition's directory, and takes the log directory for failed{lost}",
+        lost_last_offset=reached - 1 if reached else None,
+        action="look what it is: an archive of the directory can be unpacked in its place; or move it away: Kafka then "
+        "makes an empty directory",
+        command=_move_out(path),
     )
 
 

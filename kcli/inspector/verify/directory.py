@@ -25,7 +25,7 @@ from formats.file_name import (
 )
 from kcli.errors import UnreadableInput
 from kcli.inspector.verify import misplaced_logs, next_steps, renamed_logs
-from kcli.inspector.verify.across_directories import across_directories
+from kcli.inspector.verify.across_directories import across_directories, metadata_log_elsewhere
 from kcli.inspector.verify.broker_directory import (
     WRITE_ANEW,
     BrokerDirectory,
@@ -42,6 +42,7 @@ from kcli.inspector.verify.broker_directory import (
     shared_files,
     stored_partition,
     transaction_findings,
+    with_known_properties,
     without_topic_id,
     wrong_checkpoints,
 )
@@ -306,7 +307,7 @@ class Verification:
             damage = list(old_metadata_log(around, below.partitions, below.logs))
         broker = BrokerDirectory(around, below.partitions, below.logs, is_metadata_sound=not damage)
         exchanged = list(exchanged_directories(around))
-        whole = [*damage[1:], *broker.findings(), *found]
+        whole = [with_known_properties(each, around) for each in (*damage[1:], *broker.findings(), *found)]
         exchanged += broker.exchanged
         names = {name for _, both in exchanged for name in both}
         for finding, partitions in wrong_checkpoints(around, below.logs):
@@ -678,6 +679,7 @@ def _of_home(around: Surroundings | None, directories: Iterable[str]) -> Iterato
     if around is not None and around.is_broker:
         yield from duplicates(around.path, directories)
         yield from across_directories(around)
+        yield from metadata_log_elsewhere(around)
     if around is not None:
         yield from shared_files(around.path)
 
@@ -724,6 +726,8 @@ def _is_entry_of(directories: set[str], finding: Finding) -> bool:
 
 def _is_of_missing(path: Path, around: Surroundings) -> bool:
     """Whether a directory is that of a missing partition under another name, whose finding names it."""
+    if path == around.renamed_metadata_log:
+        return True
     return any(each.renamed is not None and each.renamed.path == path for each in around.missing)
 
 

@@ -145,6 +145,22 @@ def write(path: str | Path, text: str) -> str:
     return f"printf {shlex.quote(text.replace(chr(10), chr(92) + 'n'))} > {quoted(path)}"
 
 
+def make_and_write(path: Path, text: str) -> str:
+    """The command that makes a directory, where it is not there, and writes a small text file in it."""
+    return f"{_command('mkdir', '-p', '--', path.parent)} && {write(path, text)}"
+
+
+def look(directory: str | Path) -> str:
+    """The command that shows what is mounted at a directory, and what is in it."""
+    return f"df -- {quoted(directory)}; ls -la -- {quoted(directory)}"
+
+
+def write_with_random_id(path: str | Path, text: str) -> str:
+    """The command that writes a small text file with a new random id in place of %s."""
+    new_id = "\"$(head -c 16 /dev/urandom | base64 | tr '+/' 'AB' | tr -d =)\""
+    return f"printf {shlex.quote(text.replace(chr(10), chr(92) + 'n'))} {new_id} > {quoted(path)}"
+
+
 def decompress(path: Path, target: Path, codec: int) -> str:
     """The command that writes the content of a gzip or zstd file to a new file. codec: which of them it is."""
     program = "gzip" if codec == GZIP else "zstd"

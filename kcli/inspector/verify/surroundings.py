@@ -29,6 +29,8 @@ from kcli.log.recovery.node_directories import (
 from kcli.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from formats.properties import MetaProperties
     from kcli.log.recovery.exchanged_names import ExchangedNames
     from kcli.log.recovery.plan import PartitionPlan
@@ -131,7 +133,10 @@ class Surroundings:
         self._server = server
         self._others = others
         self.properties = meta_of(path)
-        self.is_broker = any((path / name).is_file() for name in BROKER_FILES)
+        is_named = "broker" in server.get("process.roles", "") and any(
+            same_path(each, path) for each in log_directories_of(server)
+        )
+        self.is_broker = is_named or any((path / name).is_file() for name in BROKER_FILES)
         self.is_clean = LogDirectory(path).was_shut_down_cleanly
         self.has_metadata_log = False
         """Whether there is a metadata log, also one that is invalid."""
@@ -144,8 +149,24 @@ class Surroundings:
     def missing(self) -> Sequence[MissingPartition]:
         """The partitions that the metadata log places in this log directory, and that have no directory in it, or that
         of a deleted topic."""
-        placement = self._placement()
+        placement = self._placement(self.registered_directory_id if self.properties is None else None)
         return [] if placement is None or not self.is_broker else list(placement.missing())
+
+    @cached_property
+    def known_properties(self) -> MetaProperties | None:
+        """What meta.properties should have, where it is missing or damaged; None where Kafka can use it, or where its
+        ids are not known."""
+        from kcli.metadata.image import MetadataImage
+        from kcli.metadata_log.known_properties import known_properties
+        from kcli.metadata_log.recovery import voters
+
+        home = self.path if self.metadata is None else self.metadata.home
+        image = self.image or MetadataImage(lenient=True)
+        others = [each for each in voters(home / METADATA_DIRECTORY) if each not in image.brokers]
+        try:
+            return known_properties(self.node, self._server, image, self.registered_directory_id, others)
+        except UnreadableInput:  # which is a finding of its own
+            return None
 
     @cached_property
     def exchanged_names(self) -> Sequence[ExchangedNames]:
@@ -183,7 +204,66 @@ class Surroundings:
             return False
         return planned.refused is None and not LostMetadata(home, planned).signs
 
-    def _placement(self) -> Placement | None:
+    @cached_property
+    def renamed_metadata_log(self) -> Path | None:
+        """The metadata log under another name, where it is missing here; None where there is none."""
+        from kcli.metadata_log.renamed_log import renamed_metadata_log
+
+        try:
+            return None if self.has_metadata_log or not self.is_broker else renamed_metadata_log(self.path)
+        except UnreadableInput:  # which is a finding of its own
+            return None
+
+    @property
+    def lacks_metadata_log(self) -> bool:
+        """Whether the configuration says that the node is a controller with its metadata log here, and none is."""
+        home = metadata_home_of(self._server)
+        is_here = home is not None and same_path(home, self.path) and not self.has_metadata_log
+        return is_here and self.is_broker and "controller" in self._server.get("process.roles", "")
+
+    def placed_in_unknown(self) -> list[TopicPartition]:
+        """The partitions that the metadata log places on this node, in a directory that none of its log directories
+        is."""
+        from kcli.metadata.partition import to_uuid
+
+        image, node = self.image, self.node_id
+        if image is None or node is None:
+            return []
+        known = {to_uuid(each) for each in self._known_ids}
+        return [
+            TopicPartition(topic.name, number)
+            for topic in sorted(image.topics.values(), key=lambda each: each.name)
+            for number, state in sorted(topic.partitions.items())
+            if node in state.replicas and state.directory(node) in self._registered - known
+        ]
+
+    def properties_of_unknown(self) -> MetaProperties | None:
+        """What the meta.properties of the node's only log directory has that is not known here; None where there is
+        none, or more than one."""
+        from formats.properties import MetaProperties
+        from kcli.metadata.partition import from_uuid, to_uuid
+
+        unknown = self._registered - {to_uuid(each) for each in self._known_ids}
+        mine = self.properties
+        if mine is None or mine.cluster_id is None or mine.node_id is None or len(unknown) != 1:
+            return None
+        return MetaProperties(1, mine.cluster_id, mine.node_id, from_uuid(*unknown))
+
+    @property
+    def _known_ids(self) -> Collection[str]:
+        """The directory.id of each log directory of the node that is known."""
+        own = None if self.properties is None else self.properties.directory_id
+        return {*self.node.ids_elsewhere, *([own] if own else [])}
+
+    @property
+    def _registered(self) -> set[UUID]:
+        """The ids of the log directories that the node has registered."""
+        broker = None if self.image is None else self.image.brokers.get(self.node_id or 0)
+        return set() if broker is None else set(broker.directories)
+
+    def _placement(self, directory_id: str | None = None) -> Placement | None:
+        """What the metadata log places here. directory_id: that of this log directory; None for the one in
+        meta.properties."""
         from kcli.metadata_log.placement import Placement, futures_in
 
         image, node = self.image, self.node_id
@@ -195,7 +275,7 @@ class Surroundings:
         return Placement(
             image,
             node,
-            None if self.properties is None else self.properties.directory_id,
+            directory_id or (None if self.properties is None else self.properties.directory_id),
             LogDirectory(self.path).partitions(),
             {each: max(points.get(each, 0), high.get(each, 0)) for each in {*points, *high}},
             {} if self.metadata is None else self.metadata.removed,

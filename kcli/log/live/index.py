@@ -16,6 +16,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from pathlib import Path
 
+from formats.kernels.indexes import entries_up_to
 from kcli.log.disk import Disk, DiskFile
 
 OFFSET_ENTRY = struct.Struct(">ii")
@@ -86,11 +87,15 @@ class LiveIndex:
 
     def values(self, i: int) -> tuple[int, int]:
         """The two numbers of entry i."""
+        first, second = self.entry.unpack_from(self._mapped(), i * self.entry.size)
+        return first, second
+
+    def _mapped(self) -> mmap.mmap:
+        """The file with all entries, mapped."""
         self.write_waiting()
         if self._map is None:
             self._map = mmap.mmap(self._opened().fd, self.slots * self.entry.size, access=mmap.ACCESS_READ)
-        first, second = self.entry.unpack_from(self._map, i * self.entry.size)
-        return first, second
+        return self._map
 
     def sync(self) -> None:
         """Make the written entries durable. Any thread may call it."""
@@ -142,7 +147,7 @@ class LiveOffsetIndex(LiveIndex):
 
     def end_within(self, position: int) -> int:
         """The largest indexed byte up to `position`; 0 where there is none."""
-        found = bisect_right(range(self.count), position, key=lambda i: self.values(i)[1])
+        found = entries_up_to(self._mapped(), self.count, position, of_positions=True) if self.count else 0
         return self.values(found - 1)[1] if found else 0
 
     def fetch_upper_bound(self, position: int) -> int | None:
@@ -162,7 +167,9 @@ class LiveOffsetIndex(LiveIndex):
         self.cut(bisect_left(range(self.count), offset - self.base_offset, key=lambda i: self.values(i)[0]))
 
     def _behind(self, offset: int) -> int:
-        return bisect_right(range(self.count), offset - self.base_offset, key=lambda i: self.values(i)[0])
+        if not self.count:
+            return 0
+        return entries_up_to(self._mapped(), self.count, offset - self.base_offset, of_positions=False)
 
 
 class LiveTimeIndex(LiveIndex):

@@ -41,6 +41,7 @@ from kcli.log.live.producers import LiveProducers, LiveView
 from kcli.log.live.segment import INT_MAX, FoundRecord, LiveSegment, SegmentLimits
 from kcli.log.live.segments import LiveSegments, LogRead, Removal
 from kcli.log.live.validator import (
+    CODEC_MASK,
     AppendRefused,
     AppendRules,
     CheckedBatch,
@@ -115,7 +116,10 @@ class OpenOptions:
 
 
 class PartitionLog:
-    """The log of one partition. Methods that change it may raise OSError, and take now_ms where they need the time."""
+    """The log of one partition. Methods that change it may raise OSError, and take now_ms where they need the time.
+
+    runway: appends batches that need no more than the checks of a kernel; None where the next batch needs all checks.
+    """
 
     def __init__(
         self, directory: Path, disk: Disk, config: LogConfig, now_ms: int, options: OpenOptions | None = None
@@ -129,7 +133,7 @@ class PartitionLog:
         self._disk = disk
         self._jitter = options.jitter
         self._failed = ""
-        self._runway: Runway | None = None
+        self.runway: Runway | None = None
         self._recalled: set[int] = set()  # producers whose earlier batches were read from the log (see _check_producer)
         self._cuts = 0  # how often it was truncated
         self._epochs_are_stale = False
@@ -180,7 +184,7 @@ class PartitionLog:
         self._segment_ms = config.max_segment_ms
         self._flush_messages = config.flush_messages
         self._rules = append_rules(config)
-        self._runway = None
+        self.runway = None
 
     # appending
 
@@ -212,33 +216,40 @@ class PartitionLog:
     def _append_plain(self, data: bytearray | memoryview, leader_epoch: int, now_ms: int) -> Appended | None:
         """Append an ordinary batch by the kernel's Runway, which is fast. None: the batch needs all checks, and nothing
         has changed."""
-        runway = self._runway
-        if runway is None or runway.leader_epoch != leader_epoch or self.producers.verifications:
+        runway = self.runway
+        if runway is None or runway.leader_epoch != leader_epoch:
             return None
-        offset, active = self.log_end_offset, self._segments.active
+        appended = runway.append(data, now_ms)
+        return None if appended is None else Appended(*appended, NONE, self.log_start_offset)
+
+    def _extend(
+        self, data: bytearray | memoryview, position: int, last_offset: int, offset_entries: bytes, time_entries: bytes
+    ) -> None:
+        """Write a batch that the Runway has taken, with its index entries, and advance the log end. Raises OSError."""
+        active = self._segments.active
         try:
-            appended = runway.append(data, active.log.write, offset, now_ms)
-            if appended is None:
-                return None
-            last_offset, max_timestamp, offset_entries, time_entries = appended
+            active.log.write((data,), position)
             active.grown(len(data), offset_entries, time_entries)
         except OSError as error:
+            self.runway = None
             self._failed = str(error)
             raise
         self.log_end_offset = self.producers.map_end_offset = last_offset + 1
-        return Appended(offset, last_offset, max_timestamp, NONE, self.log_start_offset)
 
     def _new_runway(self, table: BatchTable) -> Runway | None:
         """The Runway for batches that follow the one in `table`; None where they need all checks."""
         rules, active = self._rules, self._segments.active
         epoch, first_timestamp = self._epochs.latest_epoch, active.first_timestamp
-        if table.field(0, ATTRIBUTES) or not rules.is_plain or epoch is None or first_timestamp < 0:
+        is_odd = table.field(0, ATTRIBUTES) & ~CODEC_MASK
+        if is_odd or rules.log_append_time or epoch is None or first_timestamp < 0:
             return None
         last_before_flush = self.recovery_point + self._flush_messages - 2
         return Runway(
             self.producers.table,
             active.indexer,
+            self._extend,
             epoch,
+            next_offset=self.log_end_offset,
             position=active.size,
             size_max=self._segment_bytes,
             offset_max=min(active.base_offset + INT_MAX, last_before_flush, LONG_MAX),
@@ -246,9 +257,11 @@ class PartitionLog:
             offset_slots=active.offset_slots,
             time_slots=active.time_slots,
             keyed=rules.compacted,
+            codec=NONE if rules.codec is None else rules.codec,
             before_max_ms=rules.before_max_ms,
             after_max_ms=rules.after_max_ms,
             max_message_bytes=rules.max_message_bytes,
+            verifications=self.producers.verifications,
         )
 
     @property
@@ -274,7 +287,7 @@ class PartitionLog:
             if verification is not None and row.is_transactional:
                 self.producers.end_verification(row)
         self._write(data, table, valid.last_offset, now_ms)
-        self._runway = self._new_runway(table)
+        self.runway = self._new_runway(table)
         return Appended(valid.base_offset, valid.last_offset, valid.max_timestamp, append_time, self.log_start_offset)
 
     def _check_producer(
@@ -343,7 +356,7 @@ class PartitionLog:
 
     def _write_epochs(self) -> None:
         if self._epochs.changed:
-            self._runway = None
+            self.runway = None
             with self._epochs_guard:
                 self._epochs.changed = self._epochs_are_stale = False
                 self._disk.write_file(self.directory / LEADER_EPOCHS, self._epochs.to_bytes())
@@ -384,7 +397,7 @@ class PartitionLog:
 
     def _write(self, data: bytearray | memoryview, table: BatchTable, last_offset: int, now_ms: int) -> None:
         """Write batches, whose rows are in `table`, and update producers, leader epochs and offsets."""
-        self._runway = None
+        self.runway = None
         aborted = self.producers.follow(table, data)
         if aborted is None:
             reason = self.producers.table.reason or "contradicts the state of its producer"
@@ -404,7 +417,7 @@ class PartitionLog:
 
     def roll(self, now_ms: int, expected_offset: int = 0) -> None:
         """Begin a new segment at the log's end, or at `expected_offset` where that is further on."""
-        self._runway = None
+        self.runway = None
         base_offset = max(expected_offset, self.log_end_offset)
         active = self._segments.active
         if active.base_offset == base_offset:
@@ -481,7 +494,7 @@ class PartitionLog:
     def start_epoch(self, epoch: int) -> None:
         """Begin a leader epoch at the log's end. leader-epoch-checkpoint is written with its first batch, or at the
         close: until then no record needs the entry."""
-        self._runway = None
+        self.runway = None
         self._epochs.assign(epoch, self.log_end_offset)
 
     def offset_for_leader_epoch(self, epoch: int) -> tuple[int, int]:
@@ -719,7 +732,7 @@ class PartitionLog:
         return self.producers.expire(now_ms)
 
     def _rebuild_producers(self, now_ms: int) -> None:
-        self._runway = None
+        self.runway = None
         self._recalled.clear()
         self.producers.rebuild(self._segments.all, self.log_start_offset, self.log_end_offset, now_ms)
 

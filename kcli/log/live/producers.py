@@ -122,7 +122,8 @@ class LiveProducers(ProducerStateManager):
     def expire(self, now_ms: int) -> int:
         """Forget producers that have been silent for producer.id.expiration.ms. Returns how many."""
         before_ms = now_ms - self._expiration_ms
-        self.verifications = {each: known for each, known in self.verifications.items() if known.since_ms > before_ms}
+        for each in [each for each, known in self.verifications.items() if known.since_ms <= before_ms]:
+            del self.verifications[each]  # in place: a Runway has this dict, too
         return expire_producers(self.table, before_ms)
 
     def mark_deleted(self, offset: int) -> str | None:

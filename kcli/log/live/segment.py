@@ -282,17 +282,18 @@ class LiveSegment:
             before = head
         return before if before is not None and before.last_offset >= offset else None
 
-    def whole_bytes(self, start: int, length: int) -> int:
-        """How many bytes of whole batches begin at byte `start`, at most `length`."""
+    def whole_bytes(self, start: int, length: int) -> tuple[int, int | None]:
+        """How many bytes of whole batches begin at byte `start`, at most `length`; and the base offset of the batch
+        behind them, None where that was not read."""
         end = start + length
         if end >= self.size:
-            return self.size - start
+            return self.size - start, None
         at = max(start, self.offsets.end_within(end))
         for head in self.heads(at):
             if head.position + head.size > end:
-                break
+                return at - start, head.base_offset
             at = head.position + head.size
-        return at - start
+        return at - start, None
 
     def source(self) -> ContentSource:
         """The log as a source to read in order. The caller closes it."""

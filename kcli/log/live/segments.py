@@ -10,7 +10,7 @@ from pathlib import Path
 
 from formats.txn_index import AbortedTxn
 from kcli.log.disk import Disk
-from kcli.log.live.segment import BatchHead, FoundRecord, LiveSegment
+from kcli.log.live.segment import FoundRecord, LiveSegment
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Removal:
             self.disk.remove(path)
 
 
-PLACES_MAX = 8
-"""The number of offsets whose positions are cached: those where readers stopped."""
+PLACES_MAX = 32
+"""The number of offsets whose places are cached: those where readers stopped, from which they read on."""
 
 
 class LiveSegments:
@@ -116,10 +116,9 @@ class LiveSegments:
     ) -> LogRead:
         """Whole batches from the one with `offset` on, up to below offset `limit`; see PartitionLog.read."""
         limit_base, limit_position = self._place(limit, log_end_offset)
-        if not with_aborted:
-            found = self._read_on(offset, limit_base, limit_position, max_bytes)
-            if found is not None:
-                return found
+        found = self._read_on(offset, limit_base, limit_position, log_end_offset, max_bytes, with_aborted=with_aborted)
+        if found is not None:
+            return found
         for i in range(self.index_of(offset), len(self.all)):
             segment = self.all[i]
             head = segment.locate(offset)
@@ -127,30 +126,56 @@ class LiveSegments:
                 continue
             end = segment.size if segment.base_offset < limit_base else limit_position
             most = max(max_bytes, head.size) if min_one_batch else max_bytes
-            length = self._length(segment, head, end, most)
+            length = self._length(segment, head.position, end, most)
             if length <= 0:
                 return LogRead(None, cut_short=head.position < end)
-            aborted: tuple[AbortedTxn, ...] = ()
-            if with_aborted:
-                upper = segment.offsets.fetch_upper_bound(min(head.position + most, end))
-                upper = self.end_of(i, log_end_offset) if upper is None else upper
-                aborted = tuple(self.aborted(i, offset, upper))
+            aborted = self._aborted(i, offset, min(head.position + most, end), log_end_offset) if with_aborted else ()
             return LogRead(FileRegion(segment.log_path, segment.log.fd, head.position, length), aborted=aborted)
         return LogRead(None)
 
-    def _read_on(self, offset: int, limit_base: int, limit_position: int, max_bytes: int) -> LogRead | None:
-        """The read without an index lookup, of a reader whose offset has a cached position in the active segment, where
-        the limit is too, at most max_bytes further on. None: an index lookup is needed."""
+    def _read_on(
+        self,
+        offset: int,
+        limit_base: int,
+        limit_position: int,
+        log_end_offset: int,
+        max_bytes: int,
+        *,
+        with_aborted: bool,
+    ) -> LogRead | None:
+        """The read without an index lookup, of a reader whose offset has a cached place. None: a lookup is needed, as
+        there is no such place, or not even one batch is within max_bytes."""
         base, position = self._places.get(offset, (-1, 0))
-        segment = self.all[-1]
-        length = limit_position - position
-        if base != segment.base_offset or base != limit_base or not 0 < length <= max_bytes:
+        if base < 0:
             return None
-        return LogRead(FileRegion(segment.log_path, segment.log.fd, position, length))
+        i = self.index_of(offset)
+        segment = self.all[i]
+        end = segment.size if base < limit_base else limit_position
+        if base != segment.base_offset or position >= end:
+            return None
+        length = self._length(segment, position, end, max_bytes)
+        if length <= 0:
+            return None
+        aborted = self._aborted(i, offset, min(position + max_bytes, end), log_end_offset) if with_aborted else ()
+        return LogRead(FileRegion(segment.log_path, segment.log.fd, position, length), aborted=aborted)
 
-    def _length(self, segment: LiveSegment, head: BatchHead, end: int, max_bytes: int) -> int:
-        length = end - head.position
-        return segment.whole_bytes(head.position, max_bytes) if max_bytes < length else length
+    def _length(self, segment: LiveSegment, position: int, end: int, max_bytes: int) -> int:
+        """How many bytes of whole batches to read from byte `position` on, up to byte `end`. Where max_bytes end the
+        read, the place behind it is cached."""
+        length = end - position
+        if max_bytes >= length:
+            return length
+        length, behind = segment.whole_bytes(position, max_bytes)
+        if behind is not None and length > 0:
+            self._note(behind, (segment.base_offset, position + length))
+        return length
+
+    def _aborted(self, i: int, offset: int, position: int, log_end_offset: int) -> tuple[AbortedTxn, ...]:
+        """The aborted transactions that a Fetch lists, which reads segment i from `offset` on up to byte `position`."""
+        if not any(segment.aborted() for segment in self.all[i:]):
+            return ()
+        upper = self.all[i].offsets.fetch_upper_bound(position)
+        return tuple(self.aborted(i, offset, self.end_of(i, log_end_offset) if upper is None else upper))
 
     def _place(self, offset: int, log_end_offset: int) -> tuple[int, int]:
         """The base offset of the segment, and the byte, where the batch with `offset` begins or the log ends."""
@@ -163,10 +188,14 @@ class LiveSegments:
         else:
             found = ((segment.base_offset, segment.locate(offset)) for segment in self.since(offset))
             place = next(((base, head.position) for base, head in found if head is not None), end)
-        if known is None and len(self._places) >= PLACES_MAX:
+        self._note(offset, place)
+        return place
+
+    def _note(self, offset: int, place: tuple[int, int]) -> None:
+        """Cache the place of an offset, in place of the oldest one."""
+        if offset not in self._places and len(self._places) >= PLACES_MAX:
             del self._places[next(iter(self._places))]
         self._places[offset] = place
-        return place
 
     def aborted(self, i: int, from_offset: int, to_offset: int) -> list[AbortedTxn]:
         """The aborted transactions with records in [from_offset, to_offset), from the transaction indexes of segment i

@@ -1,6 +1,6 @@
 """A log directory among all those of its broker: what a start checks across them.
 
-    meta.properties       one cluster.id and one node.id in all, and a directory.id of its own in each
+    meta.properties       in each of them, with one cluster.id, one node.id, and a directory.id of its own
     __cluster_metadata-0  only in the directory that metadata.log.dir names, else in the first of log.dirs
     <topic>-<partition>   a directory of a partition in one of them ("Duplicate log directories"), likewise one with
                           -future; those that the start renames to -stray do not count
@@ -70,6 +70,9 @@ class NodeDirectories:
     ) -> None:
         self.directory = directory
         self.others = [each for each in others if each.is_dir() and not same_path(each, directory)]
+        listed = [each for each in others if not same_path(each, directory)]
+        self.unformatted = [each for each in listed if not (each / FileKind.META_PROPERTIES).exists()]
+        """The others without meta.properties, also those that do not exist, as of a disk that is not mounted."""
         self._metadata_home = metadata_home
         self._is_stray, self._assigned = is_stray, assigned
 
@@ -84,6 +87,8 @@ class NodeDirectories:
     def refusals(self) -> Iterator[StartRefused]:
         """Yield what keeps Kafka from starting with `directory` beside the others, but for `copies`."""
         yield from (StartRefused(FileKind.META_PROPERTIES, each) for each in self.other_owners())
+        for path in self.unformatted:
+            yield StartRefused(str(path / FileKind.META_PROPERTIES), f"no such file, and log.dirs names {path}")
         mine = meta_of(self.directory)
         twin = None if mine is None or mine.directory_id is None else self.with_id(mine.directory_id)
         if mine is not None and twin is not None:

@@ -21,7 +21,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from formats.errors import FormatError
-from formats.file_name import INTERNAL_TOPICS, METADATA_TOPIC, DirectoryName, FileKind, build_directory, parse_directory
+from formats.file_name import (
+    INTERNAL_TOPICS,
+    METADATA_DIRECTORY,
+    METADATA_TOPIC,
+    DirectoryName,
+    FileKind,
+    build_directory,
+    parse_directory,
+)
 from formats.properties import PartitionMetadata, build_partition_metadata
 from formats.properties import build as build_properties
 from formats.properties import parse as parse_properties
@@ -80,6 +88,9 @@ class Recovery:
                  makes them strays
     node_id      the node.id that salvage writes into meta.properties; None where it stays
     directory_id the directory.id that salvage writes into meta.properties; None where it stays
+    properties   the text of the meta.properties that salvage writes in place of a missing or damaged one; None where
+                 it cannot, or need not
+    metadata_log the files of the metadata log that salvage makes anew, by name; empty where it does not
     left_out     the files of the log directory that salvage leaves out
     checked      is called for salvage: returns what a check of all files says, by the directory of the partition
     node         the other log directories of the broker; None where there are none, or they are not known
@@ -106,6 +117,8 @@ class Recovery:
     in_the_place: Collection[Path] = ()
     node_id: int | None = None
     directory_id: str | None = None
+    properties: str | None = None
+    metadata_log: Mapping[str, bytes] = field(default_factory=dict)
     left_out: Collection[str] = ()
     checked: Callable[[], Mapping[Path, Checked]] = dict
     node: NodeDirectories | None = None
@@ -136,21 +149,12 @@ class Recovery:
         if self._has_holder or not self.is_partition:
             self.refusals = self._holder.refusals()
         if self._has_holder and any(each.name.topic != METADATA_TOPIC for each in self.partitions):
-            self.passed_over = self._holder.passed_over()
-            self.passed_over += [
-                StartRefused(each.path.name, "Kafka does not see this directory: its name is not UTF-8")
-                for each in self.partitions
-                if not is_utf8(each.path.name)
-            ]
-            self.passed_over += _shared(self._holder)
-            try:
-                self._holder.offsets(FileKind.REPLICATION_OFFSETS)
-            except StartRefused as refused:  # a start reads this checkpoint only where there is a log
-                if refused.file not in {each.file for each in self.passed_over}:
-                    self.refusals.append(refused)
+            self._look_with_partitions()
         if self._has_holder and not (holder / FileKind.META_PROPERTIES).exists():
             reason = "is missing: nothing says whose log directory this is"
             self.refusals.insert(0, StartRefused(FileKind.META_PROPERTIES, reason))
+        self._unowned = [each for each in self.refusals if each.file == FileKind.META_PROPERTIES]
+        """What of meta.properties alone keeps Kafka from starting, whatever other log directories have."""
         self._copies = () if self.node is None or self.is_partition else self.node.copies
         if self.node is not None and self._has_holder:
             self._look_at(self.node)
@@ -176,6 +180,21 @@ class Recovery:
         self._high_watermarks = self._offsets(FileKind.REPLICATION_OFFSETS)
         self._log_starts = self._offsets(FileKind.LOG_START_OFFSETS)
         self._checked = self.checked() if self.salvage else {}
+
+    def _look_with_partitions(self) -> None:
+        """Add what a start finds where the log directory has partitions."""
+        self.passed_over = self._holder.passed_over()
+        self.passed_over += [
+            StartRefused(each.path.name, "Kafka does not see this directory: its name is not UTF-8")
+            for each in self.partitions
+            if not is_utf8(each.path.name)
+        ]
+        self.passed_over += _shared(self._holder)
+        try:
+            self._holder.offsets(FileKind.REPLICATION_OFFSETS)
+        except StartRefused as refused:  # a start reads this checkpoint only where there is a log
+            if refused.file not in {each.file for each in self.passed_over}:
+                self.refusals.append(refused)
 
     def _look_at(self, node: NodeDirectories) -> None:
         """Add what a start finds across the log directories of the broker, and take for passed over with what the
@@ -291,6 +310,7 @@ class Recovery:
         if not self.is_partition:
             self._copy_files(target)
             self._write_meta_properties(target)
+            self._write_metadata_log(target)
             self._write_checkpoints(LogDirectory(target), ends)
             self.disk.sync_directory(target)
 
@@ -315,6 +335,8 @@ class Recovery:
         path = self._holder.path / refused.file
         if refused.file in MENDED:
             return "removed" if refused.file == FileKind.CLEANER_OFFSETS else "written anew"
+        if refused in self._unowned:
+            return None if self.properties is None or self.is_partition else "written anew"
         if refused.file == FileKind.META_PROPERTIES and self._mends_properties():
             return "written anew"
         if path in self._second:
@@ -387,7 +409,8 @@ class Recovery:
         for planned in changed:
             back_up(planned.view, backup)
         bad = [each.file for each in (*self.refusals, *self.passed_over) if each.file in MENDED]
-        changes_meta = [FileKind.META_PROPERTIES] if self._meta_properties else []
+        changes_meta = [FileKind.META_PROPERTIES] if self._meta_properties or self._writes_properties else []
+        changes_meta = [each for each in changes_meta if (self._holder.path / each).exists()]
         self._back_up_files([*bad, *self.left_out, *changes_meta], backup)
         backup.close()
         self.backup = backup.path
@@ -400,6 +423,7 @@ class Recovery:
                 rename_for_end(self.disk, each.path, *each.partition, "stray")
         self._rename([planned for planned in changed if planned.saved.directory is not None])
         self._write_meta_properties(self._holder.path)
+        self._write_metadata_log(self._holder.path)
         for name in self.left_out:
             self.disk.remove(self._holder.path / name)
         if self._has_holder and (changed or bad):
@@ -432,14 +456,30 @@ class Recovery:
         entries = {} if self.node_id is None else {"node.id": str(self.node_id)}
         return entries if self.directory_id is None else {**entries, "directory.id": self.directory_id}
 
+    @property
+    def _writes_properties(self) -> bool:
+        """Whether salvage writes `properties`."""
+        return self.salvage and self.properties is not None and not self.is_partition
+
     def _write_meta_properties(self, holder: Path) -> None:
-        """Write `node_id` and `directory_id` into meta.properties, if they are set. Raises OSError."""
+        """Write `properties`, or `node_id` and `directory_id` into meta.properties, if they are set. Raises OSError."""
+        path = holder / FileKind.META_PROPERTIES
+        if self._writes_properties and self.properties is not None:
+            self.disk.write_file(path, self.properties.encode("latin-1"))
+            return
         if not self._meta_properties:
             return
-        path = holder / FileKind.META_PROPERTIES
         found = parse_properties(read_whole(path))
         entries = {**found.entries, **self._meta_properties}
         self.disk.write_file(path, build_properties(replace(found, entries=entries)))
+
+    def _write_metadata_log(self, holder: Path) -> None:
+        """Write the files of `metadata_log`. Raises OSError."""
+        if self.metadata_log and not self.is_partition:
+            directory = holder / METADATA_DIRECTORY
+            self.disk.make_directory(directory)
+            for name, data in self.metadata_log.items():
+                self.disk.write_file(directory / name, data)
 
     def _rename(self, moved: list[PartitionPlan]) -> None:
         """Rename directories to the names of their partitions, also two that have exchanged their names. A crash in

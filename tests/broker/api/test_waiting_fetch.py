@@ -33,7 +33,7 @@ class Watched(Partition):
     """An open partition without records, whose end is offset 0. It keeps its watchers, and counts how often it is
     read."""
 
-    opened_log = SimpleNamespace()  # type: ignore[assignment]
+    opened_log = SimpleNamespace(high_watermark=0)  # type: ignore[assignment]
 
     def __init__(self) -> None:
         self.watchers: list[Any] = []
@@ -163,6 +163,52 @@ def test_a_session_reads_only_what_has_changed(monkeypatch: pytest.MonkeyPatch) 
         fetches.broker.sessions.end(session_id)
         await asyncio.sleep(0.1)
         assert not fetches.partition.watchers
+
+    asyncio.run(main())
+
+
+def test_a_record_behind_the_offset_ends_a_wait_for_one_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partition is read once, for the answer."""
+
+    async def main() -> None:
+        fetches = Fetches(monkeypatch)
+        waiting = fetches.fetch(1)
+        assert fetches.partition.read == 1
+        monkeypatch.setattr(Watched, "opened_log", SimpleNamespace(high_watermark=1))
+        fetches.partition.watchers[0]()
+        fetches.partition.watchers[0]()
+        assert isinstance(await asyncio.wait_for(waiting, 5), Laid)
+        assert fetches.partition.read == 2
+        assert not fetches.partition.watchers
+
+    asyncio.run(main())
+
+
+def test_a_wait_goes_on_in_turns_where_many_partitions_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its time is over then; one that is given up leaves nothing behind."""
+
+    async def main() -> None:
+        fetches = Fetches(monkeypatch)
+        session_id = await fetches.begin(MANY)
+        await fetches.fetch(0, (session_id, 1), max_wait_ms=0)
+        tracker = fetches.broker.sessions.find(session_id).tracker
+        for epoch, max_wait_ms in ((2, 10_000), (3, 50), (4, 300)):
+            waiting = asyncio.ensure_future(fetches.fetch(0, (session_id, epoch), max_wait_ms=max_wait_ms))
+            await asyncio.sleep(0)
+            fetches.looked_up = 0
+            for changed in list(fetches.partition.watchers):
+                changed()
+            if epoch == 2:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+            else:
+                assert await rounds_of(waiting, lambda: fetches.looked_up) <= 2 * LONG_ITEMS
+                assert isinstance(waiting.result(), Laid)
+                assert fetches.looked_up >= MANY
+            await asyncio.sleep(0)
+            assert tracker.wake is None
 
     asyncio.run(main())
 

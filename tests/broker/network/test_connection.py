@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import struct
@@ -270,6 +271,17 @@ def test_a_burst_of_connections_waits_in_the_backlog(tmp_path: Path) -> None:
             client.settimeout(10)
             client.sendall(frame)
         assert all(client.recv(4) for client in clients)
+
+
+@pytest.mark.parametrize(("configured", "expected"), [("102400", 204_800), ("30000", 60_000), ("-1", None)])
+def test_the_send_buffer_of_a_connection(configured: str, expected: int | None, tmp_path: Path) -> None:
+    """socket.send.buffer.bytes, of which Linux reserves twice as much; -1 leaves it to the system."""
+    with running_node(tmp_path / "data", socket_send_buffer_bytes=configured) as node, node.client() as client:
+        client.call("api_versions", 0)
+        (connection,) = node.run(lambda: list(node.node.server.connections))
+        with socket.socket(fileno=os.dup(connection._socket.fileno())) as accepted:
+            found = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    assert found == expected or (expected is None and found > 204_800)
 
 
 def test_idle_connections_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

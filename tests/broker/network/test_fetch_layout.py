@@ -82,7 +82,7 @@ def test_read_by_kio(
     frame_being_made = FetchFrame(kind)
     for key, answers_of_topic in laid_topics:
         for each in answers_of_topic:
-            frame_being_made.add(key, each)
+            frame_being_made.add(key.bytes if isinstance(key, UUID) else key, each)
     laid = frame_being_made.whole(correlation_id, session_id, error_code=70, throttle_ms=12)
     laid.set_throttle(345)
     frame = frame_of(laid)

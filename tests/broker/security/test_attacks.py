@@ -12,6 +12,7 @@ import json
 import re
 import socket
 import ssl
+import struct
 import time
 import warnings
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ from kcli.security.scram_client import converse
 from kcli.testing.wire import plain
 from kcli.tls.certificates import Authority, Identity, make_authority
 from kcli.tls.contexts import client_context
+from tests.broker.rounds import rounds_of
 from tests.broker.running import Client, Closed, served_node
 from tests.broker.security.sasl_cases import ALICE, LOGINS
 from tests.broker.security.secured import NOW, Secured, SecuredBroker, secured_node, unused_port
@@ -383,6 +385,18 @@ def test_sasl_authenticate_before_its_handshake(secured: Secured, handled: list[
     assert {name for name, _ in handled} == {"api_versions"}
 
 
+@pytest.mark.parametrize("version", [-32_768, -1, 99])
+def test_unknown_versions_of_api_versions(version: int, secured: Secured) -> None:
+    """They are answered in version 0, and the client may ask again."""
+    for listener in ("SASL", "PLAINTEXT"):
+        with secured.connect(listener) as client:
+            client.socket.settimeout(10)
+            for _ in range(2):
+                client.socket.sendall(struct.pack(">ihhih", 11, 18, version, 5, 1) + b"c")
+                assert client.read_frame()[:6] == struct.pack(">ih", 5, ErrorCode.UNSUPPORTED_VERSION)
+            client.call("api_versions", 0)
+
+
 def test_an_answer_in_front_of_an_illegal_request_is_sent(secured: Secured) -> None:
     """Although both have come at once, and the second one ends the connection."""
     software = {"client_software_name": "x", "client_software_version": "1"}
@@ -500,6 +514,64 @@ JOIN: dict[str, Any] = {
     "topic_partitions": [],
 }
 READ_GROUPS = [(ResourceType.GROUP, name, Operation.READ) for name in ("g1", "g2")]
+
+
+def many(count: int, **fields: Any) -> list[dict[str, Any]]:
+    """So many items, each of a name of its own where a field is "#"."""
+    return [{key: f"n{i}" if value == "#" else value for key, value in fields.items()} for i in range(count)]
+
+
+MANY: dict[str, tuple[int, dict[str, Any]]] = {
+    "create_acls": (3, {"creations": many(20_000, resource_type=2, resource_name="#", resource_pattern_type=3,
+        principal="User:alice", host="*", operation=3, permission_type=3)}),
+    "delete_acls": (3, {"filters": many(20_000, resource_type_filter=2, resource_name_filter="#",
+        pattern_type_filter=3, principal_filter=None, host_filter=None, operation=1, permission_type=1)}),
+    "offset_fetch": (8, {"require_stable": False, "groups": [
+        {"group_id": "g", "topics": many(50_000, name="#", partition_indexes=[0])}]}),
+    "add_partitions_to_txn": (3, {"v3_and_below_transactional_id": "t", "v3_and_below_producer_id": 1,
+        "v3_and_below_producer_epoch": 0, "v3_and_below_topics": many(50_000, name="#", partitions=[0])}),
+    "txn_offset_commit": (3, {"transactional_id": "t", "group_id": "g", "producer_id": 1, "producer_epoch": 0,
+        "generation_id": -1, "member_id": "", "group_instance_id": None, "topics": many(20_000,
+        name="#", partitions=[{"partition_index": 0, "committed_offset": 0, "committed_leader_epoch": -1,
+        "committed_metadata": ""}])}),
+    "describe_topic_partitions": (0, {"topics": many(50_000, name="#"), "response_partition_limit": 2000,
+        "cursor": None}),
+    "consumer_group_heartbeat": (1, {"group_id": "g", **JOIN,
+        "subscribed_topic_names": [f"n{i}" for i in range(100_000)], "subscribed_topic_regex": None}),
+    "alter_user_scram_credentials": (0, {"deletions": many(50_000, name="#", mechanism=1), "upsertions": []}),
+    "elect_leaders": (2, {"election_type": 0, "timeout": 1000,
+        "topic_partitions": many(50_000, topic="#", partitions=[0])}),
+    "alter_partition_reassignments": (0, {"timeout": 1000, "topics": many(30_000, name="#",
+        partitions=[{"partition_index": 0, "replicas": None}])}),
+    "describe_log_dirs": (4, {"topics": many(50_000, topic="#", partitions=[0])}),
+    "alter_replica_log_dirs": (2, {"dirs": [{"path": "/x", "topics": many(50_000, name="#", partitions=[0])}]}),
+    "delete_groups": (2, {"groups_names": [f"n{i}" for i in range(50_000)]}),
+    "describe_user_scram_credentials": (0, {"users": many(50_000, name="#")}),
+    "sync_group": (5, {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None,
+        "protocol_type": "consumer", "protocol_name": "range", "assignments": many(50_000, member_id="#",
+        assignment=b"")}),
+    "join_group": (9, {"group_id": "g", "session_timeout": 6000, "rebalance_timeout": 6000, "member_id": "",
+        "group_instance_id": None, "protocol_type": "consumer", "reason": None, "protocols": many(50_000, name="#",
+        metadata=b"")}),
+    "list_transactions": (1, {"state_filters": [], "producer_id_filters": list(range(100_000)),
+        "duration_filter": -1}),
+    "list_groups": (5, {"states_filter": [f"n{i}" for i in range(100_000)], "types_filter": []}),
+    "alter_client_quotas": (1, {"validate_only": False, "entries": [
+        {"entity": [{"entity_type": "user", "entity_name": f"n{i}"}], "ops": []} for i in range(30_000)]}),
+    "describe_client_quotas": (1, {"components": many(50_000, entity_type="#", match_type=0, match="x"),
+        "strict": False}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("api", MANY)
+def test_a_denied_request_for_many_things_holds_nobody_up(api: str, secured: Secured) -> None:
+    version, request = MANY[api]
+    with secured.connect("SASL") as client:
+        frame = client.frame(api, version, request)
+    with alice(secured) as client, rounds_of(secured.node) as rounds:
+        client.socket.sendall(frame)
+        assert client.read_frame()
+    assert rounds.are_even, rounds
 
 
 @pytest.mark.parametrize("may", [False, True])

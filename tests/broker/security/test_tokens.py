@@ -7,10 +7,13 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kcli.broker.api.create_delegation_token import RENEWERS_MAX
+from kcli.broker.api.describe_delegation_token import may_know
 from kcli.metadata.image import MetadataImage
 from kcli.metadata.metadata_version import DELEGATION_TOKENS
 from kcli.metadata.result import Refused
@@ -34,6 +37,7 @@ OPTIONS = {
         f"org.apache.kafka.common.security.plain.PlainLoginModule required{PASSWORDS};"
     ),
 }
+TOO_LARGE = ErrorCode.RECORD_LIST_TOO_LARGE
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 NOBODYS = {CREATE: created(), RENEW: {"hmac": b"x", "renew_period": -1}, DESCRIBE: {"owners": None}}
 NOBODYS[EXPIRE] = {"hmac": b"x", "expiry_time_period": -1}
@@ -176,3 +180,28 @@ def test_a_sweep_is_bounded() -> None:
         for name, _, fields in sweep_tokens(image, 6):
             image.apply(name, fields, 0)
         assert len(image.delegation_tokens) == left
+
+
+def test_more_renewers_than_a_token_may_have(secured: Secured) -> None:
+    """Each record of the metadata log has to fit into a batch: one that does not would end the node."""
+    with connect(secured, "alice") as client:
+        few, many = (created(None, *(f"r{i}" for i in range(count))) for count in (RENEWERS_MAX, RENEWERS_MAX + 1))
+        long = created(None, *(f"{i}{'x' * 30_000}" for i in range(300)))
+        for asked, code in ((few, 0), (many, TOO_LARGE), (long, TOO_LARGE), (created(), 0)):
+            client.socket.sendall(client.frame(CREATE, 3, asked))
+            assert int.from_bytes(client.read_frame()[5:7]) == code
+
+
+def test_the_owners_of_a_long_request_are_not_walked_through(secured: Secured) -> None:
+    """For each token: an authenticated user with a long list of them would hold the event loop for seconds."""
+
+    class Owners(set[str]):
+        def __iter__(self) -> Iterator[str]:
+            pytest.fail("each owner is looked at")
+
+    token_id, _ = token(secured)
+    record = secured.node.node.broker.image.delegation_tokens[token_id]
+    call: Any = SimpleNamespace(principal=record["owner"])
+    broker: Any = SimpleNamespace(access=None)
+    assert may_know(broker, call, Owners({record["owner"], "User:x"}), record)
+    assert not may_know(broker, call, Owners({"User:x", "User:y"}), record)

@@ -273,24 +273,34 @@ def test_a_leader_at_the_end_of_offsets() -> None:
     data = bytearray(batch(0))
     assert not accept_plain(data, BatchTable(), LAST - 2, 0, **limits)
     assert data == batch(0)
-    runway = Runway(
-        ProducerTable(read_control),
-        AppendIndexer(LAST - 10, 0, -1, -1, LAST - 10),
-        0,
-        position=0,
-        size_max=1 << 20,
-        offset_max=LAST,
-        timestamp_max=LAST,
-        offset_slots=9,
-        time_slots=9,
-        keyed=False,
-        before_max_ms=LAST,
-        after_max_ms=LAST,
-        max_message_bytes=1 << 20,
-    )
+    taken: list[int] = []
+
+    def append_at(offset: int) -> object:
+        runway = Runway(
+            ProducerTable(read_control),
+            AppendIndexer(LAST - 10, 0, -1, -1, LAST - 10),
+            lambda *_: taken.append(offset),
+            0,
+            next_offset=offset,
+            position=0,
+            size_max=1 << 20,
+            offset_max=LAST,
+            timestamp_max=LAST,
+            offset_slots=9,
+            time_slots=9,
+            keyed=False,
+            codec=-1,
+            before_max_ms=LAST,
+            after_max_ms=LAST,
+            max_message_bytes=1 << 20,
+            verifications={},
+        )
+        return runway.append(bytearray(data), TIME_MS)
+
     for offset in (LAST - 1, LAST, -1, -(2**63)):
-        assert runway.append(data, lambda *_: None, offset, TIME_MS) is None
-    assert runway.append(data, lambda *_: None, LAST - 2, TIME_MS) is not None
+        assert append_at(offset) is None
+    assert append_at(LAST - 2) is not None
+    assert taken == [LAST - 2]
 
 
 # columns of Arrow

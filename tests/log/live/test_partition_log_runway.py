@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formats.kernels.crc import crc32c
 from kcli.log.config import LogConfig
 from kcli.log.disk import Disk
 from kcli.log.live.partition_log import Appended, PartitionLog
@@ -53,6 +54,23 @@ class Counting(PartitionLog):
         return found
 
 
+def damaged(draw: st.DataObject, data: bytearray) -> bytearray:
+    """The batch, seldom with a change behind its CRC field, and then mostly with the CRC of what it has become."""
+    how = draw.draw(st.sampled_from([None] * 12 + ["flip", "cut", "behind"]))
+    if how is None:
+        return data
+    if how == "flip":
+        data[draw.draw(st.integers(21, len(data) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
+    elif how == "cut":
+        del data[-draw.draw(st.integers(1, 5)) :]
+    else:
+        data += draw.draw(st.sampled_from([b"\0", b"garbage"]))
+    data[8:12] = (len(data) - 12).to_bytes(4)
+    if draw.draw(st.integers(0, 4)):
+        data[17:21] = crc32c(data[21:]).to_bytes(4)
+    return data
+
+
 class Sender:
     """The sequences of a few producers."""
 
@@ -69,14 +87,15 @@ class Sender:
             sequence = max(0, known + draw.draw(st.sampled_from([0, 0, 0, 0, 1, -len(values)])))
             if sequence == known:
                 self.next_sequence[producer] = known + len(values)
-        return batch(
+        made = batch(
             *values,
             producer=producer,
             sequence=sequence,
             transactional=producer == (7, 3),
             timestamp_ms=at_ms + draw.draw(st.sampled_from([0, 0, 0, -10, -50, 50])),
-            codec=draw.draw(st.sampled_from([0, 0, 0, 0, 3])),
+            codec=draw.draw(st.sampled_from([0, 0, 0, 1, 2, 3, 3, 4])),
         )
+        return damaged(draw, made)
 
 
 def outcome(do: Step, log: PartitionLog) -> object:
@@ -155,7 +174,19 @@ def test_most_batches_go_the_short_way(tmp_path: Path, producer: tuple[int, int]
         log.append_as_leader(memoryview(data), 0, NOW_MS + i)
     assert log.log_end_offset == 10
     assert log.taken == 9
-    log.append_as_leader(batch(b"value", codec=3), 0, NOW_MS)
+    log.append_as_leader(batch(b"value", producer=(7, 3), sequence=0, transactional=True), 0, NOW_MS)
     log.append_as_leader(batch(b"value"), 0, NOW_MS)
     log.append_as_leader(batch(b"value"), 0, NOW_MS)
     assert log.taken == 10
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_compressed_batches_go_the_short_way(tmp_path: Path, codec: int) -> None:
+    log = Counting(tmp_path, Disk(), LogConfig(), NOW_MS)
+    for i in range(4):
+        log.append_as_leader(batch(b"value" * 100, b"more", codec=codec, timestamp_ms=NOW_MS + i), 0, NOW_MS + i)
+    assert (log.log_end_offset, log.taken) == (8, 3)
+    log.set_config(LogConfig({"compression.type": "lz4"}))
+    for _ in range(3):
+        log.append_as_leader(batch(b"value" * 100, codec=codec), 0, NOW_MS)
+    assert (log.log_end_offset, log.taken) == (11, 5 if codec == 3 else 3)

@@ -1,0 +1,90 @@
+"""What a missing or damaged meta.properties should have, as far as other files know it.
+
+    version        1
+    cluster.id     that of the node's other log directories; of a line that is left in the file; a new one where the
+                   node is alone: the metadata log does not have it, and nobody else compares it
+    node.id        that of server.properties, of the other log directories, or of the only broker in the metadata log
+    directory.id   the one that the node has registered and that no other of its log directories has
+
+Source: MetaPropertiesEnsemble.verify; KIP-858.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from formats import properties
+from formats.errors import FormatError
+from formats.file_name import FileKind
+from formats.properties import MetaProperties, Properties
+from kcli.errors import UnreadableInput
+from kcli.log.log_directory import read_meta_properties, unusable
+from kcli.log.recovery.node_directories import NodeDirectories, meta_of
+from kcli.log.source import read_whole
+from kcli.metadata.image import MetadataImage
+
+NEW_CLUSTER_ID = ""
+"""In place of a cluster.id: any will do."""
+
+
+def known_properties(
+    node: NodeDirectories,
+    server: Mapping[str, str],
+    image: MetadataImage,
+    directory_id: str | None,
+    other_voters: Collection[int],
+) -> MetaProperties | None:
+    """Return what meta.properties of `node.directory` should have; None where Kafka can use the file, or where its ids
+    are not known.
+
+    server: the entries of server.properties. image: the metadata. directory_id: the one that is registered for the
+    directory; None where that is not known. other_voters: those of quorum-state but the node. The cluster.id is
+    NEW_CLUSTER_ID where the node is alone in a cluster whose id no file has. Raises UnreadableInput.
+    """
+    path = node.directory / FileKind.META_PROPERTIES
+    try:
+        meta = read_meta_properties(node.directory)
+    except FormatError:
+        meta = None
+    if (meta is not None and unusable(meta) is None) or (path.exists() and not path.is_file()):
+        return None
+    entries = _entries(node)
+    beside = [found for each in node.others if (found := meta_of(each)) is not None and unusable(found) is None]
+    nodes = {each.node_id for each in beside} or {*image.brokers}
+    ids = {_number(server.get("node.id", ""))} - {None} or nodes
+    if len(ids) != 1 or (node_id := ids.pop()) is None:
+        return None
+    clusters = {each.cluster_id for each in beside} or {entries.get("cluster.id")} - {None, ""}
+    known = {*image.brokers, *image.controllers, *other_voters, *voters_of(server)}
+    if not clusters and known == {node_id}:
+        clusters = {NEW_CLUSTER_ID}
+    if len(clusters) != 1:
+        return None
+    return MetaProperties(1, clusters.pop(), node_id, directory_id)
+
+
+def text_of(known: MetaProperties, cluster_id: str | None = None) -> str:
+    """The text of a meta.properties. cluster_id: the one in place of NEW_CLUSTER_ID."""
+    entries = {"version": str(known.version), "cluster.id": cluster_id or known.cluster_id or ""}
+    entries["node.id"] = str(known.node_id)
+    if known.directory_id is not None:
+        entries["directory.id"] = known.directory_id
+    return properties.build(Properties(entries)).decode()
+
+
+def _entries(node: NodeDirectories) -> Mapping[str, str]:
+    """What can be read of a damaged meta.properties."""
+    try:
+        return properties.parse(read_whole(node.directory / FileKind.META_PROPERTIES)).entries
+    except (FormatError, UnreadableInput):
+        return {}
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else None
+
+
+def voters_of(server: Mapping[str, str]) -> Collection[int]:
+    """The ids in controller.quorum.voters."""
+    found = (_number(each.strip().partition("@")[0]) for each in server.get("controller.quorum.voters", "").split(","))
+    return {each for each in found if each is not None}

@@ -1,0 +1,39 @@
+"""The metadata log under another name: __cluster_metadata-0.bak, or with -delete or -stray.
+
+A directory is one where it has quorum-state, or where partition.metadata has the id of the metadata topic. Kafka, which
+finds no metadata log, begins an empty one, knows no topic, and renames all partitions to -stray.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from formats.file_name import METADATA_DIRECTORY, FileKind
+from kcli.errors import KcliError, UnreadableInput
+from kcli.log.partition_directory import METADATA_TOPIC_ID, topic_id_of
+
+
+def renamed_metadata_log(home: Path) -> Path | None:
+    """Return the metadata log under another name in the log directory `home`, which has none under its own; of several
+    the one that was changed last. None where there is none. Raises UnreadableInput."""
+    if (home / METADATA_DIRECTORY).exists():
+        return None
+    try:
+        found = [each for each in home.iterdir() if each.is_dir() and _is_one(each)]
+        return max(found, key=lambda each: (_changed_at(each), each.name), default=None)
+    except OSError as error:
+        raise UnreadableInput.of(home, error) from error
+
+
+def _is_one(directory: Path) -> bool:
+    if (directory / FileKind.QUORUM_STATE).is_file():
+        return True
+    try:
+        return topic_id_of(directory) == METADATA_TOPIC_ID
+    except (KcliError, OSError):
+        return False
+
+
+def _changed_at(directory: Path) -> int:
+    """The last change of a log in a directory, in ns since the epoch; -1 where it has none."""
+    return max((each.stat().st_mtime_ns for each in directory.glob(f"*{FileKind.LOG}")), default=-1)

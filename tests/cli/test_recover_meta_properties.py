@@ -1,0 +1,90 @@
+"""meta.properties is missing or damaged: what other files know of its ids, in `kcli recover --salvage` and `verify`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from formats.file_name import FileKind
+from kcli.log.log_directory import read_properties
+from tests.cli.run import kcli
+from tests.metadata_damage import copied
+from tests.two_directories import two_directories
+
+META = FileKind.META_PROPERTIES
+DAMAGE = {
+    "missing": None,
+    "empty": b"",
+    "zeros": bytes(122),
+    "cut": b"#\n#Fri Nov 21 11:00:00 UTC 2026\nnode.id=1\nversion=1\n",
+}
+
+
+def damaged(directory: Path, damage: str) -> None:
+    data = DAMAGE[damage]
+    if data is None:
+        (directory / META).unlink()
+    else:
+        (directory / META).write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_salvage_writes_it_where_the_node_is_alone(tmp_path: Path, damage: str) -> None:
+    """Nobody else has the cluster.id: any will do. node.id and directory.id are those of the metadata log."""
+    directory = copied(tmp_path)
+    before = read_properties(directory / META)
+    damaged(directory, damage)
+    assert re.search("^next +kcli recover --salvage", kcli("recover", directory).stdout, re.MULTILINE)
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert ended.status == 0
+    assert "keep Kafka from starting" not in ended.stdout
+    after = read_properties(tmp_path / "new" / META)
+    assert {**after, "cluster.id": ""} == {**before, "cluster.id": ""}
+    assert re.fullmatch("[A-Za-z0-9_-]{22}", after["cluster.id"])
+    assert kcli("verify", tmp_path / "new").status == 0
+
+
+def test_in_place(tmp_path: Path) -> None:
+    directory = copied(tmp_path)
+    before = read_properties(directory / META)
+    damaged(directory, "zeros")
+    assert kcli("recover", "--salvage", "--in-place", directory).status == 0
+    assert read_properties(directory / META)["directory.id"] == before["directory.id"]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_the_next_step_of_verify_writes_it(tmp_path: Path, damage: str) -> None:
+    directory = copied(tmp_path)
+    before = read_properties(directory / META)
+    damaged(directory, damage)
+    shown = kcli("verify", directory).stdout.splitlines()
+    assert re.match(f"error +meta-properties-[a-z]+ +{re.escape(str(directory / META))} ", shown[0])
+    command = next(line for line in shown if "Next: " in line).split("Next: ")[1]
+    subprocess.run(["bash", "-c", command], check=True)
+    after = read_properties(directory / META)
+    assert {**after, "cluster.id": ""} == {**before, "cluster.id": ""}
+    assert len(after["cluster.id"]) == 22
+    assert kcli("verify", directory).status == 0
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_ids_of_the_other_log_directory(tmp_path: Path, which: int) -> None:
+    *directories, server = two_directories(tmp_path)
+    before = read_properties(directories[which] / META)
+    (directories[which] / META).unlink()
+    assert kcli("recover", "--salvage", "--config", server, "--out", tmp_path / "new", directories[which]).status == 0
+    assert read_properties(tmp_path / "new" / META) == before
+
+
+def test_not_where_other_voters_know_the_cluster(tmp_path: Path) -> None:
+    """With a cluster.id of its own a node cannot join the others."""
+    directory = copied(tmp_path, "kraft/controller-100")
+    (directory / META).write_bytes(b"")
+    ended = kcli("recover", "--salvage", "--out", tmp_path / "new", directory)
+    assert ended.status == 1
+    assert "1 would keep Kafka from starting" in ended.stdout
+    shutil.rmtree(tmp_path / "new")
