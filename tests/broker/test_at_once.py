@@ -225,3 +225,22 @@ def test_both_ways_are_equal(
     assert answers[0] == answers[1]
     assert logs[0] == logs[1]
     assert sum(found) > STEPS // 8, "many requests are plain"
+
+
+def test_a_plain_request_waits_for_the_answers_before_it(tmp_path: Path) -> None:
+    """The answers of a connection come in the order of its requests, also where a plain one follows a Fetch that waits
+    for data."""
+    with running_node(tmp_path / "data", **OPTIONS) as node, node.client() as client:
+        client.create_topic("orders", 1)
+        for _ in range(3):
+            client.call("api_versions", 0)
+        found: list[bool] = []
+        node.node.server.at_once = noted(node.node.server.at_once, found)
+        partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+        fetch = {"replica_id": -1, "max_wait": 300, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0}
+        waiting = client.frame("fetch", 4, fetch | {"topics": [{"topic": "orders", "partitions": [partition]}]})
+        began = client.correlation_id
+        client.socket.sendall(waiting + client.frame("api_versions", 0, {}) + client.frame("api_versions", 0, {}))
+        order = [int.from_bytes(client.read_frame()[:4]) - began for _ in range(3)]
+    assert order == [0, 1, 2]
+    assert found[-2:] == [True, True]
