@@ -9,7 +9,7 @@ They do no I/O and create no Python object per record; long loops run without th
     compaction          cleaner
     output              text, summary
     export              arrow: records as columns and back; payload: Avro, JSON and Protobuf as columns
-    requests            wire: checks the bytes of a request before objects are made of it
+    requests            wire: checks the bytes of a request before objects are made of it; group_requests: frequent ones
                         produce: answers plain Produce requests
 
 A module is NAME.pyx. NAME.pxd declares its C interface for other kernels, NAME.pyi its Python interface. A function

@@ -58,6 +58,25 @@ class Outcome:
         self.answers.append((token, response))
 
 
+class Commits(Protocol):
+    """The records of a request that a machine handles at once, which it applies itself once they are appended."""
+
+    @property
+    def records(self) -> Sequence[Pair]:
+        """The records, in one batch; none for a request without any."""
+
+
+class AtOnce(Protocol):
+    """A machine that handles frequent requests without an Outcome, where they succeed."""
+
+    def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Any:
+        """Return the Commits of the request; None, with no more changed than a session extended, where `handle` has to
+        answer it."""
+
+    def committed(self, commits: Any) -> None:
+        """Apply the records of the Commits, as `replay` does: they were appended at that log end offset."""
+
+
 class Machine(Protocol):
     """One partition of a coordinator's topic, as the broker drives it. Times are milliseconds since 1970."""
 

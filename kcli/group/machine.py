@@ -23,7 +23,7 @@ from kcli.coordinator.machine import Outcome, Pair, Token
 from kcli.group import listing, members, offsets, requests
 from kcli.group.classic.group import ClassicGroup
 from kcli.group.classic.rebalance import extend_session, prepare
-from kcli.group.committed import CommittedOffset
+from kcli.group.committed import NONE, CommittedOffset
 from kcli.group.config import GroupConfig
 from kcli.group.consumer import describe, fence
 from kcli.group.consumer import heartbeat as consumer_heartbeat
@@ -32,6 +32,7 @@ from kcli.group.consumer.group import ConsumerGroup
 from kcli.group.errors import GroupError
 from kcli.group.foreign import GROUP_RECORDS, MEMBER_RECORDS, ForeignGroup
 from kcli.group.metadata import Metadata, NoMetadata
+from kcli.group.offsets import Commits
 from kcli.group.records import (
     CLASSIC_GROUP,
     LEGACY_OFFSET,
@@ -46,6 +47,7 @@ from kcli.group.turn import Shard, Turn
 from kcli.protocol.topic_partition import TopicPartition
 
 RETRY_MS = 500
+HEARD = Commits([], "", [])
 _HANDLERS: dict[type, Callable[[Turn, Token, Any], None]] = {
     requests.JoinGroup: members.join,
     requests.SyncGroup: members.sync,
@@ -85,6 +87,21 @@ class GroupMachine:
         turn = Turn(self._shard, now_ms)
         _HANDLERS[type(request)](turn, token, request)
         return turn.outcome
+
+    def at_once(self, request: Any, log_end_offset: int, now_ms: int) -> Commits | None:
+        """Handle a Heartbeat or CommitOffsets that succeeds; None, with no more changed than a session extended, for
+        one that `handle` has to answer. The Commits are to be appended at the log end offset, then given to
+        `committed`; a Heartbeat has no records."""
+        turn = Turn(self._shard, now_ms)
+        if isinstance(request, requests.CommitOffsets):
+            return offsets.commit_at_once(turn, request, log_end_offset)
+        return HEARD if members.heartbeat_at_once(turn, request) else None
+
+    def committed(self, commits: Commits) -> None:
+        """Apply the appended records of a commit, as `replay` does one by one."""
+        replay = self._shard.committed.replay
+        for partition, offset in commits.offsets:
+            replay(commits.group_id, partition, offset, NONE)
 
     def tick(self, now_ms: int) -> Outcome:
         """Run the earliest timer that is due, if one is; its records are replayed before the next timer runs.

@@ -52,6 +52,11 @@ def heartbeat(turn: Turn, token: Token, request: Heartbeat) -> None:
         classic_members.heartbeat(turn, token, request, group)
 
 
+def heartbeat_at_once(turn: Turn, request: Heartbeat) -> bool:
+    """Handle the Heartbeat of a classic group's member, if its answer is no error. Return whether it is not."""
+    return turn.shard.consumer(request.group_id) is None and classic_sync.beat(turn, request) == ErrorCode.NONE
+
+
 def leave(turn: Turn, token: Token, request: LeaveGroup) -> None:
     """Handle LeaveGroup."""
     group = turn.shard.consumer(request.group_id)

@@ -9,6 +9,8 @@ offsets), KIP-848 (topic ids).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kcli.coordinator.machine import Batch, Pair, Token
 from kcli.group.classic.group import ClassicGroup, State
 from kcli.group.classic.rebalance import extend_session
@@ -43,6 +45,14 @@ EXPIRE: TimerKey = ("expire",)
 # commit
 
 
+class Commits(NamedTuple):
+    """The records of a group's commit, and its offsets as `Committed.replay` takes them once these are appended."""
+
+    records: list[Pair]
+    group_id: str
+    offsets: list[tuple[TopicPartition, CommittedOffset]]
+
+
 def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
     """Append the offsets of an OffsetCommit or TxnOffsetCommit in one batch.
 
@@ -72,6 +82,28 @@ def commit(turn: Turn, token: Token, request: CommitOffsets) -> None:
     turn.answer(token, OffsetsAnswer(errors=errors))
 
 
+def commit_at_once(turn: Turn, request: CommitOffsets, log_end_offset: int) -> Commits | None:
+    """Return the records of an OffsetCommit whose partitions can all be committed, and what replaying them means, where
+    the first one is appended at the log end offset. None where any partition has an error; only the member's session is
+    extended then."""
+    if request.group_id not in turn.shard.groups:
+        return None
+    try:
+        _check_commit(turn, request)
+    except GroupError:
+        return None
+    metadata_max = turn.shard.config.offset_metadata_max_size
+    records: list[Pair] = []
+    offsets: list[tuple[TopicPartition, CommittedOffset]] = []
+    for each in request.offsets:
+        if each.metadata is not None and utf16_length(each.metadata) > metadata_max:
+            return None
+        offset = _committed(each, request, turn.now_ms, log_end_offset + len(records))
+        records.append(offset_record(request.group_id, each.topic, each.partition, offset))
+        offsets.append((TopicPartition(each.topic, each.partition), offset))
+    return Commits(records, request.group_id, offsets) if turn.fits(records) else None
+
+
 def _check_commit(turn: Turn, request: CommitOffsets) -> None:
     group = turn.shard.groups.get(request.group_id)
     if group is None:
@@ -86,7 +118,9 @@ def _check_commit(turn: Turn, request: CommitOffsets) -> None:
             extend_session(turn, group, member)
 
 
-def _committed(offset: OffsetToCommit, request: CommitOffsets, now_ms: int) -> CommittedOffset:
+def _committed(
+    offset: OffsetToCommit, request: CommitOffsets, now_ms: int, record_offset: int = NONE
+) -> CommittedOffset:
     return CommittedOffset(
         offset.offset,
         now_ms,
@@ -94,6 +128,7 @@ def _committed(offset: OffsetToCommit, request: CommitOffsets, now_ms: int) -> C
         offset.metadata or "",
         NONE if request.retention_ms == NONE else now_ms + request.retention_ms,
         offset.topic_id if request.producer_id < 0 else ZERO_ID,
+        record_offset,
     )
 
 

@@ -107,7 +107,7 @@ class Controls:
         configured = single_node_config(data_dir, ("127.0.0.1", port), None, None, {**DEFAULTS, **config}, protocol)
         node = Node(configured, disk=UnsyncedDisk(), clock=self._clock)
         await node.start()
-        node.server.handle, node.server.plain = partial(self._faults.handle, node.router), None
+        node.server.handle = partial(self._faults.handle, node.router)
         self._node = node
         self._listener = protocol
         return node.addresses[protocol]

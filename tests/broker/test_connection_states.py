@@ -157,7 +157,7 @@ async def connected() -> AsyncIterator[Client]:
         config=SimpleNamespace(socket_request_max_bytes=1 << 20, controller_listener_names=()),
         requests=requests,
         handle=handle,
-        plain=None,
+        at_once=lambda *_: None,
         scratch=memoryview(bytearray(1 << 18)),
         renew_scratch=lambda: None,
         forget=lambda _: None,

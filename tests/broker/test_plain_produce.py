@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 
 from formats.kernels.crc import crc32c
 from kcli.broker.partition.partitions import Partition
+from kcli.broker.wire.answers import Laid
+from kcli.broker.wire.call import Client as Peer
 from kcli.log.config import LogConfig
 from kcli.log.live.partition_log import PartitionLog
 from kcli.protocol.error_code import ErrorCode
@@ -39,7 +41,7 @@ CONFIGS: tuple[dict[str, str], ...] = (
     {"max.message.bytes": "400"},
     {"segment.ms": "40"},
 )
-PARTITIONS = 3
+PARTITIONS, PRODUCE = 3, 0
 VERSIONS = (3, 8, *range(9, 14), *range(9, 14))
 SYNC = bytes.fromhex("0000000a 0012 0000 7fffffff ffff".replace(" ", ""))
 """An ApiVersions request, whose answer shows that the requests before it are answered."""
@@ -56,12 +58,15 @@ class Broker:
         router, server = node.node.router, node.node.server
         router.now_ms = lambda: self.now_ms
 
-        def counted(frame: memoryview) -> bytes | None:
-            found = router.plain(frame)
-            self.plain += found is not None
+        def counted(frame: memoryview, client: Peer) -> Laid | None:
+            found = router.at_once(frame, client)
+            self.plain += found is not None and int.from_bytes(frame[:2]) == PRODUCE
             return found
 
-        server.plain = counted if is_short else None
+        if is_short:
+            server.at_once = counted
+        else:
+            server.handle = router.handle  # no request is answered at once
 
     def create(self, topic: str, config: dict[str, str]) -> bytes:
         """Make a topic; its id."""

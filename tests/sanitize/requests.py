@@ -1,5 +1,5 @@
 """Frames of the wire protocol through formats.kernels.wire, against every schema that the broker checks with; plain
-Produce requests through formats.kernels.produce."""
+requests through formats.kernels.produce and group_requests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from random import Random
 from formats.errors import FormatError
 from formats.kernels.append import Runway
 from formats.kernels.crc import crc32c
+from formats.kernels.group_requests import read_heartbeat, read_offset_commit
 from formats.kernels.indexes import AppendIndexer
 from formats.kernels.produce import ProduceLanes
 from formats.kernels.producers import ProducerTable
@@ -154,6 +155,35 @@ def answer_plain(random: Random) -> None:
         lanes.answer(tight(plain_produce(random)), NOW_MS)
 
 
+def of_a_group(random: Random) -> bytes:
+    """An OffsetCommit or a Heartbeat of any version, with numbers changed."""
+    key, version = random.choice((8, 12)), random.randrange(12)
+    flexible = version >= (8 if key == 8 else 4)
+
+    def text(value: bytes) -> bytes:
+        return (varint(len(value) + 1) if flexible else wrapped(len(value), 2)) + value
+
+    def count(value: int) -> bytes:
+        return varint(value + 1) if flexible else wrapped(value, 4)
+
+    tags = b"\0" if flexible else b""
+    null = b"\0" if flexible else b"\xff\xff"
+    head = wrapped(key, 2) + wrapped(version, 2) + wrapped(7, 4) + wrapped(4, 2) + b"name" + tags
+    body = text(b"group") + wrapped(3, 4) + text(b"member") + (null if version >= (7 if key == 8 else 3) else b"")
+    if key == 8:
+        epoch = wrapped(-1, 4) if version >= 6 else b""
+        partition = wrapped(1, 4) + wrapped(99, 8) + epoch + text(random.choice((b"", b"noted"))) + tags
+        partitions = random.choice((0, 1, 3, 101))
+        topic = bytes(16) if version >= 10 else text(b"topic")
+        topics = random.choice((0, 1, 2))
+        body += count(topics) + (topic + count(partitions) + partition * partitions + tags) * topics
+    data = bytearray(head + body + tags)
+    for _ in range(random.choice((0, 0, 1, 2))):
+        at, size = random.randrange(len(data)), random.choice((1, 2, 4))
+        data[at : at + size] = wrapped(extreme(random), size)
+    return bytes(data[: random.choice((len(data), len(data), random.randrange(len(data) + 1)))])
+
+
 def run(random: Random) -> None:
     """One frame; a FormatError or UnicodeDecodeError (a ValueError) is what a kernel may say."""
     if random.random() < 0.5:
@@ -169,3 +199,6 @@ def run(random: Random) -> None:
     for version, body in ((random.randrange(3, 14), data), (random.randrange(3, 9), produce(random))):
         with contextlib.suppress(FormatError, ValueError):
             read_produce(tight(body), random.choice((0, 0, len(body))), version, limit)
+    for whole in (data, of_a_group(random)):
+        read_heartbeat(tight(whole))
+        read_offset_commit(tight(whole))

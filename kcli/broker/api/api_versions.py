@@ -51,12 +51,15 @@ def api_versions(broker: Broker, call: types.ApiVersionsCall) -> types.ApiVersio
     )
 
 
+def kept_state(broker: Broker, _listener: str) -> tuple[int, int, int]:
+    """What a kept answer depends on besides the request: the features and their epoch."""
+    return broker.image.version, broker.image.features_epoch, broker.metadata.kraft_version
+
+
 def inputs(broker: Broker, call: types.ApiVersionsCall) -> Inputs:
-    """What the answer depends on: whether the version is known and the software is named; the features and their
-    epoch."""
-    image = broker.image
+    """What the answer depends on: whether the version is known and the software is named; the state."""
     fields = call.request is not None, call.request is None or names_software(call.request)
-    return Inputs(fields, (image.version, image.features_epoch, broker.metadata.kraft_version))
+    return Inputs(fields, kept_state(broker, call.listener))
 
 
 def _finalized(broker: Broker) -> dict[str, int]:

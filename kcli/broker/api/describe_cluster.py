@@ -36,10 +36,16 @@ def describe_cluster(broker: Broker, call: types.DescribeClusterCall) -> types.D
     return _controllers(broker, call) if here == CONTROLLERS else _brokers(broker, call)
 
 
+def kept_state(broker: Broker, listener: str) -> tuple[int, int | None]:
+    """What a kept answer depends on besides the request: the metadata image, on a controller's listener the active
+    controller."""
+    is_controllers = listener in broker.config.controller_listener_names
+    return broker.image.version, broker.metadata.leader_id if is_controllers else None
+
+
 def inputs(broker: Broker, call: types.DescribeClusterCall) -> Inputs:
-    """What the answer depends on: the request; the metadata image, on a controller's listener the active controller."""
-    is_controllers = call.listener in broker.config.controller_listener_names
-    return Inputs(call.request, (broker.image.version, broker.metadata.leader_id if is_controllers else None))
+    """What the answer depends on: the request and the state."""
+    return Inputs(call.request, kept_state(broker, call.listener))
 
 
 def _controllers(broker: Broker, call: types.DescribeClusterCall) -> types.DescribeClusterResponse:

@@ -7,11 +7,12 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from formats.kernels.group_requests import read_heartbeat
 from kcli.broker.broker import Broker
 from kcli.broker.coordinators.groups import when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
 from kcli.broker.wire import member_layout
-from kcli.broker.wire.answers import Laid
+from kcli.broker.wire.answers import Encoded, Laid
 from kcli.group.requests import Heartbeat
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
@@ -38,6 +39,18 @@ def heartbeat(broker: Broker, call: types.HeartbeatCall) -> Laid | Awaitable[Lai
     except CoordinatorError as error:
         return _failed(call, error)
     return when_answered(answer, lambda answer: _finished(call, answer))
+
+
+def answer_plain(broker: Broker, frame: memoryview) -> Laid | None:
+    """Answer a plain Heartbeat, of a member of a group that does not rebalance, from its bytes: no objects of kio's are
+    made. None, with nothing changed, for any other."""
+    read = read_heartbeat(frame)
+    if read is None:
+        return None
+    group_id, generation, member_id, instance_id, answer = read
+    if not group_id or not broker.groups.at_once(group_id, Heartbeat(group_id, member_id, instance_id, generation)):
+        return None
+    return Encoded([answer])
 
 
 def _finished(call: types.HeartbeatCall, answer: asyncio.Future[int]) -> Laid:

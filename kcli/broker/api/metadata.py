@@ -52,6 +52,11 @@ def metadata(broker: Broker, call: types.MetadataCall) -> types.MetadataResponse
     return _respond(broker, call, view, _by_name(broker, call, view, names, describable))
 
 
+def kept_state(broker: Broker, _listener: str) -> int:
+    """What a kept answer depends on besides the request: the metadata image."""
+    return broker.image.version
+
+
 def inputs(broker: Broker, call: types.MetadataCall) -> Inputs:
     """What the answer depends on: the request and the metadata image. Not kept: the answer about a topic that has no
     partitions or is unknown, as it may be created."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+from formats.kernels.group_requests import read_offset_commit
 from kcli.broker.broker import Broker
-from kcli.broker.coordinators.groups import id_text, milliseconds, when_answered
+from kcli.broker.coordinators.groups import TOPICS_KEPT, id_text, milliseconds, when_answered
 from kcli.broker.coordinators.runtime import CoordinatorError
-from kcli.broker.wire.answers import Laid
+from kcli.broker.wire.answers import Encoded, Laid
 from kcli.broker.wire.offset_commit_layout import Answered, lay_out
 from kcli.group.requests import CommitOffsets, OffsetsAnswer, OffsetToCommit
 from kcli.metadata.partition import Topic
@@ -60,6 +63,33 @@ def offset_commit(broker: Broker, call: types.OffsetCommitCall) -> Laid | Awaita
     except CoordinatorError as error:
         return _answer(call, topics, error.code, {})
     return when_answered(answer, lambda answer: _finished(call, topics, answer))
+
+
+def answer_plain(broker: Broker, frame: memoryview) -> Laid | None:
+    """Answer a plain OffsetCommit, all of whose partitions can be committed at once, from its bytes: no objects of
+    kio's are made. None, with nothing changed, for any other."""
+    read = read_offset_commit(frame)
+    if read is None:
+        return None
+    version, group_id, generation, member_id, instance_id, topics, answer = read
+    image = broker.image
+    offsets: list[OffsetToCommit] = []
+    for key, partitions in topics:
+        topic = image.topic(key) if isinstance(key, str) else image.topic_by_id(_uuid(key))
+        if topic is None:
+            return None
+        name, topic_id, known = topic.name, id_text(topic.id), topic.partitions
+        for number, offset, epoch, metadata in partitions:
+            if number not in known:
+                return None
+            offsets.append(OffsetToCommit(name, topic_id, number, offset, epoch, metadata))
+    request = CommitOffsets(group_id, member_id, instance_id, generation, tuple(offsets), version)
+    return Encoded([answer]) if offsets and broker.groups.at_once(group_id, request) else None
+
+
+@lru_cache(maxsize=TOPICS_KEPT)
+def _uuid(value: bytes) -> UUID:
+    return UUID(bytes=value)
 
 
 def _finished(call: types.OffsetCommitCall, topics: Topics, answer: asyncio.Future[OffsetsAnswer]) -> Laid:

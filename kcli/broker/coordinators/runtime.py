@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from uuid import UUID
 
 from formats.batch_writer import write_batch
@@ -39,6 +39,7 @@ from kcli.protocol.error_code import ErrorCode
 if TYPE_CHECKING:
     from kcli.broker.coordinators.context import CoordinatorContext
     from kcli.broker.partition.partitions import Partition
+    from kcli.coordinator.machine import AtOnce
     from kcli.metadata.changes import Changes
     from kcli.metadata.partition import Topic
 
@@ -311,6 +312,36 @@ class Coordinator:
         else:
             future.add_done_callback(lambda _: shard.waiting.pop(token, None))
         return future
+
+    def at_once(self, key: str, request: Any) -> bool:
+        """Let the machine of the key's partition handle a request that succeeds and whose records are committed as soon
+        as they are appended: neither futures nor outcomes are made for it. Return False, with no more changed than a
+        session extended, for any other request: `send` then answers it, with all its errors. Only the coordinator of
+        groups has such machines."""
+        count = self.partition_count
+        shard = self._shards.get(partition_of(key, count)) if count else None
+        if shard is None or not shard.is_loaded:
+            return False
+        machine = cast("AtOnce", shard.machine)
+        partition, uncommitted = self.context.partitions.get(self.topic, shard.number), shard.uncommitted
+        if partition is None or uncommitted is None or not partition.commits_at_once or uncommitted.must_wait:
+            return False
+        now_ms = self.context.clock.now_ms()
+        commits = machine.at_once(request, partition.log.log_end_offset, now_ms)
+        if commits is None:
+            return False
+        if commits.records:
+            data = write_batch(commits.records, now_ms, base_sequence=self.work.base_sequence)
+            try:
+                partition.append_as_leader(data, now_ms, origin=Origin.COORDINATOR)
+            except OSError as error:
+                partition.failed(error)
+                return False
+            except (AppendRefused, LogFailed):
+                return False
+            machine.committed(commits)
+        self._expect(shard)
+        return True
 
     def pass_to_all(self, request: Any) -> None:
         """Pass a request to every loaded machine, and drop the responses."""

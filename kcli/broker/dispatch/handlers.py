@@ -18,12 +18,12 @@ from kcli.protocol.error_code import ErrorCode
 from kcli.security.authorizer import AuthorizerNotReady
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Hashable
 
     from kcli.broker.broker import Broker
     from kcli.broker.dispatch.inputs import Inputs
     from kcli.broker.dispatch.parts import Handler
-    from kcli.broker.wire.answers import Answer
+    from kcli.broker.wire.answers import Answer, Laid
     from kcli.broker.wire.call import Call
     from kcli.broker.wire.messages import Message
 
@@ -41,6 +41,20 @@ def inputs_of(api_key: int) -> Callable[[Broker, Call], Inputs] | None:
     """The function that returns the Inputs of an API's answers; None for an API whose answers are not kept (kept.py).
     Raises KeyError for an unknown key."""
     return getattr(_module(api_key), "inputs", None)
+
+
+@cache
+def state_of(api_key: int) -> Callable[[Broker, str], Hashable] | None:
+    """The function that returns the state of the node that an API's kept answers to a listener's clients depend on;
+    None where they depend on more than that and the request's bytes. Raises KeyError for an unknown key."""
+    return getattr(_module(api_key), "kept_state", None)
+
+
+@cache
+def plain_of(api_key: int) -> Callable[[Broker, memoryview], Laid | None] | None:
+    """The function that answers an API's plain requests from their bytes; None for an API that has none. Raises
+    KeyError for an unknown key."""
+    return getattr(_module(api_key), "answer_plain", None)
 
 
 def _module(api_key: int) -> ModuleType:

@@ -4,6 +4,10 @@ The function `inputs` in a handler's module returns what its answers depend on: 
 the node, such as the version of the metadata image. The fields are the key of a kept answer; where the state has
 changed, the answer is made again. An answer about many partitions takes milliseconds to make: it waits for its turn,
 and is made once for all requests that wait for it.
+
+A client asks the same again with the same bytes, apart from the correlation id. Where all that the answer depends on
+besides the bytes is the function `kept_state` of the handler's module, the kept answer is found by them, and the
+request is not decoded. The client id is no part of these bytes: no answer that is kept depends on it.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
-from kcli.broker.dispatch.handlers import inputs_of
+from kcli.broker.dispatch.handlers import inputs_of, state_of
 from kcli.broker.process.turns import apart_if, has_long_list
 from kcli.broker.wire.answers import Answer, Laid
 
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from kcli.broker.broker import Broker
     from kcli.broker.dispatch.inputs import Inputs
     from kcli.broker.wire.apis import Api
-    from kcli.broker.wire.call import Call
+    from kcli.broker.wire.call import Call, Client
 
     Handle = Callable[[Api, Call], Answer | Awaitable[Answer]]
 
@@ -32,19 +36,31 @@ ENTRY_BYTES: Final = 16 << 10
 SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8  # the frame's size and its correlation id
 THROTTLE_BYTES: Final = 4
+CLIENT_ID_AT: Final = 8  # the length of the client id in a request, behind API key, version and correlation id
+CLIENT_ID_LENGTH_BYTES: Final = 2
+REQUEST_BYTES: Final = 4 << 10
+"""The largest request that is found by its bytes."""
+FORMS_MAX: Final = 8
+"""How many requests of different bytes find one kept answer by them."""
+
+
+Form = tuple[str, tuple[str, str] | None, bytes, bytes]
+"""What identifies a request by its bytes: the listener, the client where there is an authorizer, API key and version,
+and the bytes behind the client id."""
 
 
 class Kept:
     """A kept answer. size: the size field of its frame. body: the frame behind the correlation id. state: that of the
     node when the answer was made. throttle_at: where in the body the throttle time is, None where the version has
-    none."""
+    none. forms: the keys of the requests that find it by their bytes."""
 
-    __slots__ = ("body", "size", "state", "throttle_at")
+    __slots__ = ("body", "forms", "size", "state", "throttle_at")
 
     def __init__(self, frame: bytes, state: Hashable, throttle_at: int | None) -> None:
         self.size = frame[:SIZE_BYTES]
         self.body = memoryview(frame)[HEAD_BYTES:]
         self.state = state
+        self.forms: list[Form] = []
         self.throttle_at = None if throttle_at is None else throttle_at - HEAD_BYTES
 
     def to(self, correlation_id: int) -> KeptAnswer:
@@ -74,8 +90,39 @@ class KeptAnswers:
         self._broker = broker
         self._handle = handle
         self._kept: dict[Hashable, Kept] = {}  # the least recently used first
+        self._forms: dict[Form, Kept] = {}
         self._making: dict[Hashable, asyncio.Task[Kept]] = {}
         self.size_bytes = 0
+
+    def at_once(self, frame: memoryview, client: Client) -> KeptAnswer | None:
+        """The kept answer to a request of those bytes; None where none is found by them."""
+        form = self._form(frame, client)
+        kept = None if form is None else self._forms.get(form)
+        if kept is None:
+            return None
+        find = state_of(int.from_bytes(frame[:2]))
+        if find is None or find(self._broker, client.listener) != kept.state:
+            return None
+        return kept.to(int.from_bytes(frame[4:CLIENT_ID_AT], signed=True))
+
+    def _form(self, frame: memoryview, client: Client) -> Form | None:
+        """The key of a request's bytes; None where it is too long, or its header is torn."""
+        behind = CLIENT_ID_AT + CLIENT_ID_LENGTH_BYTES
+        length = int.from_bytes(frame[CLIENT_ID_AT:behind], signed=True)
+        if not -1 <= length <= len(frame) - behind or len(frame) > REQUEST_BYTES:
+            return None
+        who = None if self._broker.authorizer is None else (client.principal, client.client_host)
+        return client.listener, who, bytes(frame[:4]), bytes(frame[behind + max(length, 0) :])
+
+    def _note_form(self, call: Call, kept: Kept) -> None:
+        """Let requests of the same bytes find this answer by them."""
+        if call.frame is None or len(kept.forms) == FORMS_MAX or state_of(call.messages.api_key) is None:
+            return
+        form = self._form(memoryview(call.frame), call)
+        if form is not None and self._forms.get(form) is not kept:
+            self._forms[form] = kept
+            kept.forms.append(form)
+            self.size_bytes += len(form[-1])
 
     def answer(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """The kept answer to a request; a new one, or an awaitable of it, where none is kept for it."""
@@ -91,6 +138,7 @@ class KeptAnswers:
         if kept is not None:
             self._kept[key] = kept
             if kept.state == inputs.state:
+                self._note_form(call, kept)
                 return kept.to(call.header.correlation_id)
         return self._shared(api, call, key, inputs)
 
@@ -137,5 +185,10 @@ class KeptAnswers:
 
     def _drop(self, key: Hashable) -> None:
         dropped = self._kept.pop(key, None)
-        if dropped is not None:
-            self.size_bytes -= len(dropped.body) + ENTRY_BYTES
+        if dropped is None:
+            return
+        self.size_bytes -= len(dropped.body) + ENTRY_BYTES
+        for form in dropped.forms:
+            self.size_bytes -= len(form[-1])
+            if self._forms.get(form) is dropped:
+                del self._forms[form]

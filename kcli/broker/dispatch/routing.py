@@ -1,19 +1,19 @@
-"""Routes a request to its handler on this node, or to the active controller; a plain Produce request to a kernel."""
+"""Routes a request to its handler on this node, or to the active controller; answers plain requests at once."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Final, cast
 
 from kcli.broker.authorization import Denied
 from kcli.broker.broker import Broker
-from kcli.broker.dispatch.handlers import answer, handler
+from kcli.broker.dispatch.handlers import answer, handler, plain_of, state_of
 from kcli.broker.dispatch.kept import KeptAnswers
 from kcli.broker.metadata.errors import NotController
-from kcli.broker.wire.answers import REFUSED_WITHOUT_ACKS, Answer, HangUp
+from kcli.broker.wire.answers import REFUSED_WITHOUT_ACKS, Answer, Encoded, HangUp, Laid
 from kcli.broker.wire.apis import CONTROLLERS, LOOKED_AT_FIRST, Api
-from kcli.broker.wire.call import Call
+from kcli.broker.wire.call import Call, Client
 from kcli.broker.wire.failures import failed
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.acls import Operation, ResourceType
@@ -22,6 +22,7 @@ from kcli.security.authorizer import AuthorizerNotReady
 if TYPE_CHECKING:
     from kcli.broker.wire.types.fetch import FetchCall
 
+PRODUCE: Final = 0
 FETCH: Final = 1
 DESCRIBE_QUORUM: Final = 55
 
@@ -35,23 +36,45 @@ class Router:
         self.lanes = broker.lanes
         self.now_ms = broker.clock.now_ms
         self.kept = KeptAnswers(broker, self.route)
+        self._controllers = frozenset(broker.config.controller_listener_names)
+        self._at_once: dict[int, Callable[[memoryview, Client], Laid | None] | None] = {}
 
-    def plain(self, frame: memoryview) -> bytes | None:
-        """The response of the kernel to a plain Produce request, b"" with acks=0; None: the request is another one, and
-        `handle` must answer it.
-
-        The kernel checks neither access nor quotas. Raises HangUp with acks=0 where a batch could not be written.
-        """
-        if self.broker.authorizer is not None or self.quotas.is_active:
+    def at_once(self, frame: memoryview, client: Client) -> Laid | None:
+        """The response to a plain request, made of its bytes alone; None, with nothing changed, where it has to be
+        decoded and handled: also where there are client quotas, as the time of every request is counted then."""
+        if self.quotas.is_active or client.listener in self._controllers:
             return None
-        lanes = self.lanes
-        response = lanes.answer(frame, self.now_ms())
-        if response == b"" and lanes.has_failed:
+        find = self._at_once.get(int.from_bytes(frame[:2]))
+        return None if find is None else find(frame, client)
+
+    def _finder(self, api_key: int) -> Callable[[memoryview, Client], Laid | None] | None:
+        """The function that answers an API's plain requests; None for an API that has none. An API is looked up once a
+        request was handled, as its modules are imported then."""
+        if state_of(api_key) is not None:
+            return self.kept.at_once
+        broker, answer_plain = self.broker, plain_of(api_key)
+        if broker.is_read_only or broker.authorizer is not None:
+            return None
+        if api_key == PRODUCE:
+            return self._plain_produce
+        if answer_plain is None:
+            return None
+        return lambda frame, _: answer_plain(broker, frame)
+
+    def _plain_produce(self, frame: memoryview, _: Client) -> Laid | None:
+        """The kernel's response to a plain Produce request, with acks=0 an empty one. The kernel checks neither access
+        nor quotas. Raises HangUp with acks=0 where a batch could not be written."""
+        response = self.lanes.answer(frame, self.now_ms())
+        if response is None:
+            return None
+        if not response and self.lanes.has_failed:
             raise HangUp(REFUSED_WITHOUT_ACKS)
-        return response
+        return Encoded([response])
 
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """The response that is kept for such a request, or the one of `route`."""
+        if api.key not in self._at_once:
+            self._at_once[api.key] = self._finder(api.key)
         return self.kept.answer(api, call)
 
     def route(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:

@@ -81,8 +81,6 @@ TURN_BYTES: Final = 256 << 10
 their requests were taken, or after TURN_BYTES bytes of unsent responses. It takes one request at least."""
 WAITING_APIS: Final = frozenset(api.key for api in APIS.values() if api.name in {"fetch", "join_group", "sync_group"})
 """The APIs whose requests may wait for data or for other clients, up to a time that the client sets."""
-PLAIN_BYTES_MIN: Final = 80
-"""No Produce request with a batch is as short."""
 LATE_MAX: Final = 32
 """The greatest number of Produce requests of one connection that wait for their responses at a time."""
 
@@ -476,7 +474,7 @@ class Connection:
             if step is not None:
                 self._authenticate(step)
                 return
-        if len(frame) > PLAIN_BYTES_MIN and not frame[1] and self._answer_plain(frame):
+        if not self._pending and self._answer_at_once(frame):
             return
         header = read_header(frame)
         api = self._apis.get(header.api_key)
@@ -484,7 +482,7 @@ class Connection:
             if header.api_key != API_VERSIONS:
                 raise BadRequest(f"API key {header.api_key} version {header.version}, which this broker does not speak")
             header = header._replace(version=0)
-            self._handle(APIS[API_VERSIONS], messages(API_VERSIONS, 0), header, None, len(frame))
+            self._handle(APIS[API_VERSIONS], messages(API_VERSIONS, 0), header, None, frame)
             return
         kind = imported(header.api_key, header.version)
         if kind is None or (len(frame) > LONG_BYTES and header.api_key != PRODUCE):
@@ -493,25 +491,21 @@ class Connection:
             self._pending.append(read)
             self._enter(HELD_UP)
             return
-        self._handle(api, kind, header, read_body(kind, frame, header), len(frame))
+        self._handle(api, kind, header, read_body(kind, frame, header), frame)
 
-    def _answer_plain(self, frame: memoryview) -> bool:
-        """Queue the response to a plain Produce request. False: it is not plain, or other requests wait for their
-        responses, and nothing has been done. Raises HangUp."""
-        plain = self._server.plain
-        if plain is None or self._pending or self._apis is not BROKER_APIS:
-            return False
+    def _answer_at_once(self, frame: memoryview) -> bool:
+        """Queue the response to a plain request, which is made of its bytes alone. False: the request has to be decoded
+        and handled, and nothing has been done. Raises HangUp."""
         try:
-            response = plain(frame)
+            answer = self._server.at_once(frame, self)
         except HangUp:
             raise
         except Exception as error:  # noqa: BLE001  (as in _handle)
-            self._fail(APIS[PRODUCE], error)
+            self._fail(APIS[int.from_bytes(frame[:2])], error)
             return True
-        if response is None:
+        if answer is None:
             return False
-        if response:
-            self._out.add([response])
+        self._out.add(answer)
         return True
 
     def _request_max_bytes(self) -> int:
@@ -556,17 +550,22 @@ class Connection:
             self._fail(api, error)
             return
         decoded = self._pending.pop()  # the place of the decoded request, the last in the queue
-        self._handle(api, kind, header, request, len(frame))
+        self._handle(api, kind, header, request, frame)
         self._pass_on(decoded.size_bytes)
         self._flush()
         self._go_on(ANSWERED)
 
     def _handle(
-        self, api: Api, kind: Messages, header: RequestHeader, request: Message | None, size_bytes: int
+        self,
+        api: Api,
+        kind: Messages,
+        header: RequestHeader,
+        request: Message | None,
+        frame: memoryview | bytearray,
     ) -> None:
         """Call the handler of a request, then send its response, or queue it behind the pending responses. request
-        None: ApiVersions of a version above the newest known one, which is answered in version 0. size_bytes: of the
-        request's frame."""
+        None: ApiVersions of a version above the newest known one, which is answered in version 0. frame: the
+        bytes of the request."""
         now_ms = self._server.requests.now_ms()
         call = Call(
             kind,
@@ -577,11 +576,13 @@ class Connection:
             self.listener,
             principal=self.principal,
             with_token=self._with_token,
-            size_bytes=size_bytes,
+            size_bytes=len(frame),
+            frame=frame,
         )
         began_ns = perf_counter_ns()
         try:
             answer = self._server.handle(api, call)
+            call.frame = None
             if isinstance(answer, Later):
                 self._pending.append(_Pending(call, answer, began_ns))
                 answer.future.add_done_callback(self._answer_pending)

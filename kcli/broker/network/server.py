@@ -37,14 +37,13 @@ from kcli.security.principals import ANONYMOUS
 if TYPE_CHECKING:
     from kcli.broker.config import BrokerConfig
     from kcli.broker.quotas.client import Quotas
-    from kcli.broker.wire.answers import Answer
+    from kcli.broker.wire.answers import Answer, Laid
     from kcli.broker.wire.apis import Api
-    from kcli.broker.wire.call import Call
+    from kcli.broker.wire.call import Call, Client
     from kcli.metadata.changes import QuotaEntity
     from kcli.tls.contexts import TlsContext
 
     Handle = Callable[[Api, Call], Answer | Awaitable[Answer]]
-    Plain = Callable[[memoryview], bytes | None]
 
 log = logging.getLogger("kcli.broker")
 SCRATCH_BYTES = 256 << 10
@@ -70,13 +69,13 @@ class Requests(Protocol):
     def now_ms(self) -> int:
         """The current time in ms since 1970: the time at which a request is received."""
 
+    def at_once(self, frame: memoryview, client: Client) -> Laid | None:
+        """The response to a plain request, made of its bytes alone; None, with nothing changed, where it has to be
+        decoded and handled. frame: without the size in front."""
+
     def handle(self, api: Api, call: Call) -> Answer | Awaitable[Answer]:
         """The response to a request, or an awaitable of it. wire/answers.py lists the forms of a response besides an
         object of kio's."""
-
-    def plain(self, frame: memoryview) -> bytes | None:
-        """The whole response to a plain Produce request, b"" where it has none; None for any other request, which
-        nothing has been done with. Raises HangUp."""
 
     def load(self, api_key: int) -> None:
         """Import the handler of that API. Called in a thread."""
@@ -92,6 +91,10 @@ class _Held:
     peer: tuple[str, int]
     listener: str
     is_due: bool = False
+
+
+def _not_at_once(_frame: memoryview, _client: Client) -> Laid | None:
+    return None
 
 
 @dataclass(slots=True)
@@ -122,10 +125,8 @@ class Server:
         self.connections: set[Connection] = set()
         self.yielding = 0
         """How many connections wait for their next turn."""
-        self.handle: Handle
-        """Answers a request: `handle` of `requests`, set by `serve`, unless kcli.testing has replaced it."""
-        self.plain: Plain | None = None
-        """Answers plain requests; None: there are none, as kcli.testing looks at every request."""
+        self.at_once: Callable[[memoryview, Client], Laid | None] = _not_at_once
+        self._handle: Handle
         self._requests: Requests | None = None
         self._listening: list[tuple[socket.socket, str]] = []
         self.limits = ConnectionLimits(config)
@@ -156,6 +157,16 @@ class Server:
         assert self._requests is not None, "no connection is accepted before"
         return self._requests
 
+    @property
+    def handle(self) -> Handle:
+        """Answers a request: `handle` of `requests`, set by `serve`, unless kcli.testing has replaced it. Every request
+        goes through what has replaced it, none is answered at once."""
+        return self._handle
+
+    @handle.setter
+    def handle(self, handle: Handle) -> None:
+        self._handle, self.at_once = handle, _not_at_once
+
     def bind(self, host: str, port: int, listener: str) -> tuple[str, int]:
         """Listen on an address, and return the host and port bound. Port 0: a free port; host "": all addresses, those
         of IPv6 too where the system has them. Through :: clients come by IPv4 too, as in Java.
@@ -182,7 +193,7 @@ class Server:
         """Accept connections through those listeners, None: through all of them. Called once for each listener.
         requests: answers the clients' requests."""
         if self._requests is not requests:
-            self._requests, self.handle, self.plain = requests, requests.handle, requests.plain
+            self._requests, self._handle, self.at_once = requests, requests.handle, requests.at_once
         for sock, listener in self._listening:
             if listeners is None or listener in listeners:
                 self.loop.add_reader(sock.fileno(), self._accept, sock, listener)

@@ -154,6 +154,19 @@ class Partition:
         count = len(self.state.isr)
         return count < len(self.state.replicas) and count < self.log.config.min_insync_replicas
 
+    @property
+    def commits_at_once(self) -> bool:
+        """Whether what is appended here is committed at once: this broker leads the partition, is its only replica,
+        and its log is open."""
+        state = self.state
+        alone = (self.node_id,)
+        return (
+            state.leader == self.node_id
+            and state.replicas == state.isr == alone
+            and self._log is not None
+            and not self.is_offline
+        )
+
     # its log
 
     @property

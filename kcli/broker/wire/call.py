@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kcli.broker.wire.messages import Message, Messages, RequestHeader
 from kcli.metadata.result import RECORDS_PER_REQUEST_MAX
@@ -12,6 +12,15 @@ from kcli.security.principals import ANONYMOUS
 OWN: Final = ""
 """In place of a principal: the node itself sends the request, and every operation is allowed. No client has this
 principal, as those of clients have a colon."""
+
+
+class Client(Protocol):
+    """The client of a connection. listener: the name of the listener that it came through. principal: who it is.
+    client_host: its address as Java writes it."""
+
+    listener: str
+    principal: str
+    client_host: str
 
 
 @dataclass(slots=True)
@@ -40,6 +49,7 @@ class Call:
     with_token: bool = False  # whether its client has logged in with a delegation token
     size_bytes: int = 0  # of its frame, without the size in front
     is_audited: bool = False  # whether an access of this request has a line in the audit
+    frame: memoryview | bytearray | None = None  # its bytes, only until the handler returns: the buffer is used again
 
     @property
     def version(self) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from inspect import isawaitable
+from io import BytesIO
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -14,12 +16,13 @@ from hypothesis import strategies as st
 
 from kcli.broker.broker import Broker
 from kcli.broker.dispatch import kept as module
+from kcli.broker.dispatch.handlers import plain_of, state_of
 from kcli.broker.dispatch.kept import KeptAnswer
 from kcli.broker.dispatch.routing import Router
 from kcli.broker.wire.answers import Laid, with_throttle
 from kcli.broker.wire.apis import APIS
 from kcli.broker.wire.call import Call
-from kcli.broker.wire.messages import messages
+from kcli.broker.wire.messages import entity_writer, messages
 from kcli.metadata.image import Record
 from kcli.metadata.partition import from_uuid
 from kcli.metadata.registration_control import NO_EPOCH, fence_broker, register_broker, unfence_broker
@@ -104,10 +107,31 @@ async def frame_of(asked: Call, answer: Any, throttle_ms: int = 0) -> bytes:
     return asked.messages.encode(asked.header.correlation_id, with_throttle(found, throttle_ms))
 
 
+def with_frame(asked: Call, client_id: bytes = b"client") -> Call:
+    """The request with its bytes."""
+    kind, buffer = asked.messages, BytesIO()
+    head = struct.pack(">hhih", kind.api_key, kind.version, asked.header.correlation_id, len(client_id)) + client_id
+    entity_writer(kind.request_type)(buffer, asked.request)
+    asked.frame = memoryview(head + (b"\0" if kind.flexible else b"") + buffer.getvalue())
+    return asked
+
+
+def found_by_bytes(router: Router, asked: Call) -> KeptAnswer | None:
+    """The answer that is found by the request's bytes."""
+    assert asked.frame is not None
+    found = router.at_once(memoryview(asked.frame), asked)
+    assert found is None or isinstance(found, KeptAnswer)
+    return found
+
+
 async def compare(router: Router) -> None:
-    """Each answer as it is kept, with and without a throttle time, and made anew."""
+    """Each answer as it is kept, with and without a throttle time, as it is found by the request's bytes, and made
+    anew."""
     for key, version, body in REQUESTS:
-        asked = call(key, version, body)
+        asked = with_frame(call(key, version, body))
+        kept = found_by_bytes(router, asked)
+        if kept is not None:
+            assert await frame_of(asked, kept) == await frame_of(asked, router.route(APIS[key], asked))
         for throttle_ms in (0, 7, 0):
             ours = await frame_of(asked, router.handle(APIS[key], asked), throttle_ms)
             assert ours == await frame_of(asked, router.route(APIS[key], asked), throttle_ms), (key, version, body)
@@ -147,6 +171,82 @@ def test_an_answer_is_kept(request_: tuple[int, int, dict[str, Any]]) -> None:
         await first
         again = router.handle(APIS[key], call(key, version, body))
         assert isinstance(again, KeptAnswer)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: f"{APIS[each[0]].name}-{each[1]}")
+def test_the_third_request_is_answered_from_its_bytes(request_: tuple[int, int, dict[str, Any]]) -> None:
+    """Whatever its client id and its correlation id are; not that of another listener, and of no changed state."""
+    key, version, body = request_
+    router = of_two_topics()
+
+    async def run() -> None:
+        for _ in range(2):
+            asked = with_frame(call(key, version, body))
+            assert found_by_bytes(router, asked) is None
+            expected = await frame_of(asked, router.handle(APIS[key], asked))
+        again = with_frame(call(key, version, body), b"another client")
+        kept = found_by_bytes(router, again)
+        if key in (DESCRIBE_CONFIGS, DESCRIBE_TOPIC_PARTITIONS):
+            assert kept is None, "these depend on more than a state of the node"
+            return
+        assert kept is not None
+        assert await frame_of(again, kept) == expected
+        again.listener = "OTHER"
+        assert found_by_bytes(router, again) is None
+        again.listener = asked.listener
+        router.quotas.is_active = True
+        assert found_by_bytes(router, again) is None, "quotas count the time of each request"
+        router.quotas.is_active = False
+        router.broker.image.version += 1
+        assert found_by_bytes(router, again) is None
+
+    asyncio.run(run())
+
+
+def test_the_apis_of_plain_requests() -> None:
+    """A handler's module that imports a function of such a name by chance would answer with it."""
+    assert [APIS[key].name for key in APIS if plain_of(key) is not None] == ["offset_commit", "heartbeat"]
+    assert {APIS[key].name for key in APIS if state_of(key) is not None} == {
+        "metadata",
+        "api_versions",
+        "describe_cluster",
+    }
+
+
+@pytest.mark.parametrize("length", [-2, 7, 0x7FFF])
+def test_a_request_whose_client_id_is_torn_is_not_answered_from_its_bytes(length: int) -> None:
+    router = of_two_topics()
+
+    async def run() -> None:
+        for _ in range(2):
+            asked = with_frame(call(API_VERSIONS, 0, {}), b"")
+            await frame_of(asked, router.handle(APIS[API_VERSIONS], asked))
+        assert found_by_bytes(router, asked) is not None
+        frame = bytearray(asked.frame or b"")
+        frame[8:10] = length.to_bytes(2, signed=True)
+        assert router.at_once(memoryview(frame), asked) is None
+
+    asyncio.run(run())
+
+
+def test_the_forms_of_a_request_are_bounded() -> None:
+    """Requests of ApiVersions whose fields differ share an answer; the memory of their bytes is counted, and given
+    back with the answer."""
+    router = of_two_topics()
+
+    async def run() -> None:
+        for i in range(20):
+            body = {"client_software_name": f"good{i}", "client_software_version": "1"}
+            asked = with_frame(call(API_VERSIONS, 3, body))
+            await frame_of(asked, router.handle(APIS[API_VERSIONS], asked))
+        (kept,) = router.kept._kept.values()
+        assert len(kept.forms) == module.FORMS_MAX
+        assert router.kept.size_bytes == len(kept.body) + module.ENTRY_BYTES + sum(len(each[-1]) for each in kept.forms)
+        router.kept._drop(next(iter(router.kept._kept)))
+        assert router.kept.size_bytes == 0
+        assert not router.kept._forms
 
     asyncio.run(run())
 

@@ -1,0 +1,19 @@
+def read_offset_commit(
+    frame: memoryview | bytes,
+) -> (
+    tuple[
+        int, str, int, str, str | None, list[tuple[str | bytes, list[tuple[int, int, int, str | None]]]], bytearray
+    ]
+    | None
+):
+    """Return (version, group, generation, member, instance, topics, answer) of an ordinary OffsetCommit, version 5 to
+    10, else None.
+
+    topics: [(name, or id of 16 bytes from version 10 on, [(index, offset, leader epoch, metadata or None), ...]), ...].
+    answer: the response's whole frame, in which every error is NONE and the throttle time is 0. Source:
+    OffsetCommitRequest.json, OffsetCommitResponse.json."""
+
+def read_heartbeat(frame: memoryview | bytes) -> tuple[str, int, str, str | None, bytearray] | None:
+    """Return (group, generation, member, instance, answer) of an ordinary Heartbeat, version 0 to 4, else None. answer:
+    the response's whole frame, with the error NONE and the throttle time 0. Source: HeartbeatRequest.json,
+    HeartbeatResponse.json."""
