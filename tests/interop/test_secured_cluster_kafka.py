@@ -23,7 +23,6 @@ from confluent_kafka.admin import ResourcePatternType as Pattern
 from kcli.broker.config.security import SCRAM_LOGIN
 from kcli.broker.network.client import SocketNetwork
 from kcli.broker.network.outbound import Outbound
-from kcli.broker.wire.apis import CONTROLLER_APIS
 from kcli.protocol.error_code import ErrorCode
 from kcli.security.client_login import client_login
 from kcli.security.scram import MECHANISMS
@@ -32,8 +31,15 @@ from kcli.tls.contexts import client_context
 from tests.broker.cluster import wait_for
 from tests.broker.running import Address, Client
 from tests.broker.security.access import compared
-from tests.broker.security.access_cases import questions
-from tests.broker.security.node_requests import ANY_ID, Target, answers, node_requests, of_listener
+from tests.broker.security.access_cases import Question
+from tests.broker.security.node_requests import (
+    Target,
+    answers,
+    at_controllers,
+    node_requests,
+    of_few_rights,
+    of_listener,
+)
 from tests.broker.security.secured import NOW
 from tests.broker.security.secured_cluster import (
     PASSWORDS,
@@ -50,7 +56,6 @@ from tests.interop.complaints import complaints
 from tests.interop.real_cluster import RealCluster
 from tests.interop.security_state import HOST, Door, Security
 from tests.interop.test_cluster_handover_kafka import MOVING
-from tests.metadata.record_answers import resolved
 
 FEW, MANY = 1, (2, 3)
 """Nodes of one kind, and of the other one."""
@@ -263,34 +268,58 @@ DIFFERENT = {
     "incremental_alter_configs": "Kafka's controllers have loggers",
 }
 """API of controllers' listeners -> how Kafka's answer to somebody without rights is another one."""
+OF_ADMINS = {
+    "alter_client_quotas",
+    "alter_partition_reassignments",
+    "alter_user_scram_credentials",
+    "create_partitions",
+    "create_topics",
+    "delete_acls",
+    "delete_topics",
+    "describe_acls",
+    "elect_leaders",
+    "list_partition_reassignments",
+    "unregister_broker",
+    "update_features",
+}
+"""APIs whose questions an administrator asks of a controller that is not the active one."""
 
 
-def at_controllers() -> list[tuple[str, int, dict[str, Any]]]:
-    """The questions of access_cases.py that are for controllers too, and empty requests of nodes."""
-    both = {each.name for each in CONTROLLER_APIS.values()} - DIFFERENT.keys()
-    ids = dict.fromkeys("mnptuvwxyz", ANY_ID)
-    asked = [(api, version, resolved(request, ids)) for api, version, request in questions() if api in both]
-    target = Target("a", ANY_ID, 1, 0, 2, 1, 1)
-    nodes = of_listener(node_requests(target), "CONTROLLER")
-    return [*asked, *(each[:3] for each in nodes if each.api not in DIFFERENT or each.version > 12)]
+def at_both() -> list[Question]:
+    """The questions for controllers that both kinds answer."""
+    return [each for each in at_controllers() if each[0] not in DIFFERENT or (each[0] == "fetch" and each[1] > 12)]
 
 
 def test_controllers_of_both_kinds_refuse_alike(cluster: MixedCluster) -> None:
-    """Each kind answers a user without rights, at its controller's listener, as the other."""
-    of_one_kcli(cluster)
+    """Each kind answers a user without rights, or with few, at its controller's listener, as the other: also where
+    another node is the active controller, as rights are checked before that."""
     if BY_CERTIFICATE.items() <= cluster.options.items():
-        pytest.skip("mallory has no certificate")
-    make_few_active(cluster)  # Kafka's controllers check rights first, active or not
+        pytest.skip("users have no certificates")
+    make_few_active(cluster)
+    create(cluster, FEW, "alice", "a-0")
+    cluster.wait_in_sync()
     different = []
-    for api, version, request in at_controllers():
-        found = []
-        for node in (KCLI, KAFKA[0]):
-            port = cluster.places[node].controller_port
-            with logged_in(("127.0.0.1", port), cluster.directory, "mallory") as client:
-                found.append(compared(client.call(api, version, **request), {}))
-        if found[0] != found[1]:
-            different.append((api, version, found))
-    assert not different
+    for active in ((FEW,), MANY):
+        if active == MANY:
+            cluster.restart(FEW)
+            wait_for_controller(cluster, MANY)
+            cluster.wait_ready()
+            cluster.wait_in_sync()
+        asked = [("mallory", each) for each in at_both()]
+        if active == MANY:  # neither of those that are asked
+            asked += [("alice", each) for each in of_few_rights("a-0")]
+            asked += [("admin", each) for each in at_both() if each[0] in OF_ADMINS]
+        others = set(cluster.ids) - ({cluster.controller()} if active == MANY else set())
+        nodes = min(others & cluster.kcli), min(others - cluster.kcli)
+        for user, (api, version, request) in asked:
+            found = []
+            for node in nodes:
+                port = cluster.places[node].controller_port
+                with logged_in(("127.0.0.1", port), cluster.directory, user) as client:
+                    found.append(compared(client.call(api, version, **request), {}))
+            if found[0] != found[1]:
+                different.append((active, user, api, version, found))
+    assert not different, "\n".join(map(str, different))
 
 
 def test_brokers_of_both_kinds_refuse_the_requests_of_nodes_alike(cluster: MixedCluster) -> None:

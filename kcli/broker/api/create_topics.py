@@ -27,7 +27,8 @@ STRICT_SINCE = 6
 
 async def create_topics(broker: Broker, call: types.CreateTopicsCall) -> types.CreateTopicsResponse:
     """Errors: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
-    INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION, THROTTLING_QUOTA_EXCEEDED."""
+    INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION, THROTTLING_QUOTA_EXCEEDED. Raises
+    NotController where a topic is left that the request may create, as Kafka checks rights before that."""
     request = call.request
     metadata = broker.metadata
     if call.refusal is not None:
@@ -37,11 +38,14 @@ async def create_topics(broker: Broker, call: types.CreateTopicsCall) -> types.C
     denied, described = _denied(broker, call), _described(broker, call)
     topics = [_new_topic(each) for each in request.topics if each.name not in denied]
     context = broker.topics.context(call, STRICT_SINCE)
+    creates = any(name not in denied for name in _named_once(call))
+    image = metadata.draft if creates else metadata.image
     try:
-        result = decide(metadata.draft, topics, context, validate_only=request.validate_only)
+        result = decide(image, topics, context, validate_only=request.validate_only)
     except Refused as refused:
         return _refused(broker, call, refused.error)
-    await metadata.append(result.records)
+    if creates:
+        await metadata.append(result.records)
     error = Error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     answers = [*result.response, *(TopicAnswer(name=name, error=error) for name in denied)]
     return call.respond(topics=tuple(_answer(broker, call, each, described) for each in answers))

@@ -6,9 +6,11 @@ v6 ids (KIP-516).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kcli.broker.broker import Broker
+from kcli.broker.metadata.errors import NotController
 from kcli.metadata.result import Error, Refused
 from kcli.metadata.topic_control import TopicAnswer
 from kcli.metadata.topic_deletion import ALL_RIGHTS, Rights
@@ -28,7 +30,8 @@ DISABLED_SINCE = 3
 
 async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.DeleteTopicsResponse:
     """Errors: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_REQUEST, TOPIC_DELETION_DISABLED,
-    THROTTLING_QUOTA_EXCEEDED."""
+    THROTTLING_QUOTA_EXCEEDED. Raises NotController where a topic is left that the request may delete, as Kafka checks
+    rights before that, against the committed metadata."""
     topics: list[tuple[str | None, UUID | None]]
     if call.version >= IDS_SINCE:
         topics = [(each.name, each.topic_id) for each in call.request.topics]
@@ -41,15 +44,24 @@ async def delete_topics(broker: Broker, call: types.DeleteTopicsCall) -> types.D
             describable=broker.access.among(call, Operation.DESCRIBE, ResourceType.TOPIC),
             deletable=broker.access.among(call, Operation.DELETE, ResourceType.TOPIC),
         )
-    context = broker.topics.context(call, STRICT_SINCE)
+    context, is_active = broker.topics.context(call, STRICT_SINCE), metadata.is_leader
+    image = metadata.draft if is_active else metadata.image
+    if not is_active:
+        context = replace(context, charge=_not_here)
     try:
-        result = decide(metadata.draft, topics, context, rights)
+        result = decide(image, topics, context, rights)
     except Refused as refused:
         error = refused.error if call.version >= DISABLED_SINCE else Error(ErrorCode.INVALID_REQUEST)
         answers = [TopicAnswer(name=name, topic_id=topic_id, error=error) for name, topic_id in topics]
         return call.respond(responses=tuple(_answer(call, each) for each in answers))
-    await metadata.append(result.records)
+    if is_active:
+        await metadata.append(result.records)
     return call.respond(responses=tuple(_answer(call, each) for each in result.response))
+
+
+def _not_here(_: int) -> bool:
+    """In place of a charge for a topic that the request may delete."""
+    raise NotController("this node is not the active controller")
 
 
 def _answer(call: types.DeleteTopicsCall, topic: TopicAnswer) -> types.DeletableTopicResult:

@@ -141,7 +141,10 @@ class ConfigAdmin:
     async def _control(
         self, alterations: Sequence[Alteration], *, incremental: bool, validate_only: bool
     ) -> list[Error]:
-        """Change the configurations as the active controller. Return the errors."""
+        """Change the configurations as the active controller. Return the errors. Raises NotController, but not where
+        every alteration is refused already: Kafka checks rights before that."""
+        if not alterations:
+            return []
         image, schema = self._metadata.draft, ConfigSchema(self._config)
         try:
             if incremental:

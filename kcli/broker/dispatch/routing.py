@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PRODUCE: Final = 0
 FETCH: Final = 1
 DESCRIBE_QUORUM: Final = 55
+NOT_TOLD_WHO_IS_ACTIVE: Final = frozenset((20, 49, 70))
+"""DeleteTopics, AlterClientQuotas and ControllerRegistration: their NOT_CONTROLLER has no message, or a general one."""
 
 
 class Router:
@@ -104,8 +106,17 @@ class Router:
         except AuthorizerNotReady:
             return failed(call, ErrorCode.UNKNOWN_SERVER_ERROR)
         except NotController:
-            is_of_raft = call.messages.api_key == DESCRIBE_QUORUM
-            return failed(call, ErrorCode.NOT_LEADER_OR_FOLLOWER if is_of_raft else ErrorCode.NOT_CONTROLLER)
+            if call.messages.api_key == DESCRIBE_QUORUM:
+                return failed(call, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            is_told = call.messages.api_key not in NOT_TOLD_WHO_IS_ACTIVE
+            return failed(call, ErrorCode.NOT_CONTROLLER, self._who_is_active() if is_told else None)
+
+    def _who_is_active(self) -> str:
+        """The message of NOT_CONTROLLER. Source: ControllerExceptions.newWrongControllerException."""
+        leader_id = self.broker.metadata.leader_id
+        if leader_id is None:
+            return "No controller appears to be active."
+        return f"The active controller appears to be node {leader_id}."
 
     def load(self, api_key: int) -> None:
         """Import an API's handler, which takes milliseconds. Called in a thread."""

@@ -178,6 +178,7 @@ def _each(field: str) -> Callable[..., Items]:
 
 MESSAGES: Final = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.NOT_CONTROLLER: "This is not the correct controller for this cluster.",
     ErrorCode.ILLEGAL_SASL_STATE: "Request is not valid given the current SASL state.",
 }
 """Error -> Kafka's general message for it."""

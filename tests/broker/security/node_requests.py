@@ -10,6 +10,8 @@ from uuid import UUID
 from kcli.broker.wire.apis import APIS, BROKER_APIS, CONTROLLER_APIS
 from tests.broker.running import Client, Closed, api_key
 from tests.broker.security.access import compared
+from tests.broker.security.access_cases import Question, questions
+from tests.metadata.record_answers import resolved
 
 METADATA = "__cluster_metadata"
 METADATA_ID = "A" * 21 + "Q"
@@ -148,3 +150,34 @@ def of_listener(requests: Iterable[NodeRequest], listener: str) -> list[NodeRequ
     if listener == "CONTROLLER":
         return [each for each in requests if api_key(each.api) in CONTROLLER_APIS]
     return [each for each in requests if api_key(each.api) in BROKER_APIS or each.api in ("envelope", "vote")]
+
+
+def at_controllers() -> list[Question]:
+    """The questions of access_cases.py that are for controllers too, and the requests of nodes."""
+    both = {each.name for each in CONTROLLER_APIS.values()}
+    ids = dict.fromkeys("mnptuvwxyz", ANY_ID)
+    asked = [(api, version, resolved(request, ids)) for api, version, request in questions() if api in both]
+    target = Target("a", ANY_ID, 1, 0, 2, 1, 1)
+    return [*asked, *(each[:3] for each in of_listener(node_requests(target), "CONTROLLER"))]
+
+
+def of_few_rights(topic: str) -> list[Question]:
+    """Requests to a controller of a user who may do everything with that topic, and with others of its first letter,
+    but with no other one: about what he may not change, then about that and what he may."""
+    may, may_not, missing = topic, "t", f"{topic[0]}-missing"
+    new = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    config = {"name": "retention.ms", "value": "5000"}
+    found: list[Question] = []
+    operations: dict[str, dict[str, int]] = {"alter_configs": {}, "incremental_alter_configs": {"config_operation": 0}}
+    for names in ((may_not,), (may_not, may_not), (may_not, "__cluster_metadata"), (missing,), (may_not, may)):
+        named = [{"name": each, "topic_id": None} for each in names]
+        found.append(("delete_topics", 6, {"topics": named, "timeout": 1000}))
+        wanted = [{"name": each, **new} for each in names]
+        found.append(("create_topics", 7, {"topics": wanted, "timeout": 1000, "validate_only": True}))
+        more = [{"name": each, "count": 9, "assignments": None} for each in names]
+        found.append(("create_partitions", 3, {"topics": more, "timeout": 1000, "validate_only": True}))
+        for api, operation in operations.items():
+            changed = {"resource_type": 2, "configs": [{**config, **operation}]}
+            resources = [{**changed, "resource_name": each} for each in dict.fromkeys(names)]
+            found.append((api, APIS[api_key(api)].most, {"resources": resources, "validate_only": True}))
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,17 @@ from kcli.protocol.error_code import ErrorCode
 from kcli.security.scram import MECHANISMS
 from kcli.tls.certificates import make_authority
 from tests.broker.cluster import ClusterNode, wait_for
-from tests.broker.security.node_requests import Target, answers, codes, node_requests, of_listener
+from tests.broker.security.access import compared
+from tests.broker.security.access_cases import Question
+from tests.broker.security.node_requests import (
+    Target,
+    answers,
+    at_controllers,
+    codes,
+    node_requests,
+    of_few_rights,
+    of_listener,
+)
 from tests.broker.security.secured import NOW
 from tests.broker.security.secured_cluster import REAUTH_MS, SecuredCluster, logged_in, plain, secured_cluster
 
@@ -143,6 +153,46 @@ def test_the_requests_of_nodes_are_refused(cluster: SecuredCluster) -> None:
 
 
 REFUSED = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+def at_controller(cluster: SecuredCluster, node_id: int, user: str, asked: Iterable[Question]) -> list[Any]:
+    """The answers of a controller's listener."""
+    address = ("127.0.0.1", cluster.controller_ports[node_id])
+    with logged_in(address, cluster.directory, user) as client:
+        return [compared(client.call(api, version, **request), {}) for api, version, request in asked]
+
+
+def test_each_controller_checks_rights(cluster: SecuredCluster) -> None:
+    """First of all, whether it is the active one or not: what a user without any right is told is the same."""
+    asked = at_controllers()
+    active, other = (at_controller(cluster, each, "mallory", asked) for each in (cluster.leader(), follower(cluster)))
+    different = [
+        f"{question}: {one}, {two}" for question, one, two in zip(asked, active, other, strict=True) if one != two
+    ]
+    assert not different, "\n".join(different)
+
+
+def test_a_controller_that_is_not_active_changes_nothing(cluster: SecuredCluster) -> None:
+    """It answers NOT_CONTROLLER where anything is left that the user may change, otherwise as the active one, also
+    about duplicates, internal topics, and unknown ones to delete. Kafka's controllers answer the same, as
+    tests/interop/test_secured_cluster_kafka.py shows."""
+    asked = of_few_rights("a-1")
+    found = at_controller(cluster, follower(cluster), "alice", asked)
+    refused = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST}
+    unknown = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    by_api: dict[str, list[set[int]]] = {}
+    for (api, _, _), each in zip(asked, found, strict=True):
+        by_api.setdefault(api, []).append(set(codes(each)) - {ErrorCode.NONE})
+    moved = {ErrorCode.NOT_CONTROLLER}
+    denied = {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    twice = {ErrorCode.INVALID_REQUEST}
+    assert by_api == {
+        "delete_topics": [denied, twice, denied, unknown, moved],
+        "create_topics": [denied, twice, refused, moved, moved],
+        "create_partitions": [denied, twice, denied, moved, moved],
+        "alter_configs": [denied, denied, denied, moved, moved],
+        "incremental_alter_configs": [denied, denied, denied, moved, moved],
+    }
 
 
 def state(cluster: SecuredCluster) -> Any:
