@@ -38,9 +38,9 @@ _ENCODINGS: Final[Mapping[int, str]] = {
     _T61: "latin-1",
     _IA5: "latin-1",
     _GENERAL: "latin-1",
-    _BMP: "utf-16-be",
 }
-"""Tag of a kind of text -> how Java decodes it."""
+"""Tag of a kind of text -> how Java decodes it; BMPStrings: `_bmp_text`."""
+_REPLACEMENT: Final = "\ufffd"
 _ESCAPED: Final[Mapping[int, str]] = str.maketrans({**{each: "\\" + each for each in ',=+<>#;"\\'}, "\0": "\\00"})
 _MARGIN: Final = " \r"
 """Characters that are escaped at the beginning and at the end of a text."""
@@ -82,19 +82,39 @@ def _attribute(element: Element) -> str:
     if value is None or others != [None]:
         raise InvalidDer("an attribute that is not a kind and a value")
     assert kind is not None
-    if value.tag == _BMP and _has_surrogate(value.content):
-        raise InvalidDer("a BMPString with a character outside the basic plane")
+    text = _text(value)
     numbers = identifier(kind.content)
     keyword = _KEYWORDS.get(numbers)
-    encoding = _ENCODINGS.get(value.tag)
-    if keyword is None or encoding is None:
+    if keyword is None or text is None:
         return f"{keyword or numbers}=#{value.whole.hex()}"
-    return f"{keyword}={_escaped(value.content.decode(encoding, 'replace'))}"
+    return f"{keyword}={_escaped(text)}"
 
 
-def _has_surrogate(content: bytes) -> bool:
-    """Whether a BMPString has half of a character outside the basic plane."""
-    return any(0xD8 <= each <= 0xDF for each in content[: len(content) & ~1 : 2])
+def _text(value: Element) -> str | None:
+    """The text of a value, None for a value that is no text. Raises InvalidDer."""
+    if value.tag == _BMP:
+        return _bmp_text(value.content)
+    encoding = _ENCODINGS.get(value.tag)
+    return None if encoding is None else value.content.decode(encoding, "replace")
+
+
+def _bmp_text(content: bytes) -> str:
+    """The text of a BMPString, of two bytes a character. Raises InvalidDer for two halves of a character outside the
+    basic plane. Java's decoder makes one U+FFFD of a first half and the character behind it, one of a second half
+    alone, and one of what is left where the bytes end too early."""
+    text: list[str] = []
+    at = 0
+    while at < len(content):
+        unit, behind = int.from_bytes(content[at : at + 2]), content[at + 2 : at + 4]
+        is_first_half = 0xD800 <= unit < 0xDC00
+        if len(content) - at < 2 or (is_first_half and len(behind) < 2):
+            text.append(_REPLACEMENT)
+            break
+        if is_first_half and 0xDC <= behind[0] < 0xE0:
+            raise InvalidDer("a BMPString with a character outside the basic plane")
+        text.append(_REPLACEMENT if 0xD800 <= unit < 0xE000 else chr(unit))
+        at += 4 if is_first_half else 2
+    return "".join(text)
 
 
 def _escaped(text: str) -> str:

@@ -58,6 +58,12 @@ def case(seed: int, tags: Sequence[int] = TAGS) -> Case:
     return {"ask": "name", "name": name.hex()}
 
 
+def of_common_name(tag: int, content: bytes) -> Case:
+    """A name with one attribute, a common name. tag: the kind of its text."""
+    attribute = _tagged(0x30, _tagged(0x06, bytes.fromhex("550403")) + _tagged(tag, content))
+    return {"ask": "name", "name": _tagged(0x30, _tagged(0x31, attribute)).hex()}
+
+
 def answer(of: Case) -> str | None:
     """The name as text; None for no name."""
     try:
