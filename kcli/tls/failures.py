@@ -22,12 +22,17 @@ _REASONS: Final[Mapping[str, str]] = {
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the peer says that this node's certificate has expired",
     "UNEXPECTED_EOF_WHILE_READING": "the peer has closed the connection",
 }
+_INVALID_PURPOSE: Final = 26  # X509_V_ERR_INVALID_PURPOSE
+_WRONG_PURPOSE: Final = "its extended key usage lacks clientAuth (serverAuth), or its key usage digitalSignature"
 
 
 def failure_text(error: OSError) -> str:
     """The cause of a failed handshake, without the peer's address. error: an ssl.SSLError, or the socket's error."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the peer's certificate is not accepted: {error.verify_message}"
+        reason = error.verify_message
+        if error.verify_code == _INVALID_PURPOSE:
+            reason += f": {_WRONG_PURPOSE}"
+        return f"the peer's certificate is not accepted: {reason}"
     if isinstance(error, ssl.SSLError):
         reason = error.reason or ""
         return _REASONS.get(reason) or f"TLS: {reason.replace('_', ' ').lower() or error}"

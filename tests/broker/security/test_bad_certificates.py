@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from cryptography.x509 import Name, NameAttribute, ObjectIdentifier
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kcli.tls.certificates import Authority, Identity, make_authority
 from kcli.tls.contexts import client_context
@@ -21,7 +23,18 @@ from tests.broker.cluster import wait_for
 from tests.broker.running import Client
 from tests.broker.security.secured import NOW, Secured, secured_node
 
+WRONG_PURPOSE = (
+    "the peer's certificate is not accepted: unsuitable certificate purpose: its extended key usage lacks clientAuth "
+    "(serverAuth), or its key usage digitalSignature"
+)
 MONTH, DAY = dt.timedelta(days=30), dt.timedelta(days=1)
+
+
+def used_for(authority: Authority, *usages: ObjectIdentifier) -> Identity:
+    """A certificate of alice with this extended key usage."""
+    return authority._signed(Name([NameAttribute(NameOID.COMMON_NAME, "alice")]), usages, NOW)
+
+
 CASES: Mapping[str, tuple[Callable[[Authority], Identity | None], str, str]] = {
     "expired": (
         lambda authority: Authority(authority.identity, DAY).client("CN=alice", NOW - MONTH),
@@ -42,6 +55,16 @@ CASES: Mapping[str, tuple[Callable[[Authority], Identity | None], str, str]] = {
         lambda _: make_authority("alice", NOW).identity,
         "UNKNOWN_CA",
         "the peer's certificate is not accepted: self-signed certificate",
+    ),
+    "for servers": (
+        lambda authority: used_for(authority, ExtendedKeyUsageOID.SERVER_AUTH),
+        "UNSUPPORTED_CERTIFICATE",
+        WRONG_PURPOSE,
+    ),
+    "for any use": (
+        lambda authority: used_for(authority, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE),
+        "UNSUPPORTED_CERTIFICATE",
+        WRONG_PURPOSE,
     ),
     "none": (
         lambda _: None,
