@@ -210,7 +210,7 @@ def _with_logs_gone(planned: PartitionPlan) -> PartitionPlan:
 
 
 def _missed(planned: PartitionPlan) -> list[MissedLog]:
-    """The .deleted logs that the start deletes, though the log lacks their offsets. Raises UnreadableInput."""
+    """The logs that the start deletes, though the log lacks their offsets. Raises UnreadableInput."""
     options = planned.options
     if options.is_metadata or options.is_deleted:
         return []
@@ -224,15 +224,14 @@ def _missed(planned: PartitionPlan) -> list[MissedLog]:
 
 
 def _with_missed(planned: PartitionPlan, missed: Sequence[MissedLog]) -> PartitionPlan:
-    """The plan, with a loss for each missed .deleted log in place of the removal of its files. Raises
-    UnreadableInput."""
+    """The plan, with a loss for each missed log in place of the removal of its files. Raises UnreadableInput."""
     names = {name for each in missed for name in each.names}
     events, losses = [], []
     for event, lost in zip(planned.events, planned.lost, strict=True):
         if event.kind is not EventKind.LEFTOVER_REMOVED or event.file not in names:
             events.append(event)
             losses.append(lost)
-        elif event.file.endswith(f"{FileKind.LOG}{SUFFIX}"):
+        elif any(event.file.endswith(f"{FileKind.LOG}{each.suffix}") for each in missed):
             content = planned.view.original[event.file]
             reason = "the log lacks its offsets, and Kafka deletes it"
             events.append(replace(event, kind=EventKind.DELETED, reason=reason, position=0, content=content))
@@ -336,7 +335,7 @@ def _restored(
     directory: Path, missed: Sequence[MissedLog], checked: Checked, exchanged: Mapping[str, Path]
 ) -> tuple[list[Renamed], dict[str, Path]]:
     """The files in the directory that get the name of a log, and those outside it, by the name of the log."""
-    found = [Renamed(name, name.removesuffix(SUFFIX)) for each in missed for name in each.names]
+    found = [Renamed(file, name) for each in missed for file, name in each.right_names.items()]
     taken = {*exchanged, *(each.name for each in found)}
     renamed = {name: path for name, path in checked.renamed.items() if name not in taken}
     found += [Renamed(path.name, name) for name, path in renamed.items() if path.parent == directory]
