@@ -329,7 +329,7 @@ class Verification:
             pass
         if damage:
             whole = [without_topic_id(each) for each in whole]
-            causes.add(damage[0], lambda other: other.kind in ("partition-stray", "partition-missing"))
+            causes.add(damage[0], _follows_from_metadata)
         for cause, directories in exchanged:
             causes.add(cause, partial(_is_entry_of, directories))
         for cause in whole:
@@ -740,6 +740,13 @@ def _is_of_missing(path: Path, around: Surroundings) -> bool:
     if path == around.renamed_metadata_log:
         return True
     return any(each.renamed is not None and each.renamed.path == path for each in around.missing)
+
+
+def _follows_from_metadata(finding: Finding) -> bool:
+    """Whether the finding is a consequence of damage in the metadata log: a stray, or a missing partition that no
+    other file has, whose topic the lost records may have deleted. A checkpoint has no entry of a deleted topic."""
+    is_unknown = finding.kind == "partition-missing" and finding.severity == "warning"
+    return finding.kind == "partition-stray" or is_unknown
 
 
 def _is_of_id(cause: Finding, finding: Finding) -> bool:
