@@ -41,6 +41,7 @@ from kcli.log.recovery.salvage import (
     is_log,
     leader_epochs,
     missing,
+    own_offsets,
     put_exchanged_in_place,
     salvage,
     topic_of,
@@ -370,10 +371,22 @@ def _missing(planned: PartitionPlan, checked: Checked) -> Iterator[Gap]:
 
 def _without_wrong_snapshots(view: PartitionView) -> Iterator[LeftOut]:
     """Remove the producer snapshots that the log contradicts, which a start then makes anew, and yield them. Raises
-    UnreadableInput."""
-    for name, reason in wrong_snapshots(view).items():
-        view.remove(name)
-        yield LeftOut(name, f"it is not a state of this log's producers: {reason}")
+    UnreadableInput, StartRefused.
+
+    A snapshot stays that the log contradicts only as it lacks an end marker of which the snapshot tells.
+    """
+    wrong = wrong_snapshots(view)
+    while wrong:
+        trial = view.with_changes()
+        write_end_markers(trial)
+        still = wrong_snapshots(trial)
+        if not still:
+            return
+        removed = [name for name in wrong if name in still] or list(wrong)
+        for name in removed:
+            view.remove(name)
+            yield LeftOut(name, f"it is not a state of this log's producers: {still.get(name, wrong[name])}")
+        wrong = {name: reason for name, reason in wrong.items() if name not in removed}
 
 
 def _first_unread(view: PartitionView, options: LoadOptions, but: Container[str]) -> dict[str, int]:
@@ -545,7 +558,8 @@ def _load(directory: Path, view: PartitionView, options: LoadOptions, advance: C
     except StartRefused as error:
         offsets, refused = None, error
     known = OffsetRanges()
-    lost = [_lost_with(event, known) for event in loader.events]
+    logs = {name: content for name, content in view.original.items() if is_log(name)}
+    lost = [_lost_with(event, known, logs) for event in loader.events]
     below = loader.ends_below_start
     ongoing = [] if offsets is None else loader.producers.table.ongoing()
     end = 0 if offsets is None else offsets.log_end_offset
@@ -594,8 +608,18 @@ def _with_lost_by_swap(planned: PartitionPlan) -> PartitionPlan:
     return planned
 
 
-def _lost_with(event: Event, known: OffsetRanges) -> Lost:
-    """What an event loses, without the batches whose offsets are in `known`; its own are added to these."""
+def _lost_with(event: Event, known: OffsetRanges, logs: Mapping[str, Content]) -> Lost:
+    """What an event loses, without the batches whose offsets are in `known`, to which its own are added, and without
+    those of another log. logs: those before the start, by name."""
     if event.content is None:
         return Lost()
-    return behind_damage(event.file, event.content, event.position or 0, event.from_offset, event.offset or 0, known)
+    lowest, highest = own_offsets(logs, event.file) if event.file in logs else (0, OFFSET_MAX)
+    return behind_damage(
+        event.file,
+        event.content,
+        event.position or 0,
+        max(event.from_offset, lowest),
+        event.offset or 0,
+        known,
+        highest,
+    )
