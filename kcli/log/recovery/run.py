@@ -512,7 +512,7 @@ class Recovery:
         self._write_if_other(holder, FileKind.LOG_START_OFFSETS, starts)
         try:
             high = holder.offsets(FileKind.REPLICATION_OFFSETS)
-        except StartRefused:  # without an entry Kafka begins at the log start offset, and the leader moves on from there
+        except StartRefused:  # without an entry Kafka begins at the log start offset
             high = {}
         high = {partition: min(offset, ends.log_ends.get(partition, offset)) for partition, offset in high.items()}
         self._write_if_other(holder, FileKind.REPLICATION_OFFSETS, high)
