@@ -18,6 +18,7 @@ from kcli.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from kcli.log.partition_view import Content, FileRange, PartitionView
 from kcli.log.recovery.apply import INDEXES
 from kcli.log.recovery.coordinator_load import LoadEnd
+from kcli.log.recovery.coordinator_losses import LostState
 from kcli.log.recovery.deleted import SUFFIX, MissedLog, missed_logs
 from kcli.log.recovery.end_markers import write_end_markers
 from kcli.log.recovery.load_stops import COORDINATORS
@@ -65,7 +66,8 @@ class PartitionPlan:
     below its log start offset. replaced: the logs that swap files replace, by name. open_transactions: first offset and
     producer id of each transaction that is open after the start. lost_markers: those of them whose abort markers are
     lost, by the transaction index, each with the offset of the marker. load_end: where the coordinator stops that keeps
-    its state in the partition; None where it loads all.
+    its state in the partition; None where it loads all. lost_state: of what that coordinator loses records; None where
+    it is known to lose none.
     """
 
     name: str
@@ -81,6 +83,7 @@ class PartitionPlan:
     open_transactions: list[tuple[int, int]] = field(default_factory=list)
     lost_markers: dict[tuple[int, int], int] = field(default_factory=dict)
     load_end: LoadEnd | None = None
+    lost_state: LostState | None = None
 
     @property
     def lacks_end(self) -> bool:
